@@ -1,0 +1,73 @@
+"""The exception tree: every error a user can meet, and what each one means.
+
+    TilewrightError
+    ├── UserError              something the caller can mend; the message says what and how
+    │   ├── ModelError         the file is not a model, is truncated, or is malformed
+    │   ├── UnsupportedError   a valid request that this version does not implement
+    │   ├── TypeMismatchError  shapes or dtypes in a program do not fit together
+    │   ├── ShapeError         an input shape is missing, dynamic, or wrong
+    │   ├── InputError         an input given to a compiled model has a wrong name, dtype or shape
+    │   ├── TargetError        an unknown target or one this machine cannot run
+    │   ├── ArtifactError      a saved artifact is corrupt or from another version or machine
+    │   ├── ScheduleError      a schedule step that is not legal for its stage or axis
+    │   └── EnvironmentError_  a directory, library or device this run needs is not usable
+    └── InternalError          a fault in Tilewright itself; the message says how to report it
+
+The command line prints a `UserError` as one message and exits with status 2, an `InternalError` with status 70.
+"""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Base of every exception Tilewright raises on purpose."""
+
+
+class UserError(TilewrightError):
+    """Something the caller can mend."""
+
+
+class ModelError(UserError):
+    """The model file is not a model, is truncated or is malformed."""
+
+
+class UnsupportedError(UserError):
+    """A valid request that this version does not implement."""
+
+
+class TypeMismatchError(UserError):
+    """Shapes or dtypes in a program do not fit together."""
+
+
+class ShapeError(UserError):
+    """An input shape is missing, still dynamic, or wrong."""
+
+
+class InputError(UserError):
+    """An input given to a compiled model has a wrong name, dtype or shape."""
+
+
+class TargetError(UserError):
+    """An unknown target, or one that this machine cannot run."""
+
+
+class ArtifactError(UserError):
+    """A saved artifact is corrupt, or was made by another version or for another machine."""
+
+
+class ScheduleError(UserError):
+    """A schedule step that is not legal for the stage or axis it names."""
+
+
+class EnvironmentError_(UserError):
+    """A directory, library or device that this run needs is not usable."""
+
+
+class InternalError(TilewrightError):
+    """A fault in Tilewright itself."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            f"{message}\nThis is a fault in Tilewright. Please report it with the output of "
+            "`tilewright doctor` and the command that led here."
+        )

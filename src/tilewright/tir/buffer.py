@@ -1,0 +1,55 @@
+"""Buffers: named, typed, shaped storage that loop IR loads from and stores to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.support.dtype import DType
+from tilewright.tir.expr import Expr, IntImm
+
+
+class Buffer:
+    """Storage of `shape` elements of `dtype` in `scope`. Identity is the object, the name is for printing.
+
+    `shape` and `strides` are tuples of expressions (integers are accepted), in elements; `strides` None means compact
+    row-major. `scope` is ``"global"`` (memory all workers see), ``"local"`` (registers or stack of one worker),
+    ``"shared"``, or a name a target declares. `alignment` is in bytes.
+    """
+
+    __slots__ = ("alignment", "dtype", "name", "scope", "shape", "strides")
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[Any],
+        dtype: str = "float32",
+        scope: str = "global",
+        strides: Sequence[Any] | None = None,
+        alignment: int = 64,
+    ) -> None:
+        self.name = name
+        self.shape: tuple[Expr, ...] = tuple(_index(s) for s in shape)
+        self.dtype = DType(dtype)
+        self.scope = scope
+        self.strides: tuple[Expr, ...] | None = None if strides is None else tuple(_index(s) for s in strides)
+        self.alignment = alignment
+
+    def constant_shape(self) -> tuple[int, ...] | None:
+        """The shape as integers, or None if a dimension is symbolic."""
+        sizes = [s.value for s in self.shape if isinstance(s, IntImm)]
+        return tuple(sizes) if len(sizes) == len(self.shape) else None
+
+    def constant_size(self) -> int | None:
+        """Number of elements, or None if symbolic."""
+        shape = self.constant_shape()
+        return None if shape is None else math.prod(shape)
+
+    def __repr__(self) -> str:
+        dims = ", ".join(repr(s) for s in self.shape)
+        return f"{self.name}: {self.dtype}[{dims}]" + ("" if self.scope == "global" else f" in {self.scope}")
+
+
+def _index(value: Any) -> Expr:
+    return value if isinstance(value, Expr) else IntImm("int32", int(value))

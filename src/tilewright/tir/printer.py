@@ -1,0 +1,2 @@
+def to_text(n):
+    return object.__repr__(n)

@@ -1,0 +1,188 @@
+"""Statements of the loop IR: immutable, compared by identity, not interned (two equal stores are two events)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Expr, Var
+from tilewright.tir.node import Node, node
+
+_NO_ANNOTATIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ForKind(str, Enum):
+    """How the iterations of a loop run."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"  # in static shares over the workers of the thread pool
+    VECTORIZED = "vectorized"  # as lanes of vector instructions; constant extent
+    UNROLLED = "unrolled"  # expanded; constant extent
+    THREAD_BINDING = "thread_binding"  # one per thread of the axis `thread` ("blockIdx.x", "threadIdx.x", "vthread" …)
+
+
+class Stmt(Node):
+    """Base of all statements."""
+
+    __slots__ = ()
+
+    def __init__(self, *values: Any) -> None:
+        if len(values) != len(self.FIELDS):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self.FIELDS)}; got {len(values)} values")
+        for name, value in zip(self.FIELDS, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self.fields())
+
+
+@node
+class SeqStmt(Stmt):
+    """Statements in order. Build with `seq(...)`, which flattens."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@node
+class For(Stmt):
+    """`for var in range(min, min + extent): body`, run as `kind` says. `annotations` are hints by name (pragmas)."""
+
+    var: Var
+    min: Expr
+    extent: Expr
+    kind: ForKind
+    body: Stmt
+    thread: str
+    annotations: Mapping[str, Any]
+
+    def __init__(
+        self,
+        var: Var,
+        min: Expr,
+        extent: Expr,
+        kind: ForKind,
+        body: Stmt,
+        thread: str = "",
+        annotations: Mapping[str, Any] = _NO_ANNOTATIONS,
+    ) -> None:
+        Stmt.__init__(self, var, min, extent, kind, body, thread, annotations)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (For, (*self.fields()[:-1], dict(self.annotations)))
+
+
+@node
+class While(Stmt):
+    """`while condition: body`."""
+
+    condition: Expr
+    body: Stmt
+
+
+@node
+class BufferStore(Stmt):
+    """`buffer[indices] = value`. Only the last index may be a vector, with the lanes of `value`."""
+
+    buffer: Buffer
+    value: Expr
+    indices: tuple[Expr, ...]
+
+
+@node
+class Allocate(Stmt):
+    """`buffer` exists within `body`, its contents undefined at the start."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@node
+class IfThenElse(Stmt):
+    """`if condition: then_case else: else_case`; `else_case` may be None."""
+
+    condition: Expr
+    then_case: Stmt
+    else_case: Stmt | None
+
+    def __init__(self, condition: Expr, then_case: Stmt, else_case: Stmt | None = None) -> None:
+        Stmt.__init__(self, condition, then_case, else_case)
+
+
+@node
+class LetStmt(Stmt):
+    """`var` is `value` within `body`."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+
+
+@node
+class AttrStmt(Stmt):
+    """`body` with the attribute `key` = `value` on `target` (a variable, buffer or None); see docs/ir.md for the keys."""
+
+    key: str
+    target: Any
+    value: Any
+    body: Stmt
+
+
+@node
+class AssertStmt(Stmt):
+    """Stops the call with `message` unless `condition` holds; `body` follows."""
+
+    condition: Expr
+    message: str
+    body: Stmt
+
+
+@node
+class Evaluate(Stmt):
+    """`value` evaluated for its effect (a call)."""
+
+    value: Expr
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """The statements in order as one, nested sequences flattened and None left out."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, SeqStmt):
+            flat.extend(stmt.stmts)
+        elif stmt is not None:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+class PrimFunc:
+    """A function of the loop IR: `params` are `Buffer`s (passed as addresses) and scalar `Var`s, in call order.
+
+    `attrs` may hold: "noalias" (bool, default True: buffers do not overlap), "workspace" (bytes of scratch memory the
+    caller provides), "spmd" (bool: the body is already written for many workers).
+    """
+
+    __slots__ = ("attrs", "body", "name", "params")
+
+    def __init__(
+        self,
+        name: str,
+        params: Sequence[Buffer | Var],
+        body: Stmt,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.params: tuple[Buffer | Var, ...] = tuple(params)
+        self.body = body
+        self.attrs: dict[str, Any] = dict(attrs or {})
+
+    def with_body(self, body: Stmt, **attrs: Any) -> PrimFunc:
+        """The same function with another body and, where given, further attributes."""
+        return PrimFunc(self.name, self.params, body, {**self.attrs, **attrs})
+
+    def __repr__(self) -> str:
+        from tilewright.tir.printer import to_text
+
+        return to_text(self)
