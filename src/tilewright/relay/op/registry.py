@@ -1,0 +1,141 @@
+"""The one table of Relay operators: each is registered once, with everything the compiler needs to know of it.
+
+    relu = register(
+        "nn.relu", num_inputs=1, type_rule=same_as_input, compute=relu_compute,
+        pattern=OpPattern.ELEMWISE, reference=lambda attrs, x: np.maximum(x, 0), layout=follow_unary,
+    )
+    Call(relu, [x])
+
+Conventions of the functions in an `Op`:
+
+- An argument of a call that is a tuple (as of `concatenate`) counts as one input and shows in `type_rule` as a
+  `TupleType`; `compute`, `reference` and `layout` get its fields flattened in place.
+- `type_rule` raises `TypeMismatchError` with a sentence on what does not fit; `infer_type` adds which call it was.
+- `reference` gets and returns NumPy arrays (a tuple of them for a tuple-valued operator) of exactly the declared
+  types; it honours the layout attributes (`data_layout`, `kernel_layout`, `out_layout`, `layout`), so that a graph can
+  be checked before and after `alter_layout`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import InternalError, UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright import te
+    from tilewright.relay.expr import Attrs, Call, Expr
+    from tilewright.relay.type import TensorType, Type
+    from tilewright.target import Target
+
+
+class OpPattern(IntEnum):
+    """How an operator fuses: the four categories of the OSDI 2018 paper (section 3), the first split in three.
+
+    Ordered: a fused group has the largest pattern of its members.
+    """
+
+    ELEMWISE = 0
+    """injective, output element i reads element i of each input"""
+    BROADCAST = 1
+    """injective, inputs are broadcast to the output"""
+    INJECTIVE = 2
+    """injective, any one-to-one or gather-like index map: transpose, concatenate, slice"""
+    COMM_REDUCE = 3
+    """reduction: sum, max"""
+    OUT_ELEMWISE_FUSABLE = 4
+    """complex-out-fusable: elementwise operators can follow in the same kernel: conv2d, dense"""
+    TUPLE = 7
+    """a tuple node, which is no operator"""
+    OPAQUE = 8
+    """cannot be fused"""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice:
+    """What a layout rule wants: a layout per (flattened) input, None for "as it is"; that of the output; the new attributes."""
+
+    inputs: tuple[str | None, ...]
+    output: str
+    attrs: Attrs
+
+
+TypeRule = Callable[["Sequence[Type]", "Attrs"], "Type"]
+Compute = Callable[["Attrs", "list[te.Tensor]", "Type"], "list[te.Tensor]"]
+Reference = Callable[..., "np.ndarray[Any, Any] | tuple[np.ndarray[Any, Any], ...]"]
+Gradient = Callable[["Call", "Expr"], "list[Expr]"]
+#: (attrs, layouts the inputs are in: "NCHW16c" or None for plain, their types in the plain layout, target) -> choice, or
+#: None if the operator wants plain inputs and gives a plain output.
+LayoutRule = Callable[["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"], "LayoutChoice | None"]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Op:
+    """An operator; see the module's docstring for the conventions. `num_inputs` is -1 where it varies."""
+
+    name: str
+    num_inputs: int
+    type_rule: TypeRule
+    pattern: OpPattern
+    reference: Reference
+    compute: Compute | None = None
+    gradient: Gradient | None = None
+    layout: LayoutRule | None = None
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (get, (self.name,))
+
+
+_OPS: dict[str, Op] = {}
+
+
+def register(
+    name: str,
+    *,
+    num_inputs: int,
+    type_rule: TypeRule,
+    pattern: OpPattern,
+    reference: Reference,
+    compute: Compute | None = None,
+    gradient: Gradient | None = None,
+    layout: LayoutRule | None = None,
+) -> Op:
+    """Enter an operator into the table and return it. A second registration of a name is an internal error."""
+    if name in _OPS:
+        raise InternalError(f"the operator {name!r} is registered twice")
+    op = Op(
+        name=name,
+        num_inputs=num_inputs,
+        type_rule=type_rule,
+        pattern=pattern,
+        reference=reference,
+        compute=compute,
+        gradient=gradient,
+        layout=layout,
+    )
+    _OPS[name] = op
+    return op
+
+
+def get(name: str) -> Op:
+    """The operator called `name`; `UnsupportedError` with the nearest names if there is none."""
+    op = _OPS.get(name)
+    if op is None:
+        near = difflib.get_close_matches(name, _OPS, n=3)
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        raise UnsupportedError(f"there is no Relay operator {name!r}{hint}")
+    return op
+
+
+def names() -> list[str]:
+    """All registered names, sorted."""
+    return sorted(_OPS)
