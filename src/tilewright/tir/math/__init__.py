@@ -1,0 +1,17 @@
+"""Math functions of float32 as loop IR expressions: polynomials that vectorize, with a stated error bound each.
+
+Each `lower_f(x)` takes a scalar or vector float32 expression and returns one that codegen can emit without a math
+library; `tir/transform/lower_intrinsics.py` applies them. Bounds are checked by tests against float64.
+"""
+
+from tilewright.tir.math.erf import lower_erf
+from tilewright.tir.math.exp import lower_exp
+from tilewright.tir.math.hyperbolic import lower_sigmoid, lower_tanh
+from tilewright.tir.math.log import lower_log
+from tilewright.tir.math.power import lower_pow
+from tilewright.tir.math.trigonometric import lower_cos, lower_sin, lower_tan
+
+__all__ = [
+    "lower_cos", "lower_erf", "lower_exp", "lower_log", "lower_pow", "lower_sigmoid", "lower_sin", "lower_tan",
+    "lower_tanh",
+]  # fmt: skip
