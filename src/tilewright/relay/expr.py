@@ -232,7 +232,10 @@ class GlobalVar(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Function(Expr):
-    """A closed function: its body uses its own `params` and constants only. `attrs["Primitive"]` marks one fused kernel."""
+    """A closed function: its body uses its own `params` and constants only.
+
+    `attrs["Primitive"]` marks a fused function, which becomes one kernel.
+    """
 
     params: tuple[Var, ...]
     body: Expr
@@ -273,7 +276,7 @@ def var(
 
 
 def const(value: Any, dtype: Any = None) -> Constant:
-    """A constant from a number or array. Without `dtype`, Python floats become float32 and ints int32, as in the classic API."""
+    """A constant from a number or array. Without `dtype`, Python floats become float32 and Python ints int32."""
     if isinstance(value, np.ndarray | np.generic):
         data = np.asarray(value)
         return Constant(data if dtype is None else data.astype(DType(dtype).numpy))

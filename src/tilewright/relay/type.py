@@ -21,7 +21,7 @@ class TensorType(Type):
     """A dense tensor: `shape` in elements (`()` is a scalar) and the `dtype` of one element."""
 
     shape: tuple[int, ...]
-    dtype: DType = DType("float32")
+    dtype: DType
 
     def __init__(self, shape: Iterable[int] = (), dtype: Any = "float32") -> None:
         object.__setattr__(self, "shape", tuple([int(dim) for dim in shape]))

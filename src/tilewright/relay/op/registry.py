@@ -29,10 +29,10 @@ from tilewright.errors import InternalError, UnsupportedError
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright import te
     from tilewright.relay.expr import Attrs, Call, Expr
     from tilewright.relay.type import TensorType, Type
     from tilewright.target import Target
+    from tilewright.te import Tensor
 
 
 class OpPattern(IntEnum):
@@ -59,7 +59,10 @@ class OpPattern(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """What a layout rule wants: a layout per (flattened) input, None for "as it is"; that of the output; the new attributes."""
+    """What a layout rule wants: a layout per (flattened) input, that of the output, and the new attributes.
+
+    A layout of None leaves that input as it is: a scalar, or a vector that has no layout.
+    """
 
     inputs: tuple[str | None, ...]
     output: str
@@ -67,11 +70,11 @@ class LayoutChoice:
 
 
 TypeRule = Callable[["Sequence[Type]", "Attrs"], "Type"]
-Compute = Callable[["Attrs", "list[te.Tensor]", "Type"], "list[te.Tensor]"]
+Compute = Callable[["Attrs", "list[Tensor]", "Type"], "list[Tensor]"]
 Reference = Callable[..., "np.ndarray[Any, Any] | tuple[np.ndarray[Any, Any], ...]"]
 Gradient = Callable[["Call", "Expr"], "list[Expr]"]
-#: (attrs, layouts the inputs are in: "NCHW16c" or None for plain, their types in the plain layout, target) -> choice, or
-#: None if the operator wants plain inputs and gives a plain output.
+#: (attrs, layouts the inputs are in: "NCHW16c" or None for plain, their types in the plain layout, target) -> what the
+#: operator wants, or None if it reads plain inputs only and writes a plain output.
 LayoutRule = Callable[["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"], "LayoutChoice | None"]
 
 
