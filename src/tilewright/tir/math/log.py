@@ -9,8 +9,18 @@ from __future__ import annotations
 from tilewright.tir import op
 from tilewright.tir.expr import Expr
 from tilewright.tir.math.common import (
-    INFINITY, NAN, bits_of, float32_like, fma, from_bits, horner, like, select, shift_left, shift_right,
-)  # fmt: skip
+    INFINITY,
+    NAN,
+    bits_of,
+    float32_like,
+    fma,
+    from_bits,
+    horner,
+    like,
+    select,
+    shift_left,
+    shift_right,
+)
 
 LN2 = 0.6931471805599453
 SMALLEST_NORMAL = 1.1754943508222875e-38

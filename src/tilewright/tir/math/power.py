@@ -9,9 +9,22 @@ from __future__ import annotations
 from tilewright.tir import op
 from tilewright.tir.expr import And, Expr, Not, Or
 from tilewright.tir.math.common import (
-    INFINITY, NAN, bits_of, clamp, fabs, float32_like, float64_like, fma, from_bits, horner, int32_like, like, select,
-    shift_left, shift_right,
-)  # fmt: skip
+    INFINITY,
+    NAN,
+    bits_of,
+    clamp,
+    fabs,
+    float32_like,
+    float64_like,
+    fma,
+    from_bits,
+    horner,
+    int32_like,
+    like,
+    select,
+    shift_left,
+    shift_right,
+)
 from tilewright.tir.math.log import split_exponent
 
 LOG2_COEFFICIENTS = (

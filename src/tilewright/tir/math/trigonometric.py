@@ -8,8 +8,18 @@ from __future__ import annotations
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.math.common import (
-    INFINITY, NAN, clamp, fabs, float32_like, float64_like, fma, horner, int32_like, like, select,
-)  # fmt: skip
+    INFINITY,
+    NAN,
+    clamp,
+    fabs,
+    float32_like,
+    float64_like,
+    fma,
+    horner,
+    int32_like,
+    like,
+    select,
+)
 
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI_HIGH = 1.570796326734125614166259765625  # 33 bits: n * HALF_PI_HIGH is exact for |n| < 2**20
