@@ -100,6 +100,15 @@ class Allocate(Stmt):
 
 
 @node
+class DeclBuffer(Stmt):
+    """`buffer` is a typed view, within `body`, of the memory at `address` (a handle): nothing is allocated."""
+
+    buffer: Buffer
+    address: Expr
+    body: Stmt
+
+
+@node
 class IfThenElse(Stmt):
     """`if condition: then_case else: else_case`; `else_case` may be None."""
 
