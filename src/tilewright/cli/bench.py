@@ -1,0 +1,91 @@
+"""`tilewright bench MODEL`: time a model beside other engines, interleaved in one process with the same threads."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright.cli.engines import open_engine
+from tilewright.cli.inputs import random_inputs
+from tilewright.cli.options import load_or_compile, model_options
+from tilewright.runtime.executor import Executable
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one inference: minimum and median over the rounds."""
+
+    engine: str
+    version: str
+    minimum_ms: float
+    median_ms: float
+
+
+def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call of each run, in interleaved rounds: A B C A B C …, `rounds` at most, `seconds` in all."""
+    for run in runs.values():
+        run()
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    deadline = time.perf_counter() + seconds
+    for done in range(rounds):
+        if done >= 5 and time.perf_counter() > deadline:
+            break
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def bench(executable: Executable, model: str, engines: list[str], seconds: float, rounds: int, seed: int = 0) -> list[Timing]:
+    """Time `executable` and the engines on one set of random inputs."""
+    inputs = random_inputs(executable.inputs, seed)
+    opened = [open_engine(name, model, inputs, executable.threads) for name in engines]
+    runs: dict[str, Callable[[], Any]] = {"tilewright": lambda: executable.run(inputs)}
+    runs |= {engine.name: engine.run for engine in opened}
+    versions = {"tilewright": executable.version} | {engine.name: engine.version for engine in opened}
+    times = measure(runs, seconds, rounds)
+    return [
+        Timing(name, versions[name], min(t) * 1e3, statistics.median(t) * 1e3) for name, t in times.items()
+    ]  # fmt: skip
+
+
+@click.command("bench")
+@click.argument("model")
+@click.option("--compare", default="", help="engines beside ours, e.g. onnxruntime,openvino")
+@click.option("--seconds", default=5.0, show_default=True, help="time to spend measuring")
+@click.option("--rounds", default=1000, show_default=True, help="most rounds")
+@click.option("--json", "json_path", help="also write the figures to this file")
+@model_options
+def bench_command(
+    model: str,
+    compare: str,
+    seconds: float,
+    rounds: int,
+    json_path: str | None,
+    target: str,
+    shapes: str | None,
+    threads: int | None,
+    no_cache: bool,
+) -> None:
+    """Time MODEL, alone or beside other engines: minimum and median of interleaved rounds."""
+    executable = load_or_compile(model, target, shapes, threads, no_cache)
+    engines = [name.strip() for name in compare.split(",") if name.strip()]
+    timings = bench(executable, model, engines, seconds, rounds)
+    ours = timings[0]
+    click.echo(f"{model}, {executable.threads} threads")
+    for timing in timings:
+        ratio = f"   {timing.minimum_ms / ours.minimum_ms:5.2f}x of ours" if timing is not ours else ""
+        label = f"{timing.engine} {timing.version}"
+        click.echo(f"{label:28} minimum {timing.minimum_ms:9.3f} ms   median {timing.median_ms:9.3f} ms{ratio}")
+    if json_path:
+        record = {"model": model, "threads": executable.threads, "timings": [asdict(t) for t in timings]}
+        Path(json_path).write_text(json.dumps(record, indent=2) + "\n")

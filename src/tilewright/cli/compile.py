@@ -1,0 +1,31 @@
+"""`tilewright compile MODEL -o OUT`: compile a model into one artifact file, or into a shared library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tilewright.cli.options import load_or_compile, model_options
+from tilewright.support import trace
+
+
+@click.command("compile")
+@click.argument("model")
+@click.option("-o", "--output", required=True, help="artifact to write (.tw), or .so for a library with a C header")
+@model_options
+@click.option("--report", is_flag=True, help="print the time of each stage")
+def compile_command(
+    model: str, output: str, target: str, shapes: str | None, threads: int | None, no_cache: bool, report: bool
+) -> None:
+    """Compile MODEL (.onnx) and write the result to OUTPUT."""
+    with trace.collect() as times:
+        executable = load_or_compile(model, target, shapes, threads, no_cache)
+        with trace.span("save"):
+            if Path(output).suffix == ".so":
+                executable.export_library(output)
+            else:
+                executable.save(output)
+    click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, compiled in {times.seconds:.2f} s")
+    if report:
+        click.echo(times.table())

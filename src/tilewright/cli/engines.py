@@ -1,0 +1,85 @@
+"""The engines a model can be compared with: each runs an ONNX file on named arrays with a number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import EnvironmentError_, ShapeError, UnsupportedError
+
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A loaded model: `run()` computes once on the inputs it was given and returns the outputs in the model's order."""
+
+    name: str
+    version: str
+    run: Callable[[], list[np.ndarray[Any, Any]]]
+
+
+def onnxruntime_engine(path: str, inputs: Arrays, threads: int) -> Engine:
+    """onnxruntime on the CPU with all graph optimizations."""
+    ort = _import("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    feed = dict(inputs)
+    names = [output.name for output in session.get_outputs()]
+    return Engine("onnxruntime", ort.__version__, lambda: session.run(names, feed))
+
+
+def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
+    """OpenVINO on the CPU in its latency mode, computing in float32."""
+    ov = _import("openvino")
+    core = ov.Core()
+    model = core.read_model(path)
+    shapes = {port: list(inputs[_port_name(port, inputs)].shape) for port in model.inputs}
+    try:
+        model.reshape(shapes)
+    except RuntimeError as error:
+        raise ShapeError(f"OpenVINO does not take these input shapes: {str(error).splitlines()[0]}") from None
+    config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(model, "CPU", config).create_infer_request()
+    for port in request.model_inputs:
+        request.set_tensor(port, ov.Tensor(np.ascontiguousarray(inputs[_port_name(port, inputs)])))
+    outputs = list(request.model_outputs)
+
+    def run() -> list[np.ndarray[Any, Any]]:
+        request.infer()
+        return [request.get_tensor(port).data for port in outputs]
+
+    return Engine("openvino", ov.__version__.split("-")[0], run)
+
+
+def _port_name(port: Any, inputs: Arrays) -> str:
+    found = next((name for name in port.get_names() if name in inputs), None)
+    if found is None:
+        raise ShapeError(f"OpenVINO calls an input {sorted(port.get_names())}, which is none of {sorted(inputs)}")
+    return found
+
+
+ENGINES: dict[str, Callable[[str, Arrays, int], Engine]] = {
+    "onnxruntime": onnxruntime_engine,
+    "openvino": openvino_engine,
+}
+
+
+def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
+    """The engine called `name` with the model at `path` loaded. Raises UnsupportedError with the known names."""
+    if name not in ENGINES:
+        raise UnsupportedError(f"there is no engine {name!r} to compare with; known: {', '.join(ENGINES)}")
+    return ENGINES[name](path, inputs, threads)
+
+
+def _import(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError:
+        raise EnvironmentError_(f"{name} is not installed; `pip install tilewright[compare]` installs it") from None

@@ -1,0 +1,76 @@
+"""The `tilewright` command: its verbs, and how an error becomes one message and an exit status."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tilewright.errors import InternalError, UserError
+
+USER_ERROR_STATUS, INTERNAL_ERROR_STATUS, INTERRUPTED_STATUS = 2, 70, 130
+
+#: verb -> (module, function): a verb's module is imported only when the verb is used.
+VERBS = {
+    "compile": ("tilewright.cli.compile", "compile_command"),
+    "run": ("tilewright.cli.run", "run_command"),
+    "bench": ("tilewright.cli.bench", "bench_command"),
+    "verify": ("tilewright.cli.verify", "verify_command"),
+    "inspect": ("tilewright.cli.inspect", "inspect_command"),
+    "profile": ("tilewright.cli.profile", "profile_command"),
+    "doctor": ("tilewright.cli.doctor", "doctor_command"),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        module, function = VERBS[name]
+        return getattr(__import__(module, fromlist=[function]), function)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="tilewright")
+def cli() -> None:
+    """Compile a trained model to fast code, run it, measure it, check it, and look inside."""
+
+
+def guarded(action: Callable[[], Any]) -> int:
+    """Run `action`; print an error as one message; the exit status."""
+    try:
+        action()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        return USER_ERROR_STATUS
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED_STATUS
+    except Exception as error:
+        traceback.print_exc()
+        message = str(error) if isinstance(error, InternalError) else str(InternalError(f"{type(error).__name__}: {error}"))
+        click.echo(f"internal error: {message}", err=True)
+        return INTERNAL_ERROR_STATUS
+    return 0
+
+
+def main() -> None:
+    """Entry point of the `tilewright` command."""
+    sys.exit(guarded(lambda: cli.main(standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""One fused Relay function to one kernel of the loop IR: computes, schedule, lowering.
+
+fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fused_conv2d_bias_add_relu(x, w, b, out)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright import te
+from tilewright.errors import InternalError
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
+from tilewright.relay.op.registry import Op
+from tilewright.relay.type import TensorType, tensor_types
+from tilewright.relay.visitor import post_order
+from tilewright.target import Target
+from tilewright.tir.op import const
+from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.cpu.dispatch import schedule
+
+
+@dataclass(frozen=True)
+class FusedCompute:
+    """The tensor expressions of a fused function: one placeholder per parameter tensor, one tensor per output."""
+
+    inputs: list[te.Tensor]
+    outputs: list[te.Tensor]
+
+
+def to_compute(function: Function) -> FusedCompute:
+    """The tensor-expression graph of a fused function, each operator's `compute` applied to its inputs' tensors."""
+    tensors: dict[Expr, list[te.Tensor]] = {}
+    inputs: list[te.Tensor] = []
+    for param in function.params:
+        leaves = tensor_types(param.checked_type)
+        names = [param.name] if len(leaves) == 1 else [f"{param.name}_{i}" for i in range(len(leaves))]
+        tensors[param] = [te.placeholder(t.shape, t.dtype, n) for t, n in zip(leaves, names, strict=True)]
+        inputs += tensors[param]
+    for node in post_order(function.body):
+        if node not in tensors:
+            tensors[node] = _compute_node(node, tensors)
+    outputs = []
+    for tensor in tensors[function.body]:
+        outputs.append(_copy(tensor) if isinstance(tensor.op, te.PlaceholderOp) or tensor in outputs else tensor)
+    return FusedCompute(inputs, outputs)
+
+
+def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
+    if isinstance(node, Constant):
+        return [_scalar(node)]
+    if isinstance(node, Tuple):
+        return [tensor for field in node.fields for tensor in tensors[field]]
+    if isinstance(node, TupleGetItem):
+        return [tensors[node.tuple_value][node.index]]
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        if node.op.compute is None:
+            raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
+        arguments = [tensor for arg in node.args for tensor in tensors[arg]]
+        return list(node.op.compute(node.attrs, arguments, node.checked_type))
+    raise InternalError(f"a fused function may not hold a {type(node).__name__}")
+
+
+def _scalar(node: Constant) -> te.Tensor:
+    """A one-element constant as a compute that every schedule inlines; larger constants are parameters of a kernel."""
+    if node.data.size != 1:
+        raise InternalError(f"a constant of shape {node.data.shape} was left inside a fused function")
+    value = const(node.data.reshape(()).item(), str(node.tensor_type.dtype))
+    return te.compute(node.data.shape, lambda *_: value, name="constant", tag="injective")
+
+
+def _copy(tensor: te.Tensor) -> te.Tensor:
+    return te.compute(tensor.shape, lambda *i: tensor(*i), name="copy", tag="injective")
+
+
+def lower_function(function: Function, name: str, target: Target) -> PrimFunc:
+    """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs."""
+    fused = to_compute(function)
+    return te.lower(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+
+
+def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
+    """The same, one (stage name, function) at a time, for inspection."""
+    fused = to_compute(function)
+    yield from te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+
+
+def output_types(function: Function) -> list[TensorType]:
+    """Types of the output tensors, tuples flattened."""
+    return tensor_types(function.body.checked_type)

@@ -1,0 +1,87 @@
+"""What the CPU templates share: walking the computation, inlining, the epilogue, and the grain of parallel work."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.tir import IntImm
+
+#: Fewer elements than this are not worth waking a second worker for.
+PARALLEL_GRAIN = 8192
+
+
+def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
+    """The shape as integers; a symbolic dimension counts as 1024."""
+    return tuple(int(s.value) if isinstance(s, IntImm) else 1024 for s in tensor.shape)
+
+
+def computes(outs: list[te.Tensor]) -> list[te.Tensor]:
+    """All computed tensors that `outs` need, producers before consumers (one per operation)."""
+    order: list[te.Tensor] = []
+    seen: set[int] = set()
+
+    def visit(tensor: te.Tensor) -> None:
+        if id(tensor.op) in seen or isinstance(tensor.op, te.PlaceholderOp):
+            return
+        seen.add(id(tensor.op))
+        for source in tensor.op.input_tensors:
+            visit(source)
+        order.append(tensor)
+
+    for out in outs:
+        visit(out)
+    return order
+
+
+def has_tag(tensor: te.Tensor, tag: str) -> bool:
+    """True if the operation of `tensor` carries `tag` (tags are separated by commas)."""
+    return tag in tensor.op.tag.split(",")
+
+
+def is_reduction(tensor: te.Tensor) -> bool:
+    """True if the tensor is computed by a reduction."""
+    return isinstance(tensor.op, te.ComputeOp) and len(tensor.op.reduce_axis) > 0
+
+
+def inline_between(s: te.Schedule, anchor: te.Tensor, out: te.Tensor) -> te.Tensor:
+    """Inline the epilogue that lies between `anchor` and `out`; returns the tensor that accumulates, in local scope.
+
+    Where there is no epilogue the accumulator is a cache of `out` itself.
+    """
+    if anchor.op is out.op:
+        return s.cache_write(out, "local")
+    after = computes([out])
+    position = next(i for i, t in enumerate(after) if t.op is anchor.op)
+    for tensor in after[position + 1 :]:
+        if tensor.op is not out.op:
+            s[tensor].compute_inline()
+    s[anchor].set_scope("local")
+    return anchor
+
+
+def inline_before(s: te.Schedule, anchor: te.Tensor) -> None:
+    """Inline every injective operation that only `anchor` needs."""
+    for tensor in computes([anchor]):
+        if tensor.op is not anchor.op and not is_reduction(tensor):
+            s[tensor].compute_inline()
+
+
+def vector_lanes(extent: int, limit: int = 16) -> int:
+    """Lanes for a vectorized axis of `extent`: the axis itself if short, else a divisor near `limit`, else `limit`."""
+    if extent <= limit:
+        return extent
+    for lanes in (limit, limit // 2):
+        if lanes > 1 and extent % lanes == 0:
+            return lanes
+    return limit
+
+
+def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar]) -> te.IterVar | None:
+    """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis."""
+    if not axes:
+        return None
+    fused = s[tensor].fuse(*axes) if len(axes) > 1 else axes[0]
+    if math.prod(shape_of(tensor)) >= PARALLEL_GRAIN:
+        s[tensor].parallel(fused)
+    return fused

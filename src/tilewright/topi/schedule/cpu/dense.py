@@ -1,0 +1,64 @@
+"""Matrix products: a register tile of rows by one packed panel of columns, accumulated over the whole depth."""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of
+
+
+def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule `dense` (tag dense_pack: [M, N] with weight [N/b, K, b]) and its epilogue `out`.
+
+    The panel is the outer loop: it stays in the level-2 cache while all rows pass by.
+    """
+    rows, columns = shape_of(out)[-2:]
+    depth = shape_of(dense.op.input_tensors[0])[-1]
+    panel = dense.op.attrs["block"]
+    chosen = tile.choose(rows, 1, panel, target, row_limit=14)
+    accumulator = inline_between(s, dense, out)
+
+    row, column = s[out].op.axis[-2:]
+    panels, lane = s[out].split(column, factor=panel)
+    tiles, position = s[out].split(row, factor=chosen.rows)
+    s[out].reorder(*s[out].op.axis[:-2], panels, tiles, position, lane)
+    s[out].vectorize(lane)
+    s[out].unroll(position)
+    work = s[out].fuse(panels, tiles) if columns // panel < 8 else panels
+    if rows * columns * depth >= PARALLEL_GRAIN * 8:
+        s[out].parallel(work)
+
+    s[accumulator].compute_at(s[out], work if columns // panel < 8 else tiles)
+    row, column = s[accumulator].op.axis[-2:]
+    (k,) = s[accumulator].op.reduce_axis
+    s[accumulator].reorder(k, row, column)
+    s[accumulator].vectorize(column)
+    s[accumulator].unroll(row)
+
+
+def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch."""
+    batches, rows, columns = shape_of(out)
+    panel = next((b for b in (32, 48, 64, 16, 8) if columns % b == 0), min(columns, 32))
+    chosen = tile.choose(rows, 1, panel, target, row_limit=14)
+    accumulator = inline_between(s, product, out)
+    packed = [t for t in product.op.input_tensors if isinstance(t.op, te.ComputeOp)]
+
+    batch, row, column = s[out].op.axis
+    tiles, position = s[out].split(row, factor=chosen.rows)
+    panels, lane = s[out].split(column, factor=panel)
+    s[out].reorder(batch, panels, tiles, position, lane)
+    work = s[out].fuse(batch, panels) if batches < 4 or not packed else batch
+    s[out].parallel(work)
+    s[out].vectorize(lane)
+    s[out].unroll(position)
+    for operand in packed:
+        s[operand].compute_at(s[out], work)
+
+    s[accumulator].compute_at(s[out], tiles)
+    batch, row, column = s[accumulator].op.axis
+    (k,) = s[accumulator].op.reduce_axis
+    s[accumulator].reorder(batch, k, row, column)
+    s[accumulator].vectorize(column)
+    s[accumulator].unroll(row)

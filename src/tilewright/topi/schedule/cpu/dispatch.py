@@ -1,0 +1,45 @@
+"""From the computation of one fused function to its CPU schedule: the anchor's tag picks the template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.common import computes, has_tag, is_reduction
+from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
+from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
+from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
+from tilewright.topi.schedule.cpu.injective import schedule_injective
+from tilewright.topi.schedule.cpu.pool import schedule_pool
+from tilewright.topi.schedule.cpu.reduce import schedule_reduce
+
+Template = Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]
+
+#: Tag of the anchor's compute -> template.
+TEMPLATES: dict[str, Template] = {
+    "conv2d_NCHWc": schedule_conv2d,
+    "depthwise_conv2d_NCHWc": schedule_depthwise_conv2d,
+    "dense_pack": schedule_dense,
+    "batch_matmul": schedule_batch_matmul,
+    "pool": schedule_pool,
+}
+
+
+def schedule(outs: list[te.Tensor], target: Target) -> te.Schedule:
+    """The schedule of the computation of `outs`, by its anchor; injective and reducing stages have templates of their own."""
+    s = te.create_schedule([out.op for out in outs])
+    stages = computes(outs)
+    for tensor in stages:
+        template = next((TEMPLATES[tag] for tag in tensor.op.tag.split(",") if tag in TEMPLATES), None)
+        if template is not None:
+            template(s, tensor, outs[0], target)
+            return s
+    if any(is_reduction(tensor) for tensor in stages):
+        schedule_reduce(s, outs, target)
+    else:
+        schedule_injective(s, outs, target)
+    return s
+
+
+__all__ = ["TEMPLATES", "has_tag", "schedule"]

@@ -1,0 +1,70 @@
+"""Which memory layout a convolution or matrix product wants on a CPU.
+
+Activations are blocked by channels (NCHW16c), so that the innermost loop is one vector of output channels and every
+load of an activation is a broadcast of one float; weights are blocked the same way at compile time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.target import Target
+
+#: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
+CHANNEL_BLOCKS = (16, 8, 4)
+
+#: Widths of a packed panel of a weight matrix, in the order of preference (see `dense_block`).
+_PANEL_LIMIT = 64
+
+
+@dataclass(frozen=True)
+class Conv2DLayouts:
+    """Layouts of the three operands of one convolution, spelled as in the attributes of `nn.conv2d`."""
+
+    data: str
+    kernel: str
+    out: str
+
+
+def channel_block(channels: int, target: Target | None = None) -> int | None:
+    """The widest block that divides `channels` and fits a vector of the target; None if there is none."""
+    lanes = 16 if target is None else max(4, target.vector_bits // 32)
+    return next((b for b in CHANNEL_BLOCKS if b <= max(lanes, 8) and channels % b == 0), None)
+
+
+def conv2d_layouts(
+    in_channels: int, out_channels: int, groups: int, depthwise: bool, target: Target | None = None
+) -> Conv2DLayouts | None:
+    """The layouts a convolution from `in_channels` to `out_channels` wants, or None to stay in NCHW/OIHW.
+
+    A convolution of very few input channels (the first layer) reads NCHW and writes blocked.
+    """
+    out_block = channel_block(out_channels, target)
+    if out_block is None:
+        return None
+    if depthwise:
+        if in_channels != out_channels:
+            return None
+        layout = f"NCHW{out_block}c"
+        return Conv2DLayouts(layout, f"OIHW1i{out_block}o", layout)
+    if groups != 1:
+        return None
+    in_block = channel_block(in_channels, target)
+    if in_block is None:
+        return Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
+    return Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
+
+
+def dense_block(units: int, rows: int) -> int:
+    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
+
+    One row (matrix times vector) is bound by memory: wide panels give one long stream. Several rows share a panel in
+    registers: 32 columns leave room for a tall tile.
+    """
+    limit = _PANEL_LIMIT if rows == 1 else 48 if rows % 14 and units % 48 == 0 else 32
+    divisors = [b for b in range(1, min(limit, units) + 1) if units % b == 0]
+    for step in (16, 8, 4):
+        aligned = [b for b in divisors if b % step == 0]
+        if aligned and (aligned[-1] >= 16 or step == 4):
+            return aligned[-1]
+    return divisors[-1]

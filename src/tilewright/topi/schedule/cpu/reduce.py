@@ -1,0 +1,84 @@
+"""Reductions, and operators made of several row-wise stages (softmax, layer normalization): one worker takes whole rows."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of, vector_lanes
+
+
+def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
+    """Schedule stages of which some reduce; every intermediate stage is computed within a row of the output.
+
+    The row is what all reductions have in common with the output: its leading axes.
+    """
+    out = outs[0]
+    stages = computes(outs)
+    reductions = [t for t in stages if is_reduction(t)]
+    for tensor in stages:
+        if tensor.op is not out.op and not is_reduction(tensor):
+            s[tensor].compute_inline()
+    if is_reduction(out) or len(reductions) == 0:
+        _schedule_single(s, out)
+        inner = [t for t in reductions if t.op is not out.op]
+        for tensor in inner:
+            _schedule_single(s, tensor)
+        return
+    _schedule_rows(s, out, reductions)
+
+
+def _schedule_single(s: te.Schedule, out: te.Tensor) -> None:
+    """One stage that reduces: workers over its axes; vector lanes where the last output axis is long enough."""
+    axes = list(s[out].op.axis)
+    work = math.prod(shape_of(out)) * math.prod(int(r.dom.extent.value) for r in s[out].op.reduce_axis)
+    if axes and shape_of(out)[-1] >= 4 and _reads_along(out):
+        lanes = vector_lanes(shape_of(out)[-1])
+        if lanes < shape_of(out)[-1]:
+            outer, inner = s[out].split(axes[-1], factor=lanes)
+            axes = [*axes[:-1], outer]
+        else:
+            inner = axes.pop()
+        s[out].reorder(*axes, *s[out].op.reduce_axis, inner)
+        s[out].vectorize(inner)
+    if axes:
+        fused = s[out].fuse(*axes) if len(axes) > 1 else axes[0]
+        if work >= PARALLEL_GRAIN:
+            s[out].parallel(fused)
+
+
+def _reads_along(out: te.Tensor) -> bool:
+    """True if the last output axis is not the one next to a contiguous reduction, so that lanes read neighbours."""
+    return bool(out.op.attrs.get("vectorize_output", True))
+
+
+def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]) -> None:
+    """`out` is injective over rows that the reductions summarize: compute them at the innermost common row axis."""
+    common = min(_common_axes(t, out) for t in reductions)
+    axes = list(s[out].op.axis)
+    lanes = vector_lanes(shape_of(out)[-1])
+    if common == 0:
+        for tensor in reductions:
+            _schedule_single(s, tensor)
+        return
+    row = s[out].fuse(*axes[:common]) if common > 1 else axes[0]
+    if math.prod(shape_of(out)) >= PARALLEL_GRAIN:
+        s[out].parallel(row)
+    if len(axes) > common:
+        last = axes[-1]
+        if lanes < shape_of(out)[-1]:
+            _, last = s[out].split(last, factor=lanes)
+        s[out].vectorize(last)
+    for tensor in reductions:
+        s[tensor].compute_at(s[out], row)
+
+
+def _common_axes(reduction: te.Tensor, out: te.Tensor) -> int:
+    """How many leading axes of `out` the reduction is computed for."""
+    count = 0
+    for a, b in zip(shape_of(reduction), shape_of(out), strict=False):
+        if a != b:
+            break
+        count += 1
+    return min(count, len(shape_of(out)) - 1) if count == len(shape_of(out)) else count

@@ -1,0 +1,56 @@
+"""Register tiles: how many output rows and vectors one innermost step of a convolution or matrix product keeps.
+
+A step loads `vectors` vectors of weights, broadcasts `rows` activations and does `rows * vectors` fused
+multiply-adds into as many accumulators. The tile must fit the register file, hide the latency of the multiply-add and
+keep the load ports below the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilewright.target import Target
+
+#: A fused multiply-add has 4 cycles of latency on two ports: fewer accumulators than this leave the ports idle.
+_LATENCY_BOUND = 8
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`rows` positions times `blocks` channel blocks (or panels) per innermost step."""
+
+    rows: int
+    blocks: int
+
+
+def divisors(value: int, limit: int) -> list[int]:
+    """Divisors of `value` up to `limit`, ascending."""
+    return [d for d in range(1, min(value, limit) + 1) if value % d == 0]
+
+
+def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
+    """Estimated share of the multiply-add peak of a tile of `rows` by `vectors` vectors over `extent` rows (0 to 1)."""
+    registers = target.vector_registers - (2 if target.vector_registers >= 32 else 1)
+    accumulators = rows * vectors
+    if accumulators + min(vectors, 2) + (1 if vectors > 1 else 0) > registers:
+        return 0.0
+    loads = vectors + rows
+    busy = accumulators / max(accumulators, loads * 0.75)
+    hidden = min(1.0, accumulators / _LATENCY_BOUND)
+    whole = extent / (-(-extent // rows) * rows)
+    tail_cost = 0.93 if extent % rows else 1.0
+    overhead = accumulators / (accumulators + 1.5)
+    return busy * hidden * whole * tail_cost * overhead
+
+
+def choose(extent: int, blocks: int, block: int, target: Target, row_limit: int = 28) -> RegisterTile:
+    """The best tile for `extent` rows and `blocks` channel blocks of `block` floats each."""
+    vectors_per_block = max(1, -(-block * 32 // target.vector_bits))
+    candidates: Iterable[tuple[float, int, int]] = (
+        (efficiency(rows, count * vectors_per_block, extent, target), rows, count)
+        for count in divisors(blocks, 4)
+        for rows in range(1, min(extent, row_limit) + 1)
+    )
+    best = max(candidates, key=lambda c: (round(c[0], 4), c[1]))
+    return RegisterTile(best[1], best[2])

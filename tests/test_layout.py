@@ -1,0 +1,54 @@
+"""The shape of the source tree: imports point one way, and docs/layout.md names exactly the folders that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "tilewright"
+#: A layer may import itself and the layers after it. `tir` and `arith` are one pair.
+LAYERS = [
+    {"cli"}, {"compile"}, {"frontend"}, {"relay"}, {"topi"}, {"te"}, {"codegen"}, {"tir", "arith"},
+    {"target"}, {"runtime"}, {"errors", "support"},
+]  # fmt: skip
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+
+def imported_layers(path: Path) -> set[str]:
+    """Names of the layers that a module imports, in functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright"):
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tilewright.")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if layer in ("__init__", "__main__"):
+        return
+    upward = {name for name in imported_layers(path) if name in RANK and RANK[name] < RANK[layer]}
+    assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which lie above {layer}"
+
+
+def test_layout_page_names_the_folders() -> None:
+    folders = {str(p.parent.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")} - {"."}
+    named = set(re.findall(r"^\| `([\w/]+)` \|", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE))
+    assert named == folders
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(p.relative_to(ROOT))
+        for p in PACKAGE.rglob("*.py")
+        if p.read_text().strip() and not ast.get_docstring(ast.parse(p.read_text()))
+    ]
+    assert not silent
