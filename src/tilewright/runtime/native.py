@@ -1,0 +1,79 @@
+"""The native runtime of this process: the pool and barrier of `native_ir`, compiled once, and how Python calls them.
+
+`native()` gives the one instance. The object code is kept in the disk cache under its text, so that a process pays for
+compiling it (about 20 ms) once for each version.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+
+from tilewright.runtime.link import compile_text, host_architecture, link
+from tilewright.runtime.native_ir import EXPORTS, pool_text
+from tilewright.support.cache import digest, open_cache
+
+
+class Native:
+    """Addresses and callables of the native runtime.
+
+    `parallel_run(entry, args, workers) -> int` takes addresses as plain integers and releases the interpreter lock.
+    """
+
+    def __init__(self) -> None:
+        self._linked = link(_object_code(), EXPORTS)
+        self.addresses = self._linked.addresses
+        run_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+        self.parallel_run: Callable[[int, int, int], int] = run_type(self.addresses["tilewright_parallel_run"])
+        self.call_with_worker_memory = self.addresses["tilewright_call_with_worker_memory"]
+        self._set_processors = ctypes.CFUNCTYPE(None, ctypes.c_int32)(self.addresses["tilewright_set_processors"])
+        self.threads: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int32)(self.addresses["tilewright_pool_threads"])
+        self.stop: Callable[[], None] = ctypes.CFUNCTYPE(None)(self.addresses["tilewright_pool_stop"])
+        self.forget: Callable[[], None] = ctypes.CFUNCTYPE(None)(self.addresses["tilewright_pool_forget"])
+
+    def set_processors(self, count: int) -> None:
+        """Tell the pool how many processors it may use: with more workers than that it yields rather than spins."""
+        self._set_processors(count)
+
+    def imports(self) -> dict[str, int]:
+        """The symbols that compiled models may leave undefined, with their addresses."""
+        return {name: self.addresses[name] for name in ("tilewright_barrier", "tilewright_parallel_run")}
+
+
+_native: Native | None = None
+_lock = threading.Lock()
+
+
+def native() -> Native:
+    """The process's native runtime, made on first use."""
+    global _native
+    if _native is None:
+        with _lock:
+            if _native is None:
+                made = Native()
+                # Threads still spinning when the interpreter is torn down would run in code that is going away.
+                atexit.register(made.stop)
+                os.register_at_fork(after_in_child=made.forget)
+                _native = made
+    return _native
+
+
+def _object_code() -> bytes:
+    text = pool_text(host_architecture())
+    cache = open_cache()
+    key = digest("native", text, _llvm_version())
+    known = cache.get("native", key)
+    if known is not None and known[:4] == b"\x7fELF":
+        return known
+    made = compile_text(text)
+    cache.put("native", key, made)
+    return made
+
+
+def _llvm_version() -> str:
+    from llvmlite import binding as llvm
+
+    return ".".join(str(part) for part in llvm.llvm_version_info)

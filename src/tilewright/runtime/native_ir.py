@@ -1,0 +1,466 @@
+"""The native part of the runtime as LLVM IR text: the worker pool, the barrier, and two small call helpers.
+
+Written by hand and compiled in the process (`native.py`), so that nothing has to be built or installed where a model
+runs. It needs four families of libc functions, all found in the process: pthread_*, syscall (for futex), sched_yield and
+clock_gettime. x86-64 and AArch64 Linux.
+
+How it works
+------------
+*Launch.* `tilewright_parallel_run(fn, args, n)` runs `fn(args, ctx)` on n workers at once; the caller is worker 0. Every
+other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the workers it needs, and
+leaves the others asleep. The last worker to finish bumps `@finished`, which the caller waits for. Launches from several
+Python threads take turns (`@lock`); a launch from inside a launch runs on its own thread alone.
+
+*Barrier.* An arrival counter and an epoch. The last to arrive resets the counter and bumps the epoch; the others wait for
+the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier is broken: it no
+longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
+
+*Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 50 us, then spin with sched_yield for as
+long again, then sleep in a futex, so that an idle process uses no processor time. With more workers than processors the
+first phase is skipped: the worker waited for may need this very processor.
+
+*Sleep and wake.* A sleeper adds itself to a `sleepers` count and then looks at the word again (in the kernel, inside
+futex); a waker changes the word and then looks at `sleepers`; both sequentially consistent, so one of them sees the other.
+
+*Fork.* The child has only the forking thread: `tilewright_pool_forget` makes the pool empty again, without joining.
+"""
+
+from __future__ import annotations
+
+MAX_WORKERS = 256
+
+# name -> (futex system call number, intrinsic that tells the core it is in a spin loop, its parameter and argument)
+_MACHINES = {
+    "x86_64": (202, "llvm.x86.sse2.pause", "", ""),
+    "aarch64": (98, "llvm.aarch64.isb", "i32", "i32 15"),
+}
+
+_SPIN_NANOSECONDS = 50_000
+_FUTEX_WAIT_PRIVATE = 128
+_FUTEX_WAKE_PRIVATE = 129
+_SIG_SETMASK = 2
+_CLOCK_MONOTONIC = 1
+
+EXPORTS = (
+    "tilewright_barrier",
+    "tilewright_parallel_run",
+    "tilewright_call_with_worker_memory",
+    "tilewright_set_processors",
+    "tilewright_pool_threads",
+    "tilewright_pool_stop",
+    "tilewright_pool_forget",
+)
+
+
+def supported_machines() -> tuple[str, ...]:
+    """The architectures (as `platform.machine()` spells them) this text can be made for."""
+    return tuple(_MACHINES)
+
+
+def pool_text(machine: str) -> str:
+    """The IR of the whole native runtime for `machine` ("x86_64" or "aarch64")."""
+    futex, pause, pause_type, pause_argument = _MACHINES[machine]
+    values = {
+        "FUTEX": futex,
+        "PAUSE": f"@{pause}({pause_argument})",
+        "PAUSE_DECLARATION": f"@{pause}({pause_type})",
+        "MAX_WORKERS": MAX_WORKERS,
+        "SPIN_NS": _SPIN_NANOSECONDS,
+        "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
+        "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
+        "SIG_SETMASK": _SIG_SETMASK,
+        "CLOCK": _CLOCK_MONOTONIC,
+    }
+    text = "\n".join((_DECLARATIONS, _WAITING, _BARRIER, _WORKER, _LAUNCH, _CONTROL, CALL_WITH_WORKER_MEMORY))
+    for name, value in values.items():
+        text = text.replace(f"${name}$", str(value))
+    return text
+
+
+_DECLARATIONS = """\
+%Context = type { i32, i32, ptr }                               ; worker, workers, barrier: what compiled code sees
+%Barrier = type { i32, [60 x i8], i32, i32, i32, [52 x i8] }    ; arrived | its own line: epoch, sleepers, broken
+%Worker  = type { i32, i32, i32, i32, i64, [40 x i8] }          ; ticket, sleepers, index, unused, pthread_t: one line
+
+@barrier    = internal global %Barrier zeroinitializer, align 64
+@workers    = internal global [$MAX_WORKERS$ x %Worker] zeroinitializer, align 64
+
+; One launch: written by the caller while it holds @lock and before it hands out tickets.
+@fn         = internal global ptr null, align 64
+@args       = internal global ptr null
+@count      = internal global i32 0                             ; workers taking part, the caller included
+@spin_ns    = internal global i64 $SPIN_NS$                     ; how long waits of this launch spin
+@status     = internal global i32 0                             ; the first failing worker's code
+@unfinished = internal global i32 0, align 64                   ; workers still inside @fn, the caller not counted
+@finished   = internal global [2 x i32] zeroinitializer, align 64 ; epoch, sleepers: the caller waits here
+
+@lock       = internal global [8 x i64] zeroinitializer, align 64 ; a pthread_mutex_t (all zero is unlocked on Linux)
+@owner      = internal global i64 0                             ; pthread_self() of the launching thread, else 0
+@created    = internal global i32 0                             ; threads that exist (the caller is none of them)
+@stopping   = internal global i32 0
+@processors = internal global i32 1                             ; how many this process may use; set from Python
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i64 @pthread_self()
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+declare i64 @syscall(i64, ...)
+declare void $PAUSE_DECLARATION$
+declare i32 @llvm.smin.i32(i32, i32)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+_WAITING = """\
+define internal i64 @now() {
+  %time = alloca [2 x i64]
+  call i32 @clock_gettime(i32 $CLOCK$, ptr %time)
+  %seconds = load i64, ptr %time
+  %fraction.p = getelementptr i64, ptr %time, i64 1
+  %fraction = load i64, ptr %fraction.p
+  %whole = mul i64 %seconds, 1000000000
+  %ns = add i64 %whole, %fraction
+  ret i64 %ns
+}
+
+; Return once the word at %word is not %old; %sleepers counts those asleep on it.
+define internal void @wait_for_change(ptr %word, i32 %old, ptr %sleepers) {
+entry:
+  %spin_ns = load i64, ptr @spin_ns
+  br label %spin
+
+spin:                                             ; 32 looks with a pause between, then a look at the clock
+  %start = phi i64 [ 0, %entry ], [ %began, %clock ]
+  br label %look
+look:
+  %tries = phi i32 [ 0, %spin ], [ %tries.next, %pause ]
+  %seen = load atomic i32, ptr %word acquire, align 4
+  %same = icmp eq i32 %seen, %old
+  br i1 %same, label %pause, label %done
+pause:
+  call void $PAUSE$
+  %tries.next = add i32 %tries, 1
+  %more = icmp slt i32 %tries.next, 32
+  br i1 %more, label %look, label %clock
+clock:
+  %now = call i64 @now()
+  %first = icmp eq i64 %start, 0
+  %began = select i1 %first, i64 %now, i64 %start
+  %spent = sub i64 %now, %began
+  %again = icmp slt i64 %spent, %spin_ns
+  br i1 %again, label %spin, label %yield
+
+yield:                                            ; let others run, for as long again as the spin may last
+  %yield.seen = load atomic i32, ptr %word acquire, align 4
+  %yield.same = icmp eq i32 %yield.seen, %old
+  br i1 %yield.same, label %yield.call, label %done
+yield.call:
+  call i32 @sched_yield()
+  %yield.now = call i64 @now()
+  %yield.spent = sub i64 %yield.now, %began
+  %limit = add i64 %spin_ns, $SPIN_NS$
+  %yield.again = icmp slt i64 %yield.spent, %limit
+  br i1 %yield.again, label %yield, label %announce
+
+announce:                                         ; sleep until woken; the kernel looks at the word once more
+  atomicrmw add ptr %sleepers, i32 1 seq_cst
+  br label %sleep
+sleep:
+  %sleep.seen = load atomic i32, ptr %word seq_cst, align 4
+  %sleep.same = icmp eq i32 %sleep.seen, %old
+  br i1 %sleep.same, label %sleep.call, label %awake
+sleep.call:
+  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 $FUTEX_WAIT$, i32 %old, ptr null)
+  br label %sleep
+awake:
+  atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  br label %done
+done:
+  ret void
+}
+
+; Add one to the word and wake whoever sleeps on it.
+define internal void @change(ptr %word, ptr %sleepers) {
+entry:
+  atomicrmw add ptr %word, i32 1 seq_cst
+  %asleep = load atomic i32, ptr %sleepers seq_cst, align 4
+  %none = icmp eq i32 %asleep, 0
+  br i1 %none, label %done, label %wake
+wake:
+  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 $FUTEX_WAKE$, i32 2147483647)
+  br label %done
+done:
+  ret void
+}
+"""
+
+_BARRIER = """\
+define void @tilewright_barrier(ptr %ctx) {
+entry:
+  %workers.p = getelementptr %Context, ptr %ctx, i32 0, i32 1
+  %workers = load i32, ptr %workers.p
+  %single = icmp sle i32 %workers, 1
+  br i1 %single, label %done, label %meet
+meet:
+  %barrier.p = getelementptr %Context, ptr %ctx, i32 0, i32 2
+  %barrier = load ptr, ptr %barrier.p
+  %epoch.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 2
+  %sleepers.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 3
+  %broken.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 4
+  %epoch = load atomic i32, ptr %epoch.p acquire, align 4   ; before arriving: it cannot change until this one arrives
+  %broken = load atomic i32, ptr %broken.p acquire, align 4 ; after the epoch: whoever breaks sets it, then bumps
+  %holds = icmp eq i32 %broken, 0
+  br i1 %holds, label %arrive, label %done
+arrive:
+  %before = atomicrmw add ptr %barrier, i32 1 acq_rel
+  %arrived = add i32 %before, 1
+  %last = icmp eq i32 %arrived, %workers
+  br i1 %last, label %open, label %wait
+open:
+  store atomic i32 0, ptr %barrier monotonic, align 4
+  call void @change(ptr %epoch.p, ptr %sleepers.p)
+  ret void
+wait:
+  call void @wait_for_change(ptr %epoch.p, i32 %epoch, ptr %sleepers.p)
+  ret void
+done:
+  ret void
+}
+
+; Record a worker's result; a failure breaks the barrier, because this worker will not meet the others any more.
+define internal void @note(i32 %code) {
+entry:
+  %ok = icmp eq i32 %code, 0
+  br i1 %ok, label %done, label %failed
+failed:
+  cmpxchg ptr @status, i32 0, i32 %code seq_cst seq_cst
+  store atomic i32 1, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4) seq_cst, align 4
+  call void @change(ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 2), ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 3))
+  br label %done
+done:
+  ret void
+}
+"""
+
+_WORKER = """\
+; This worker's share: fn(args, ctx).
+define internal i32 @share(ptr %fn, ptr %args, i32 %worker, i32 %workers) {
+  %ctx = alloca %Context, align 16
+  %workers.p = getelementptr %Context, ptr %ctx, i32 0, i32 1
+  %barrier.p = getelementptr %Context, ptr %ctx, i32 0, i32 2
+  store i32 %worker, ptr %ctx
+  store i32 %workers, ptr %workers.p
+  store ptr @barrier, ptr %barrier.p
+  %code = call i32 %fn(ptr %args, ptr %ctx)
+  ret i32 %code
+}
+
+; The life of a thread: wait for a ticket, do a share, sign off.
+define internal ptr @worker_main(ptr %self) {
+entry:
+  %sleepers.p = getelementptr %Worker, ptr %self, i32 0, i32 1
+  %index.p = getelementptr %Worker, ptr %self, i32 0, i32 2
+  %index = load i32, ptr %index.p
+  br label %idle
+idle:
+  %seen = phi i32 [ 0, %entry ], [ %ticket, %work ], [ %ticket, %last ]
+  call void @wait_for_change(ptr %self, i32 %seen, ptr %sleepers.p)
+  %ticket = load atomic i32, ptr %self acquire, align 4
+  %stopping = load i32, ptr @stopping
+  %stop = icmp ne i32 %stopping, 0
+  br i1 %stop, label %leave, label %work
+work:
+  %fn = load ptr, ptr @fn
+  %args = load ptr, ptr @args
+  %count = load i32, ptr @count
+  %code = call i32 @share(ptr %fn, ptr %args, i32 %index, i32 %count)
+  call void @note(i32 %code)
+  %before = atomicrmw sub ptr @unfinished, i32 1 acq_rel
+  %is.last = icmp eq i32 %before, 1
+  br i1 %is.last, label %last, label %idle
+last:
+  call void @change(ptr @finished, ptr getelementptr (i32, ptr @finished, i64 1))
+  br label %idle
+leave:
+  ret ptr null
+}
+
+; Make sure that %wanted - 1 threads exist; return how many workers there can be (fewer when the system refuses).
+; Signals are blocked in the new threads, so that the interpreter's threads keep receiving them.
+define internal i32 @grow(i32 %wanted) {
+entry:
+  %all = alloca [16 x i64]
+  %old = alloca [16 x i64]
+  %most = call i32 @llvm.smin.i32(i32 %wanted, i32 $MAX_WORKERS$)
+  %needed = sub i32 %most, 1
+  %have = load i32, ptr @created
+  %enough = icmp sge i32 %have, %needed
+  br i1 %enough, label %done, label %block
+block:
+  call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
+  call i32 @pthread_sigmask(i32 $SIG_SETMASK$, ptr %all, ptr %old)
+  br label %next
+next:
+  %index = phi i32 [ %have, %block ], [ %index.next, %made ]
+  %index.next = add i32 %index, 1
+  %worker = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %index
+  %index.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %thread.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  call void @llvm.memset.p0.i64(ptr %worker, i8 0, i64 64, i1 false)
+  store i32 %index.next, ptr %index.p
+  %error = call i32 @pthread_create(ptr %thread.p, ptr null, ptr @worker_main, ptr %worker)
+  %refused = icmp ne i32 %error, 0
+  br i1 %refused, label %unblock, label %made
+made:
+  store i32 %index.next, ptr @created
+  %more = icmp slt i32 %index.next, %needed
+  br i1 %more, label %next, label %unblock
+unblock:
+  call i32 @pthread_sigmask(i32 $SIG_SETMASK$, ptr %old, ptr null)
+  br label %done
+done:
+  %now = load i32, ptr @created
+  %usable = call i32 @llvm.smin.i32(i32 %now, i32 %needed)
+  %workers = add i32 %usable, 1
+  ret i32 %workers
+}
+"""
+
+_LAUNCH = """\
+; Run fn(args, ctx) on %wanted workers, the caller being worker 0; return 0 or a failing worker's code.
+define i32 @tilewright_parallel_run(ptr %fn, ptr %args, i32 %wanted) {
+entry:
+  %single = icmp sle i32 %wanted, 1
+  br i1 %single, label %alone, label %check
+check:                                            ; a launch inside a launch would wait for itself: run it alone
+  %self = call i64 @pthread_self()
+  %owner = load atomic i64, ptr @owner monotonic, align 8
+  %nested = icmp eq i64 %self, %owner
+  br i1 %nested, label %alone, label %enter
+enter:
+  call i32 @pthread_mutex_lock(ptr @lock)
+  store atomic i64 %self, ptr @owner monotonic, align 8
+  %workers = call i32 @grow(i32 %wanted)
+  %helpers = sub i32 %workers, 1
+  %processors = load i32, ptr @processors
+  %crowded = icmp sgt i32 %workers, %processors
+  %spin = select i1 %crowded, i64 0, i64 $SPIN_NS$
+  store i64 %spin, ptr @spin_ns
+  store ptr %fn, ptr @fn
+  store ptr %args, ptr @args
+  store i32 %workers, ptr @count
+  store i32 0, ptr @status
+  store i32 0, ptr @barrier                       ; a run that broke the barrier may have left arrivals behind
+  store i32 0, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4)
+  store i32 %helpers, ptr @unfinished
+  %epoch = load atomic i32, ptr @finished monotonic, align 4
+  %any = icmp sgt i32 %helpers, 0
+  br i1 %any, label %call, label %own
+call:                                             ; hand out the tickets: each releases the stores above
+  %i = phi i32 [ 0, %enter ], [ %i.next, %call ]
+  %worker = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %i
+  %sleepers.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  call void @change(ptr %worker, ptr %sleepers.p)
+  %i.next = add i32 %i, 1
+  %more = icmp slt i32 %i.next, %helpers
+  br i1 %more, label %call, label %own
+own:
+  %code = call i32 @share(ptr %fn, ptr %args, i32 0, i32 %workers)
+  call void @note(i32 %code)
+  br i1 %any, label %join, label %leave
+join:
+  call void @wait_for_change(ptr @finished, i32 %epoch, ptr getelementptr (i32, ptr @finished, i64 1))
+  br label %leave
+leave:
+  %status = load atomic i32, ptr @status acquire, align 4
+  store atomic i64 0, ptr @owner monotonic, align 8
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  ret i32 %status
+alone:
+  %code.alone = call i32 @share(ptr %fn, ptr %args, i32 0, i32 1)
+  ret i32 %code.alone
+}
+"""
+
+_CONTROL = """\
+define void @tilewright_set_processors(i32 %count) {
+  store i32 %count, ptr @processors
+  ret void
+}
+
+define i32 @tilewright_pool_threads() {
+  %created = load i32, ptr @created
+  ret i32 %created
+}
+
+; End all threads and wait for them; a later launch makes fresh ones.
+define void @tilewright_pool_stop() {
+entry:
+  call i32 @pthread_mutex_lock(ptr @lock)
+  store i32 1, ptr @stopping
+  %created = load i32, ptr @created
+  %any = icmp sgt i32 %created, 0
+  br i1 %any, label %next, label %done
+next:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %next ]
+  %worker = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %i
+  %sleepers.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %thread.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  call void @change(ptr %worker, ptr %sleepers.p)
+  %thread = load i64, ptr %thread.p
+  call i32 @pthread_join(i64 %thread, ptr null)
+  %i.next = add i32 %i, 1
+  %more = icmp slt i32 %i.next, %created
+  br i1 %more, label %next, label %done
+done:
+  store i32 0, ptr @created
+  store i32 0, ptr @stopping
+  call i32 @pthread_mutex_unlock(ptr @lock)
+  ret void
+}
+
+; In the child of a fork: the threads do not exist here, and the lock may have been held by one of them.
+define void @tilewright_pool_forget() {
+  call void @llvm.memset.p0.i64(ptr @lock, i8 0, i64 64, i1 false)
+  store i64 0, ptr @owner
+  store i32 0, ptr @created
+  store i32 0, ptr @stopping
+  call void @llvm.memset.p0.i64(ptr @finished, i8 0, i64 8, i1 false)
+  call void @llvm.memset.p0.i64(ptr @barrier, i8 0, i64 128, i1 false)
+  ret void
+}
+"""
+
+# Used for a single kernel: a whole model's run loop offsets the worker memory itself.
+CALL_WITH_WORKER_MEMORY = """\
+; %call: { entry, slots, number of slots, index of the slot that is different for each worker, bytes per worker }.
+; Calls entry(slots, ctx) with that slot moved on by worker * bytes.
+%Call = type { ptr, ptr, i64, i64, i64 }
+define i32 @tilewright_call_with_worker_memory(ptr %call, ptr %ctx) {
+  %slots.p = getelementptr %Call, ptr %call, i32 0, i32 1
+  %count.p = getelementptr %Call, ptr %call, i32 0, i32 2
+  %which.p = getelementptr %Call, ptr %call, i32 0, i32 3
+  %stride.p = getelementptr %Call, ptr %call, i32 0, i32 4
+  %entry = load ptr, ptr %call
+  %slots = load ptr, ptr %slots.p
+  %count = load i64, ptr %count.p
+  %which = load i64, ptr %which.p
+  %stride = load i64, ptr %stride.p
+  %own = alloca i64, i64 %count, align 16
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr %slots, i64 %bytes, i1 false)
+  %worker = load i32, ptr %ctx
+  %worker.64 = zext i32 %worker to i64
+  %offset = mul i64 %worker.64, %stride
+  %slot = getelementptr i64, ptr %own, i64 %which
+  %base = load i64, ptr %slot
+  %address = add i64 %base, %offset
+  store i64 %address, ptr %slot
+  %code = call i32 %entry(ptr %own, ptr %ctx)
+  ret i32 %code
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""

@@ -1,0 +1,218 @@
+"""The disk cache: bytes or whole files under a key, written atomically, bounded in size, least recently used out first.
+
+Entries live at ``DIRECTORY/KIND/KEY`` (KEY a hexadecimal digest made by `digest`). Several processes may share a
+directory: an entry appears by an atomic rename, so a reader sees all of it or nothing, and an entry that another process
+evicts while it is mapped stays readable. A hit renews the entry's modification time, which is what eviction goes by.
+
+Where the user named the directory (argument or TILEWRIGHT_CACHE_DIR) and it cannot be written, `open_cache` raises
+`EnvironmentError_`. Where only the default directory is unusable, one warning is given and nothing is cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tilewright.errors import EnvironmentError_
+from tilewright.support import knobs
+
+def digest(*parts: str | bytes) -> str:
+    """A stable key of all `parts`: 40 hexadecimal characters. The boundaries between the parts count."""
+    state = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed.
+
+    The file is flushed to disk before the rename, so a crash leaves the old file or the new one, never a torn one.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        os.fchmod(handle, 0o666 & ~_umask())
+        yield temporary
+        os.fsync(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    """The process's file mode mask; it can only be read by setting it (files from mkstemp start at 0600)."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+class DiskCache:
+    """A cache in one directory. `directory` None is a cache that holds nothing."""
+
+    def __init__(self, directory: Path | None, max_bytes: int | None = None) -> None:
+        self.directory = directory
+        self.max_bytes = knobs.CACHE_SIZE.get() if max_bytes is None else max_bytes
+        self._known_bytes: int | None = None
+
+    def find(self, kind: str, key: str) -> Path | None:
+        """The path of an entry, its use renewed, or None."""
+        if self.directory is None:
+            return None
+        path = self.directory / kind / key
+        try:
+            os.utime(path)
+        except OSError:
+            # A read-only cache of another user is still worth reading.
+            return path if path.is_file() else None
+        return path
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """The bytes of an entry, or None when there is none (or it vanished meanwhile)."""
+        path = self.find(kind, key)
+        if path is None:
+            return None
+        try:
+            return path.read_bytes()
+        except OSError:
+            return None
+
+    def put(self, kind: str, key: str, data: bytes) -> Path | None:
+        """Store bytes. A full disk or a directory gone read-only loses the entry, with one warning, not the run."""
+        return self.put_file(kind, key, lambda path: _write_bytes(path, data))
+
+    def put_file(self, kind: str, key: str, write: Callable[[Path], None]) -> Path | None:
+        """Store what `write` puts at the path it is given; the entry's path, or None when it could not be stored."""
+        if self.directory is None:
+            return None
+        path = self.directory / kind / key
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as temporary:
+                write(temporary)
+            self._evict(added=path)
+        except OSError as error:
+            warn_once(f"cannot write to the cache directory {self.directory} ({error.strerror}); going on without it")
+            return None
+        return path if path.exists() else None
+
+    def clear(self) -> int:
+        """Remove every entry; the number removed."""
+        removed = 0
+        for entry in self._entries():
+            with suppress(OSError):
+                os.unlink(entry.path)
+                removed += 1
+        self._known_bytes = 0
+        return removed
+
+    def size(self) -> int:
+        """Bytes all entries take."""
+        return sum(entry.stat().st_size for entry in self._entries())
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        found: list[os.DirEntry[str]] = []
+        if self.directory is None or not self.directory.is_dir():
+            return found
+        for kind in os.scandir(self.directory):
+            if kind.is_dir(follow_symlinks=False):
+                found += [entry for entry in os.scandir(kind.path) if entry.is_file(follow_symlinks=False)]
+        return found
+
+    def _evict(self, added: Path) -> None:
+        """Drop the least recently used entries until the bound holds. The directory is listed only when it may not."""
+        added_bytes = added.stat().st_size
+        if self._known_bytes is not None and self._known_bytes + added_bytes <= self.max_bytes:
+            self._known_bytes += added_bytes
+            return
+        stats = []
+        for entry in self._entries():
+            with suppress(OSError):
+                stat = entry.stat()
+                stats.append((stat.st_mtime, stat.st_size, entry.path))
+        total = sum(size for _, size, _ in stats)
+        # Going a little below the bound means that the next entries need no listing.
+        target = self.max_bytes if total <= self.max_bytes else self.max_bytes * 7 // 8
+        for _, size, path in sorted(stats):
+            if total <= target:
+                break
+            if size <= self.max_bytes and Path(path) == added:
+                continue
+            with suppress(OSError):
+                os.unlink(path)
+                total -= size
+        self._known_bytes = total
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def default_directory() -> Path:
+    """Where the cache lives when nobody says otherwise: ``$XDG_CACHE_HOME/tilewright`` or ``~/.cache/tilewright``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "tilewright"
+
+
+def open_cache(directory: str | os.PathLike[str] | None = None) -> DiskCache:
+    """The cache in `directory`, else in TILEWRIGHT_CACHE_DIR, else in the default place; made if it is not there.
+
+    Raises `EnvironmentError_` when a directory that was asked for cannot be written; only warns, once, and returns a
+    cache that holds nothing when it is the default one. TILEWRIGHT_CACHE=0 without an argument means no cache.
+    """
+    if directory is None and not knobs.CACHE.get():
+        return DiskCache(None)
+    asked = Path(directory).expanduser() if directory is not None else knobs.CACHE_DIR.get()
+    path = asked or default_directory()
+    if asked is None and path in _unusable_defaults:
+        return DiskCache(None)
+    reason = _why_not_writable(path)
+    if reason is None:
+        return DiskCache(path)
+    if asked is not None:
+        source = "" if directory is not None else " (from TILEWRIGHT_CACHE_DIR)"
+        raise EnvironmentError_(
+            f"cache directory {path}{source} is not writable: {reason}. "
+            "Name another with TILEWRIGHT_CACHE_DIR, or set TILEWRIGHT_CACHE=0 to work without a cache"
+        )
+    _unusable_defaults.add(path)
+    warn_once(
+        f"cache directory {path} is not writable ({reason}); working without a cache. "
+        "Name another with TILEWRIGHT_CACHE_DIR, or set TILEWRIGHT_CACHE=0 to silence this"
+    )
+    return DiskCache(None)
+
+
+_unusable_defaults: set[Path] = set()
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Give `message` as a `RuntimeWarning`, the first time this process has it to give."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(f"tilewright: {message}", RuntimeWarning, stacklevel=3)
+
+
+def _why_not_writable(path: Path) -> str | None:
+    """None when files can be made in `path` (created if missing); else the reason. Trying is the only sure test."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".writable.", dir=path)
+        os.close(handle)
+        os.unlink(name)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

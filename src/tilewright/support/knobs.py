@@ -1,0 +1,111 @@
+"""Every environment variable Tilewright reads, typed and described in one place.
+
+A knob is read from the environment each time it is asked for, so a test or a program may change it while running. A
+value that does not parse is an `EnvironmentError_` that names the variable, the value and what is expected.
+`tilewright doctor` prints this table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tilewright.errors import EnvironmentError_
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Knob(Generic[T]):
+    """One environment variable: its name, the value when it is unset, how its text is read, and what it does."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    expects: str
+    help: str
+
+    def is_set(self) -> bool:
+        """Whether the environment gives this knob a (non-blank) value."""
+        return bool(os.environ.get(self.name, "").strip())
+
+    def get(self) -> T:
+        """The value in force now. Raises `EnvironmentError_` when the variable holds something unreadable."""
+        text = os.environ.get(self.name, "").strip()
+        if not text:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise EnvironmentError_(
+                f"environment variable {self.name}={text!r} is not valid: expected {self.expects}"
+            ) from None
+
+
+def parse_positive_int(text: str) -> int:
+    """An integer of at least 1, else `ValueError`."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def parse_first_positive_int(text: str) -> int:
+    """The first entry of OpenMP's comma-separated list of nesting levels: ``"4,2"`` is 4."""
+    return parse_positive_int(text.split(",")[0].strip())
+
+
+def parse_switch(text: str) -> bool:
+    """1/on/true/yes or 0/off/false/no, else `ValueError`."""
+    word = text.lower()
+    if word in ("1", "on", "true", "yes"):
+        return True
+    if word in ("0", "off", "false", "no"):
+        return False
+    raise ValueError(text)
+
+
+def parse_bytes(text: str) -> int:
+    """A size in bytes with an optional binary suffix: ``"512M"`` is 512 * 2**20."""
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", text.lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match.group(1)) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match.group(2)]
+
+
+def _parse_path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+NUM_THREADS: Knob[int | None] = Knob(
+    "TILEWRIGHT_NUM_THREADS", None, parse_positive_int, "an integer of at least 1",
+    "worker threads of a compiled model; overrides OMP_NUM_THREADS and what the machine allows",
+)  # fmt: skip
+OMP_NUM_THREADS: Knob[int | None] = Knob(
+    "OMP_NUM_THREADS", None, parse_first_positive_int, "an integer of at least 1",
+    "honoured as an upper bound on the default number of worker threads",
+)  # fmt: skip
+CACHE: Knob[bool] = Knob(
+    "TILEWRIGHT_CACHE", True, parse_switch, "1 or 0", "0 switches the disk cache off",
+)  # fmt: skip
+CACHE_DIR: Knob[Path | None] = Knob(
+    "TILEWRIGHT_CACHE_DIR", None, _parse_path, "a directory path",
+    "where compiled code is cached (default: $XDG_CACHE_HOME/tilewright or ~/.cache/tilewright)",
+)  # fmt: skip
+CACHE_SIZE: Knob[int] = Knob(
+    "TILEWRIGHT_CACHE_SIZE", 4 << 30, parse_bytes, "a size such as 512M or 4G",
+    "upper bound of the disk cache; the least recently used entries go first",
+)  # fmt: skip
+HUGE_PAGES: Knob[bool] = Knob(
+    "TILEWRIGHT_HUGE_PAGES", True, parse_switch, "1 or 0",
+    "0 stops asking the kernel for huge pages for a model's working memory",
+)  # fmt: skip
+
+
+def all_knobs() -> tuple[Knob, ...]:
+    """Every knob, in the order `tilewright doctor` lists them."""
+    return (NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, HUGE_PAGES)
