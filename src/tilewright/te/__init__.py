@@ -1,0 +1,37 @@
+"""Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
+
+from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thread_axis, var
+from tilewright.te.lower import lower, lower_stages
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute, placeholder
+from tilewright.te.reducer import CommReducer, comm_reducer, max, min, prod, sum
+from tilewright.te.schedule import Schedule, create_schedule
+from tilewright.te.schedule_to_tir import schedule_to_tir
+from tilewright.te.stage import Stage
+from tilewright.te.tensor import Tensor
+
+__all__ = [
+    "CommReducer",
+    "ComputeOp",
+    "IterType",
+    "IterVar",
+    "Operation",
+    "PlaceholderOp",
+    "Schedule",
+    "Stage",
+    "Tensor",
+    "comm_reducer",
+    "compute",
+    "create_schedule",
+    "lower",
+    "lower_stages",
+    "max",
+    "min",
+    "placeholder",
+    "prod",
+    "reduce_axis",
+    "schedule_to_tir",
+    "size_var",
+    "sum",
+    "thread_axis",
+    "var",
+]

@@ -1,0 +1,261 @@
+"""Bound inference: which part of each stage its readers need, and so how far each loop runs.
+
+Readers are visited before the stages they read. A stage at the root computes all of its tensor. One computed inside a
+loop computes the union of what is read there while that loop and those around it stand still; the union is exact where
+indices are affine and never too small elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterVar
+from tilewright.te.operation import ComputeOp, producer_loads
+from tilewright.te.region import Affine, IndexEvaluator, Interval, point
+from tilewright.te.schedule import Schedule
+from tilewright.te.stage import Split, Stage, nested_in
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Var
+
+
+@dataclass
+class StageBounds:
+    """What one stage computes: from `mins[axis]` on, `extents[axis]` iterations; `extents` has the derived axes too.
+
+    `inside[axis]` is True where the region is known to stay within the tensor.
+    """
+
+    mins: dict[IterVar, Affine] = field(default_factory=dict)
+    extents: dict[IterVar, Expr] = field(default_factory=dict)
+    inside: dict[IterVar, bool] = field(default_factory=dict)
+
+
+@dataclass
+class Bounds:
+    """Result of bound inference: per stage its region, and the constant range of every loop variable that has one."""
+
+    stages: dict[Stage, StageBounds] = field(default_factory=dict)
+    ranges: dict[Var, tuple[int, int]] = field(default_factory=dict)
+
+
+def infer_bounds(schedule: Schedule) -> Bounds:
+    """The region and loop extents of every computed stage of a normalized schedule.
+
+    Raises ScheduleError where a stage is computed at a place that does not come before and around all its readers.
+    """
+    bounds = Bounds()
+    readers: dict[Tensor, list[tuple[Stage, ProducerLoad]]] = {}
+    evaluators: dict[tuple[Stage, IterVar], IndexEvaluator] = {}
+    for stage in reversed(schedule.stages):
+        if not isinstance(stage.op, ComputeOp):
+            continue
+        region = _attached_region(stage, readers, bounds, evaluators) if stage.attach_stage is not None else {}
+        bounds.stages[stage] = _stage_bounds(stage, stage.op, region, bounds.ranges)
+        for load in producer_loads(stage.op.body):
+            readers.setdefault(load.producer, []).append((stage, load))
+    return bounds
+
+
+def _stage_bounds(
+    stage: Stage, op: ComputeOp, region: Mapping[IterVar, Interval], ranges: dict[Var, tuple[int, int]]
+) -> StageBounds:
+    result = StageBounds()
+    still = IndexEvaluator({}, ranges)
+    for iv in (*op.axis, *op.reduce_axis):
+        assert iv.dom is not None
+        interval = region.get(iv)
+        if interval is None:
+            result.mins[iv], result.extents[iv], result.inside[iv] = still.affine(iv.dom.min), iv.dom.extent, True
+        else:
+            result.mins[iv] = interval.lo
+            result.extents[iv] = _plus_one(interval, iv.var.dtype)
+            result.inside[iv] = _stays_inside(interval, iv, still)
+    for relation in stage.relations:
+        if isinstance(relation, Split):
+            _split_extents(relation, result.extents)
+        else:
+            product = result.extents[relation.outer] * result.extents[relation.inner]
+            result.extents[relation.fused] = product
+    for iv, extent in result.extents.items():
+        if isinstance(extent, IntImm):
+            ranges[iv.var] = (0, max(extent.value - 1, 0))
+    return result
+
+
+def _split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
+    whole = extents[relation.parent]
+    given = relation.factor if relation.factor is not None else relation.nparts
+    assert given is not None
+    if isinstance(whole, IntImm) and isinstance(given, IntImm):
+        size = max(1, min(given.value, whole.value))
+        other = -(-whole.value // size)
+        sizes: tuple[Expr, Expr] = (IntImm(whole.dtype, size), IntImm(whole.dtype, other))
+    else:
+        given = given.astype(whole.dtype)
+        rounded = IndexEvaluator().affine(whole + (given - 1)).to_expr(whole.dtype)
+        sizes = given, IndexEvaluator().affine(rounded // given).to_expr(whole.dtype)
+    by_factor = relation.factor is not None
+    extents[relation.inner], extents[relation.outer] = sizes if by_factor else sizes[::-1]
+
+
+def _plus_one(interval: Interval, dtype: str) -> Expr:
+    if isinstance(interval.width, int):
+        return IntImm(dtype, interval.width + 1)
+    return IndexEvaluator().affine(interval.width).shifted(1).to_expr(dtype)
+
+
+def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> bool:
+    """True if the interval is known to lie in the axis's domain."""
+    assert iv.dom is not None
+    low = still.bounds(interval.lo)
+    if low is None or low[0] < 0:
+        return False
+    end = still.affine(iv.dom.extent).plus(_end(interval), -1)
+    room = still.bounds(end)
+    return room is not None and room[0] >= 1
+
+
+def _end(interval: Interval) -> Affine:
+    """The last value of an interval."""
+    if isinstance(interval.width, int):
+        return interval.lo.shifted(interval.width)
+    return interval.lo.plus(IndexEvaluator().affine(interval.width))
+
+
+# --------------------------------------------------------------------------------- stages computed inside a loop
+def _attached_region(
+    stage: Stage,
+    readers: Mapping[Tensor, list[tuple[Stage, ProducerLoad]]],
+    bounds: Bounds,
+    evaluators: dict[tuple[Stage, IterVar], IndexEvaluator],
+) -> dict[IterVar, Interval]:
+    """The interval of each axis of `stage` that is read inside the loop it is attached to."""
+    path = nested_in(stage)
+    fixed = _enclosing_loops(stage, path)
+    op, attach_ivar = stage.op, path[0][1]
+    assert isinstance(op, ComputeOp)
+    needed: list[Interval | None] | None = None
+    for tensor in stage.outputs:
+        for reader, load in readers.get(tensor, ()):
+            key = (reader, attach_ivar)
+            if key not in evaluators:
+                evaluators[key] = _reader_evaluator(stage, reader, path, fixed, bounds)
+            at = evaluators[key]
+            read = [at.eval(index) for index in load.indices]
+            needed = read if needed is None else [at.union(a, b) for a, b in zip(needed, read, strict=True)]
+    if needed is None:
+        raise ScheduleError(f"compute_at of {stage.name}: nothing reads it")
+    still = IndexEvaluator({}, bounds.ranges)
+    region = {}
+    for iv, interval in zip(op.axis, needed, strict=True):
+        clipped = _clipped(interval, iv, still)
+        if clipped is not None:
+            region[iv] = clipped
+    return region
+
+
+def _clipped(interval: Interval | None, iv: IterVar, still: IndexEvaluator) -> Interval | None:
+    """The interval cut to the axis's domain where its ends are constant; None for the whole domain."""
+    assert iv.dom is not None
+    if interval is None:
+        return None
+    whole = iv.dom.extent
+    if not isinstance(whole, IntImm):
+        last = still.affine(whole).shifted(-1).plus(_end(interval), -1)
+        starts_at_zero = not interval.lo.terms and interval.lo.const <= 0
+        return None if starts_at_zero and not last.terms and last.const <= 0 else interval
+    if not isinstance(interval.width, int):
+        return None
+    if not interval.lo.terms:
+        low, high = max(interval.lo.const, 0), min(interval.lo.const + interval.width, whole.value - 1)
+        return Interval(Affine(low), max(high - low, 0))
+    return None if interval.width >= whole.value - 1 else interval
+
+
+def _enclosing_loops(stage: Stage, path: list[tuple[Stage, IterVar]]) -> set[Var]:
+    """The variables of all loops around the place where `stage` is computed."""
+    fixed: set[Var] = set()
+    for at, ivar in path:
+        if ivar not in at.leaf_iter_vars:
+            raise ScheduleError(f"compute_at of {stage.name}: {ivar.name} is no longer a loop of {at.name}")
+        fixed.update(iv.var for iv in at.leaf_iter_vars[: at.leaf_iter_vars.index(ivar) + 1])
+    return fixed
+
+
+def _reader_evaluator(
+    stage: Stage, reader: Stage, path: list[tuple[Stage, IterVar]], fixed: set[Var], bounds: Bounds
+) -> IndexEvaluator:
+    """Intervals of the reader's axes while the loops `fixed` stand still and all others around it run."""
+    at, ivar = path[0]
+    inner = _stages_within(stage, reader, at, ivar)
+    running = IndexEvaluator({}, bounds.ranges)
+    full: set[IterVar] = set()
+    for loops in dict.fromkeys((*inner, *(outer for outer, _ in path))):
+        extents = bounds.stages[loops].extents
+        for iv in loops.leaf_iter_vars:
+            extent = extents[iv]
+            if isinstance(extent, IntImm) and extent.value <= 1:
+                running.env[iv.var] = point(Affine(0))
+                full.add(iv)
+            elif iv.var not in fixed:
+                running.env[iv.var] = _whole(extent)
+                full.add(iv)
+    return IndexEvaluator(_root_intervals(reader, bounds.stages[reader], running, full), bounds.ranges)
+
+
+def _stages_within(stage: Stage, reader: Stage, at: Stage, ivar: IterVar) -> list[Stage]:
+    """The stages whose loops are around `reader`, from itself out to `at`; checks that it is inside loop `ivar`."""
+    if reader is at:
+        return [reader]
+    inner = [reader]
+    for outer, loop in nested_in(reader):
+        inner.append(outer)
+        if outer is at:
+            leaves = at.leaf_iter_vars
+            if leaves.index(loop) >= leaves.index(ivar):
+                return inner
+            break
+    raise ScheduleError(
+        f"compute_at of {stage.name}: its reader {reader.name} is not computed inside loop {ivar.name} of {at.name}; "
+        f"choose a loop around all readers, or compute {reader.name} there too"
+    )
+
+
+def _root_intervals(
+    reader: Stage, its: StageBounds, running: IndexEvaluator, full: set[IterVar]
+) -> dict[Var, Interval]:
+    """Intervals of the reader's own axes, from those of its loops."""
+    env = running.env
+    starts = {iv: running.eval(low.to_expr(iv.var.dtype)) for iv, low in its.mins.items()}
+    for relation in reversed(reader.relations):
+        if isinstance(relation, Split):
+            parts, wholes = (relation.outer, relation.inner), (relation.parent,)
+            step = its.extents[relation.inner]
+            values = (running.eval(relation.outer.var * step + relation.inner.var),)
+        else:
+            parts, wholes = (relation.fused,), (relation.outer, relation.inner)
+            step = its.extents[relation.inner]
+            values = (running.eval(relation.fused.var // step), running.eval(relation.fused.var % step))
+        is_full = all(p in full for p in parts)
+        for iv, value in zip(wholes, values, strict=True):
+            if is_full or value is None:
+                full.add(iv)
+                value = _whole(its.extents[iv])
+            env[iv.var] = value
+    result: dict[Var, Interval] = {}
+    for iv, start in starts.items():
+        relative = env.get(iv.var) or point(Affine(0, {iv.var: 1}))
+        if start is None:
+            assert iv.dom is not None
+            result[iv.var] = _whole(iv.dom.extent)
+        else:
+            result[iv.var] = Interval(start.lo.plus(relative.lo), start.width + relative.width)
+    return result
+
+
+def _whole(extent: Expr) -> Interval:
+    if isinstance(extent, IntImm):
+        return Interval(Affine(0), max(extent.value - 1, 0))
+    return Interval(Affine(0), IndexEvaluator().affine(extent).shifted(-1).to_expr(extent.dtype))

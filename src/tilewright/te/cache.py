@@ -1,0 +1,74 @@
+"""Cache stages: `cache_read` and `cache_write`, which put copies of tensors in a given memory scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Range
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.operation import ComputeOp
+from tilewright.te.rewrite import BodyRewriter, redirect
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import Expr, IntImm, Var
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
+    from tilewright.te.stage import Stage
+
+
+def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence[Any]) -> Tensor:
+    """See `Schedule.cache_read`."""
+    source = schedule[tensor]
+    original = schedule.tensor(tensor)
+    reading = [schedule[reader] for reader in readers]
+    for stage in reading:
+        if original not in stage.op.input_tensors:
+            raise ScheduleError(f"cache_read of {tensor.name}: {stage.name} does not read it")
+    axis = [
+        IterVar(Range(IntImm(d.dtype, 0), d), Var(f"ax{i}", d.dtype), IterType.DATA_PAR)
+        for i, d in enumerate(original.shape)
+    ]
+    copy = ComputeOp(f"{tensor.name}.{scope}", axis, [original(*axis)])
+    cached = schedule.insert(schedule.stages.index(source) + 1, copy)
+    cached.scope = scope
+    for stage in reading:
+        _replace_body(schedule, stage, redirect(_body(stage), {original: copy.output(0)}))
+    return copy.output(0)
+
+
+def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> list[Tensor]:
+    """See `Schedule.cache_write`."""
+    if not tensors:
+        raise ScheduleError("cache_write needs a tensor")
+    stage = schedule[tensors[0]]
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller, not computed")
+    if any(schedule[t] is not stage for t in tensors) or len(set(tensors)) != len(stage.outputs):
+        raise ScheduleError(f"cache_write of {stage.name}: give all {len(stage.outputs)} outputs of the operation")
+    if stage.relations or stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.attrs:
+        raise ScheduleError(
+            f"cache_write of {stage.name}: call it before splitting, reordering or marking the loops of {stage.name}"
+        )
+    axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
+    rename = BodyRewriter({old.var: new.var for old, new in zip(op.axis, axis, strict=True)})
+    inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, [rename(b) for b in op.body], op.tag, op.attrs)
+    cached = schedule.insert(schedule.stages.index(stage), inner)
+    cached.scope = scope
+    stage.leaf_iter_vars = list(op.axis)
+    _replace_body(schedule, stage, tuple(t(*op.axis) for t in inner.outputs))
+    return [inner.output(schedule.tensor(t).value_index) for t in tensors]
+
+
+def _body(stage: Stage) -> tuple[Expr, ...]:
+    assert isinstance(stage.op, ComputeOp)
+    return stage.op.body
+
+
+def _replace_body(schedule: Schedule, stage: Stage, body: tuple[Expr, ...]) -> None:
+    """Gives `stage` an operation with the same axes and another body; its readers keep naming the same tensors."""
+    assert isinstance(stage.op, ComputeOp)
+    stage.op = stage.op.with_body(body)
+    schedule.stage_map[stage.op] = stage

@@ -1,0 +1,141 @@
+"""Iteration axes: the named, ranged variables that computations are written over and schedules are made of."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tilewright.arith import Range
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import Expr, IntImm, SizeVar, Var
+
+
+class IterType(Enum):
+    """What the iterations of an axis are to each other."""
+
+    DATA_PAR = "data_par"  # independent: each makes its own elements
+    REDUCE = "reduce"  # combined by a reducer
+    THREAD = "thread"  # one per hardware thread
+
+
+class IterVar:
+    """An axis: `var` runs over `dom` (None while it is to be inferred). Identity is the object.
+
+    `iter_type` says how iterations relate, `thread_tag` names the hardware axis of a THREAD one. An IterVar may stand
+    in an expression wherever its variable may.
+    """
+
+    __slots__ = ("dom", "iter_type", "thread_tag", "var")
+
+    DATA_PAR, REDUCE, THREAD = IterType.DATA_PAR, IterType.REDUCE, IterType.THREAD
+
+    def __init__(self, dom: Range | None, var: Var, iter_type: IterType, thread_tag: str = "") -> None:
+        self.dom = dom
+        self.var = var
+        self.iter_type = iter_type
+        self.thread_tag = thread_tag
+
+    @property
+    def name(self) -> str:
+        """The name of the variable."""
+        return self.var.name
+
+    def as_expr(self) -> Var:
+        """The variable, for use in an expression."""
+        return self.var
+
+    def __repr__(self) -> str:
+        span = "" if self.dom is None else f" in [{self.dom.min!r}, {self.dom.min!r} + {self.dom.extent!r})"
+        return f"{self.iter_type.value} axis {self.name}{span}"
+
+    def __add__(self, other: Any) -> Expr:
+        return tir_op.add(self.var, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return tir_op.add(other, self.var)
+
+    def __sub__(self, other: Any) -> Expr:
+        return tir_op.subtract(self.var, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return tir_op.subtract(other, self.var)
+
+    def __mul__(self, other: Any) -> Expr:
+        return tir_op.multiply(self.var, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return tir_op.multiply(other, self.var)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return tir_op.floordiv(self.var, other)
+
+    def __mod__(self, other: Any) -> Expr:
+        return tir_op.floormod(self.var, other)
+
+    def __neg__(self) -> Expr:
+        return tir_op.negative(self.var)
+
+    def __lt__(self, other: Any) -> Expr:
+        return tir_op.less(self.var, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return tir_op.less_equal(self.var, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return tir_op.greater(self.var, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return tir_op.greater_equal(self.var, other)
+
+
+def as_index(value: Any) -> Expr:
+    """`value` as an index expression: Python integers become int32 constants.
+
+    Raises TypeError for anything that is not an integer, an integer expression or an axis.
+    """
+    if isinstance(value, Expr):
+        expr = value
+    elif hasattr(value, "as_expr"):
+        expr = value.as_expr()
+    elif isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{value!r} cannot be an index or a size: give an integer or an integer expression")
+    else:
+        return IntImm("int32", value.__index__())
+    if not expr.dtype.is_int:
+        raise TypeError(f"an index or a size must be an integer; {expr!r} is {expr.dtype}")
+    return expr
+
+
+def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
+    """An axis to reduce over: `dom` is a pair (begin, end), end not included, or a `Range`."""
+    return IterVar(_range_of(dom), Var(name), IterType.REDUCE)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+    """A hardware thread axis such as ``"threadIdx.x"`` to bind loops to; classic `te.thread_axis("threadIdx.x")` works."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not tag:
+        raise ValueError('te.thread_axis needs the name of a hardware axis, e.g. te.thread_axis("threadIdx.x")')
+    return IterVar(None if dom is None else _range_of(dom), Var(name or tag), IterType.THREAD, tag)
+
+
+def var(name: str = "n", dtype: str = "int32") -> Var:
+    """A variable of any value, such as a scalar parameter."""
+    return Var(name, dtype)
+
+
+def size_var(name: str = "n", dtype: str = "int32") -> SizeVar:
+    """A variable of at least 1, such as a symbolic extent."""
+    return SizeVar(name, dtype)
+
+
+def _range_of(dom: Any) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    if isinstance(dom, (tuple, list)) and len(dom) == 2:
+        low, high = as_index(dom[0]), as_index(dom[1])
+        return Range(low, high - low)
+    if hasattr(dom, "__index__") or isinstance(dom, Expr):
+        raise TypeError(f"an axis takes a pair (begin, end), e.g. (0, {dom!r}); got {dom!r}")
+    raise TypeError(f"an axis takes a pair (begin, end); got {dom!r}")

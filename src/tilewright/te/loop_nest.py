@@ -1,0 +1,146 @@
+"""The loops of one stage: values of its axes, guards, initialization and update of reductions.
+
+Every loop runs from 0; a loop of one iteration is left out. A guard stands at the outermost loop where its variables
+are known, as a `likely` condition, and only where the bounds do not prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.te.bounds import StageBounds
+from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.operation import ComputeOp
+from tilewright.te.region import IndexEvaluator
+from tilewright.te.stage import Split, Stage
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.stmt import For, ForKind, IfThenElse, Stmt
+
+_ONCE = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.UNROLLED)
+
+
+@dataclass
+class Guard:
+    """A condition and the positions (among the leaf loops) of the loops it depends on."""
+
+    condition: Expr
+    depends: frozenset[int]
+
+    @property
+    def level(self) -> int:
+        """The innermost loop it needs; -1 if it needs none of the stage's own."""
+        return max(self.depends, default=-1)
+
+
+class Nest:
+    """The loops of one stage, from outermost to innermost, with the values that its axes take in them.
+
+    `roots[axis]` counts from the start of the stage's region, so it is the index into the stage's buffer;
+    `values[variable]` is the index into the whole tensor, for use in the body.
+    """
+
+    def __init__(self, stage: Stage, op: ComputeOp, bounds: StageBounds, rename: Mapping[IterVar, Var]) -> None:
+        self.stage = stage
+        self.bounds = bounds
+        self.leaves = stage.leaf_iter_vars
+        self.loop_vars = [rename.get(iv, iv.var) for iv in self.leaves]
+        self.derived: dict[IterVar, Expr] = {}
+        self.depends: dict[IterVar, frozenset[int]] = {}
+        self.guards: list[Guard] = []
+        for place, (iv, var) in enumerate(zip(self.leaves, self.loop_vars, strict=True)):
+            once = _is_one(bounds.extents[iv])
+            self.derived[iv] = IntImm(var.dtype, 0) if once else var
+            self.depends[iv] = frozenset() if once else frozenset((place,))
+        for relation in reversed(stage.relations):
+            self._derive(relation)
+        self.roots = {iv: self.derived[iv] for iv in (*op.axis, *op.reduce_axis)}
+        self.values: dict[Var, Expr] = {}
+        for iv, relative in self.roots.items():
+            low = bounds.mins[iv]
+            value = relative if not low.terms and low.const == 0 else low.to_expr(iv.var.dtype) + relative
+            self.values[iv.var] = value
+            if not bounds.inside[iv]:
+                self._guard_domain(iv, value)
+
+    def _derive(self, relation: object) -> None:
+        """The value of the split or fused axes from those they became."""
+        extents = self.bounds.extents
+        if isinstance(relation, Split):
+            outer, inner, whole = relation.outer, relation.inner, relation.parent
+            step, extent = extents[inner], extents[whole]
+            self.derived[whole] = self.derived[outer] * step + self.derived[inner]
+            self.depends[whole] = self.depends[outer] | self.depends[inner]
+            if not _divides(extents[outer], step, extent):
+                self._add_guard(self.derived[whole] < extent, self.depends[whole])
+        else:
+            fused, outer, inner = relation.fused, relation.outer, relation.inner  # type: ignore[attr-defined]
+            step = extents[inner]
+            one_outer, one_inner = _is_one(extents[outer]), _is_one(step)
+            zero = IntImm(fused.var.dtype, 0)
+            value = self.derived[fused]
+            self.derived[outer] = zero if one_outer else value if one_inner else value // step
+            self.derived[inner] = zero if one_inner else value if one_outer else value % step
+            self.depends[outer] = self.depends[inner] = self.depends[fused]
+
+    def _guard_domain(self, iv: IterVar, value: Expr) -> None:
+        assert iv.dom is not None
+        self._add_guard(value < iv.dom.extent, self.depends[iv])
+        low = self.bounds.mins[iv]
+        if any(c < 0 for c in low.terms.values()) or low.const < 0:
+            self._add_guard(value >= iv.dom.min, self.depends[iv])
+
+    def _add_guard(self, condition: Expr, depends: frozenset[int]) -> None:
+        if isinstance(condition, IntImm) and condition.value:
+            return
+        if all(g.condition is not condition for g in self.guards):
+            self.guards.append(Guard(condition, depends))
+
+    def first_reduction(self) -> int:
+        """The position of the outermost reduction loop; the number of loops if there is none."""
+        for place, iv in enumerate(self.leaves):
+            if iv.iter_type is IterType.REDUCE:
+                return place
+        return len(self.leaves)
+
+    def wrap(
+        self, body: Stmt, places: Sequence[int], guards: Sequence[Guard], at_loop: Callable[[int, Stmt], Stmt] | None
+    ) -> Stmt:
+        """`body` within the loops at `places` (ascending) and the guards; `at_loop` may add statements at a loop."""
+        for place in reversed(places):
+            if at_loop is not None:
+                body = at_loop(place, body)
+            body = guarded([g.condition for g in guards if g.level == place], body)
+            body = self._loop(place, body)
+        return body
+
+    def _loop(self, place: int, body: Stmt) -> Stmt:
+        iv = self.leaves[place]
+        attr = self.stage.attr(iv)
+        extent = self.bounds.extents[iv]
+        if _is_one(extent) and attr.kind in _ONCE:
+            return body
+        thread = attr.thread.thread_tag if attr.thread is not None else ""
+        zero = IntImm(extent.dtype, 0)
+        return For(self.loop_vars[place], zero, extent, attr.kind, body, thread, dict(attr.pragmas))
+
+
+def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
+    """`body` under all the conditions, each a `likely` hint."""
+    if not conditions:
+        return body
+    return IfThenElse(tir_op.all(*[tir_op.likely(c) for c in conditions]), body)
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def _divides(outer: Expr, inner: Expr, whole: Expr) -> bool:
+    """True if outer * inner is known to be whole."""
+    if isinstance(outer, IntImm) and isinstance(inner, IntImm) and isinstance(whole, IntImm):
+        return outer.value * inner.value == whole.value
+    affine = IndexEvaluator().affine
+    rest = affine(outer * inner).plus(affine(whole), -1)
+    return not rest.terms and rest.const == 0

@@ -1,0 +1,198 @@
+"""Operations: the nodes of a tensor expression graph, and the functions that build them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.arith import Range
+from tilewright.support.dtype import DType
+from tilewright.te.itervar import IterType, IterVar, as_index
+from tilewright.te.tensor import Tensor
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
+from tilewright.tir.visitor import post_order
+
+
+
+class Operation:
+    """Base of operations. `outputs` are its tensors; identity is the object."""
+
+    __slots__ = ("attrs", "name", "outputs", "tag")
+
+    name: str
+    tag: str
+    attrs: dict[str, Any]
+    outputs: tuple[Tensor, ...]
+
+    def output(self, index: int) -> Tensor:
+        """Output number `index`."""
+        return self.outputs[index]
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors this operation makes."""
+        return len(self.outputs)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, in order of first appearance."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.name}"
+
+
+class PlaceholderOp(Operation):
+    """A tensor given by the caller."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, shape: tuple[Expr, ...], dtype: str) -> None:
+        self.name, self.tag, self.attrs = name, "", {}
+        self.outputs = (Tensor(self, 0, shape, dtype, name),)
+
+
+class ComputeOp(Operation):
+    """Tensors defined element by element: `body[k]` over the variables of `axis` is output k's element there.
+
+    A reduction has one `tir.Reduce` per output, all with the same axes, sources and condition; `reduce_axis` are its axes.
+    """
+
+    __slots__ = ("_inputs", "axis", "body", "reduce_axis")
+
+    def __init__(
+        self,
+        name: str,
+        axis: Sequence[IterVar],
+        body: Sequence[Expr],
+        tag: str = "",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.axis, self.body = tuple(axis), tuple(body)
+        first = self.body[0]
+        self.reduce_axis: tuple[IterVar, ...] = first.axis if isinstance(first, Reduce) else ()
+        self._inputs: tuple[Tensor, ...] | None = None
+        shape = tuple(iv.dom.extent for iv in self.axis if iv.dom is not None)
+        several = len(self.body) > 1
+        self.outputs = tuple(
+            Tensor(self, i, shape, b.dtype, f"{name}.v{i}" if several else name) for i, b in enumerate(self.body)
+        )
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors the body reads, in order of first appearance."""
+        if self._inputs is None:
+            self._inputs = tuple(dict.fromkeys(load.producer for load in producer_loads(self.body)))
+        return self._inputs
+
+    @property
+    def is_reduction(self) -> bool:
+        """True if the body reduces over axes."""
+        return bool(self.reduce_axis)
+
+    def with_body(self, body: Sequence[Expr], name: str | None = None) -> ComputeOp:
+        """The same axes, tag and attributes with another body; itself if the body is the same."""
+        if name is None and tuple(body) == self.body:
+            return self
+        return ComputeOp(name or self.name, self.axis, body, self.tag, self.attrs)
+
+
+def producer_loads(exprs: Sequence[Expr]) -> list[ProducerLoad]:
+    """Every distinct tensor read in `exprs`, in order of appearance."""
+    loads: dict[ProducerLoad, None] = {}
+
+    def visit(node: Any) -> None:
+        if type(node) is ProducerLoad:
+            loads[node] = None
+
+    for expr in exprs:
+        post_order(expr, visit)
+    return list(loads)
+
+
+def placeholder(shape: Sequence[Any], dtype: str = "float32", name: str = "placeholder") -> Tensor:
+    """A tensor of `shape` (integers or expressions) and `dtype` that the caller passes in."""
+    return PlaceholderOp(name, _shape(shape), DType(dtype)).output(0)
+
+
+def compute(
+    shape: Sequence[Any],
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """A tensor of `shape` whose element at (i, j, …) is `fcompute(i, j, …)`.
+
+    `fcompute` gets one variable per dimension (or all through `*indices`) and returns an expression, a reduction
+    such as `te.sum(…, axis=k)`, or a tuple of them for several outputs; then a list of tensors is returned.
+    Raises TypeError when the arity, the result or the place of a reduction is wrong.
+    """
+    dims = _shape(shape)
+    zero = IntImm("int32", 0)
+    names = _axis_names(fcompute, len(dims), name)
+    axis = [
+        IterVar(Range(IntImm(d.dtype, 0) if d.dtype != zero.dtype else zero, d), Var(n, d.dtype), IterType.DATA_PAR)
+        for d, n in zip(dims, names, strict=True)
+    ]
+    value = fcompute(*[iv.var for iv in axis])
+    several = isinstance(value, (tuple, list))
+    body = [tir_op.convert(v) for v in (value if several else (value,))]
+    _check_body(name, body)
+    outputs = ComputeOp(name, axis, body, tag, attrs).outputs
+    return list(outputs) if several else outputs[0]
+
+
+def _shape(shape: Any) -> tuple[Expr, ...]:
+    if isinstance(shape, Expr) or hasattr(shape, "__index__"):
+        shape = (shape,)
+    dims = tuple(as_index(s) for s in shape)
+    for d in dims:
+        if isinstance(d, IntImm) and d.value < 0:
+            raise TypeError(f"a tensor cannot have the negative size {d.value}: shape {dims!r}")
+    return dims
+
+
+def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
+    """Names of the axes: the parameters of `fcompute`, then i0, i1, …"""
+    try:
+        parameters = list(inspect.signature(fcompute).parameters.values())
+    except (TypeError, ValueError):
+        return [f"i{d}" for d in range(ndim)]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    required = sum(
+        p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    )
+    if ndim < required or (ndim > len(names) and not open_ended):
+        raise TypeError(f"{name} has {ndim} dimensions, but its function takes {len(names)} indices")
+    return names[:ndim] + [f"i{d}" for d in range(len(names), ndim)]
+
+
+def _check_body(name: str, body: Sequence[Expr]) -> None:
+    """A reduction must be the whole body, and all outputs must come from the same reduction."""
+    if not body:
+        raise TypeError(f"{name}: the function returned no value")
+    reductions = [b for b in body if isinstance(b, Reduce)]
+    if reductions and len(reductions) != len(body):
+        raise TypeError(f"{name}: either all outputs are reductions or none is; split it into two te.compute")
+    first = reductions[0] if reductions else None
+    for b in reductions:
+        if first is None or (b.combiner, b.source, b.axis, b.condition) != (
+            first.combiner, first.source, first.axis, first.condition
+        ):  # fmt: skip
+            raise TypeError(f"{name}: its outputs must be the results of one reduction of a tuple")
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Reduce):
+            raise TypeError(
+                f"{name}: a reduction must be the whole body of a te.compute; "
+                "compute it first, then use its tensor in a second te.compute"
+            )
+
+    for b in body:
+        for part in (*b.source, b.condition, *b.init) if isinstance(b, Reduce) else (b,):
+            post_order(part, visit)

@@ -1,0 +1,339 @@
+"""Which indices an expression takes while some variables run: a lower end, exact and symbolic, and a width.
+
+An index is kept as a sum of integer multiples of atoms (variables and whatever is not linear), so ends that differ by a
+constant are seen to, and the widths of affine accesses come out exact without a general simplifier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tilewright.tir import expr as e
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import Expr, IntImm, Var
+
+Width = int | Expr
+
+
+class Affine:
+    """const + sum of terms[atom] * atom. Immutable; no term is zero."""
+
+    __slots__ = ("const", "terms")
+
+    def __init__(self, const: int, terms: Mapping[Expr, int] | None = None) -> None:
+        self.const = const
+        self.terms: Mapping[Expr, int] = terms or {}
+
+    def plus(self, other: Affine, scale: int = 1) -> Affine:
+        """self + scale * other."""
+        if not other.terms:
+            return Affine(self.const + scale * other.const, self.terms) if other.const else self
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + scale * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                del terms[atom]
+        return Affine(self.const + scale * other.const, terms)
+
+    def times(self, factor: int) -> Affine:
+        """factor * self."""
+        if factor == 0:
+            return Affine(0)
+        return Affine(self.const * factor, {a: c * factor for a, c in self.terms.items()})
+
+    def shifted(self, offset: int) -> Affine:
+        """self + offset."""
+        return Affine(self.const + offset, self.terms)
+
+    def to_expr(self, dtype: str = "int32") -> Expr:
+        """The sum as an expression, terms in order of appearance, the constant last."""
+        result: Expr | None = None
+        for atom, coefficient in self.terms.items():
+            if result is None:
+                result = atom * coefficient
+            else:
+                result = result + atom * coefficient if coefficient > 0 else result - atom * -coefficient
+        if result is None:
+            return tir_op.const(self.const, dtype)
+        return result + self.const if self.const >= 0 else result - -self.const
+
+
+class Interval(NamedTuple):
+    """All values from `lo` to lo + width, both included."""
+
+    lo: Affine
+    width: Width
+
+
+def point(value: Affine) -> Interval:
+    """The interval of one value."""
+    return Interval(value, 0)
+
+
+class IndexEvaluator:
+    """Intervals of index expressions, given those of some variables; every other variable is a fixed unknown.
+
+    `eval` gives None where nothing useful is known (an index read from memory that depends on a running variable).
+    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)).
+    """
+
+    def __init__(
+        self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, tuple[int, int]] | None = None
+    ) -> None:
+        self.env = dict(env or {})
+        self.ranges = ranges if ranges is not None else {}
+        self._memo: dict[Expr, Interval | None] = {}
+        self._moving: dict[Expr, bool] = {}
+
+    def eval(self, expr: Expr) -> Interval | None:
+        """The interval that contains every value of `expr`."""
+        if expr in self._memo:
+            return self._memo[expr]
+        rule = _RULES.get(type(expr))
+        result = rule(self, expr) if rule is not None else self._opaque(expr)
+        self._memo[expr] = result
+        return result
+
+    def affine(self, expr: Expr) -> Affine:
+        """`expr` as a sum, when no variable of it runs."""
+        interval = self.eval(expr)
+        if interval is None or not _is_zero(interval.width):
+            return Affine(0, {expr: 1})
+        return interval.lo
+
+    def _opaque(self, expr: Expr) -> Interval | None:
+        """A node without a rule: an atom if nothing in it runs."""
+        return None if self.moves(expr) else point(Affine(0, {expr: 1}))
+
+    def moves(self, expr: Expr) -> bool:
+        """True if `expr` contains a variable of the environment."""
+        if type(expr) in (e.Var, e.SizeVar):
+            return expr in self.env
+        known = self._moving.get(expr)
+        if known is None:
+            known = any(self.moves(child) for child in children(expr))
+            self._moving[expr] = known
+        return known
+
+    # -------------------------------------------------------------------------------------- constant bounds
+    def bounds(self, value: Affine) -> tuple[int, int] | None:
+        """Constant lower and upper bound of a sum, or None."""
+        low = high = value.const
+        for atom, coefficient in value.terms.items():
+            span = self.atom_bounds(atom)
+            if span is None:
+                return None
+            first, last = span if coefficient > 0 else (span[1], span[0])
+            low += coefficient * first
+            high += coefficient * last
+        return low, high
+
+    def atom_bounds(self, atom: Expr) -> tuple[int, int] | None:
+        """Constant bounds of one atom, or None."""
+        if isinstance(atom, Var):
+            return self.ranges.get(atom)
+        if isinstance(atom, (e.FloorMod, e.FloorDiv)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
+            inner = self._expr_bounds(atom.a)
+            by = atom.b.value
+            if isinstance(atom, e.FloorMod):
+                inside = inner is not None and 0 <= inner[0] and inner[1] < by
+                return inner if inside else (0, by - 1)
+            return None if inner is None else (inner[0] // by, inner[1] // by)
+        if isinstance(atom, (e.Min, e.Max)):
+            a, b = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
+            if a is None or b is None:
+                return None
+            pick = min if isinstance(atom, e.Min) else max
+            return pick(a[0], b[0]), pick(a[1], b[1])
+        return None
+
+    def _expr_bounds(self, expr: Expr) -> tuple[int, int] | None:
+        still = IndexEvaluator({}, self.ranges)
+        return still.bounds(still.affine(expr))
+
+    # ---------------------------------------------------------------------------------------------- rules
+    def var(self, expr: Var) -> Interval:
+        """A running variable's interval, or the variable itself."""
+        return self.env.get(expr) or point(Affine(0, {expr: 1}))
+
+    def add(self, expr: e.Add) -> Interval | None:
+        """Ends and widths add."""
+        a, b = self.eval(expr.a), self.eval(expr.b)
+        return None if a is None or b is None else Interval(a.lo.plus(b.lo), a.width + b.width)
+
+    def sub(self, expr: e.Sub) -> Interval | None:
+        """The subtrahend turns around."""
+        a, b = self.eval(expr.a), self.eval(expr.b)
+        if a is None or b is None:
+            return None
+        turned = scaled(b, -1)
+        return None if turned is None else Interval(a.lo.plus(turned.lo), a.width + turned.width)
+
+    def mul(self, expr: e.Mul) -> Interval | None:
+        """A constant scales; otherwise one factor must stand still."""
+        for x, y in ((expr.a, expr.b), (expr.b, expr.a)):
+            a, b = self.eval(x), self.eval(y)
+            if a is None or b is None:
+                return None
+            if not b.lo.terms and _is_zero(b.width):
+                return scaled(a, b.lo.const)
+        if _is_zero(a.width) and _is_zero(b.width):
+            return point(Affine(0, {a.lo.to_expr(expr.dtype) * b.lo.to_expr(expr.dtype): 1}))
+        for moving, still in ((a, b), (b, a)):
+            factor = still.lo.to_expr(expr.dtype)
+            if _is_zero(still.width) and not moving.lo.terms and isinstance(factor, e.SizeVar):
+                return Interval(Affine(0, {factor: moving.lo.const} if moving.lo.const else {}), moving.width * factor)
+        return None
+
+    def floordiv(self, expr: e.FloorDiv) -> Interval | None:
+        """(multiple of c + rest) // c, with the width rounded up only where the rest's residue is unknown."""
+        a = self.eval(expr.a)
+        if a is None or not isinstance(expr.b, IntImm) or expr.b.value <= 0:
+            return self._opaque(expr)
+        by = expr.b.value
+        whole, rest = _divided(a.lo, by)
+        lo = self._quotient(whole, rest, by, expr.dtype)
+        if _is_zero(a.width):
+            return point(lo)
+        step = math.gcd(by, *rest.terms.values())
+        residue = rest.const % step
+        highest = by - step + residue  # the largest value that lo % by can take
+        if not rest.terms:
+            highest = rest.const % by
+        highest = min(highest, self._top(rest, by))
+        return Interval(lo, (a.width + highest) // by)
+
+    def floormod(self, expr: e.FloorMod) -> Interval | None:
+        """lo % c and the same width where the values do not wrap around, else all residues."""
+        a = self.eval(expr.a)
+        if not isinstance(expr.b, IntImm) or expr.b.value <= 0:
+            return self._opaque(expr)
+        by = expr.b.value
+        if a is None:
+            return Interval(Affine(0), by - 1)
+        _, rest = _divided(a.lo, by)
+        step = by if not rest.terms else math.gcd(by, *rest.terms.values())
+        if isinstance(a.width, int):
+            wraps = (rest.const % step) + a.width >= step
+            if not wraps or (a.width + self._top(rest, by) < by):
+                return Interval(self._remainder(rest, by, expr.dtype), a.width)
+        return Interval(Affine(0), by - 1)
+
+    def _top(self, rest: Affine, by: int) -> int:
+        """The largest value of `rest` if it is known to lie in [0, by), else by."""
+        span = self.bounds(rest)
+        return span[1] if span is not None and span[0] >= 0 and span[1] < by else by
+
+    def _quotient(self, whole: Affine, rest: Affine, by: int, dtype: str) -> Affine:
+        if not rest.terms:
+            return whole.shifted(rest.const // by)
+        if self._top(rest, by) < by:
+            return whole
+        return whole.plus(Affine(0, {rest.to_expr(dtype) // by: 1}))
+
+    def _remainder(self, rest: Affine, by: int, dtype: str) -> Affine:
+        if not rest.terms:
+            return Affine(rest.const % by)
+        if self._top(rest, by) < by:
+            return rest
+        return Affine(0, {rest.to_expr(dtype) % by: 1})
+
+    def extremum(self, expr: e.Min | e.Max) -> Interval | None:
+        """Of two intervals a known distance apart."""
+        a, b = self.eval(expr.a), self.eval(expr.b)
+        if a is None or b is None:
+            return None
+        gap = b.lo.plus(a.lo, -1)
+        if _is_zero(a.width) and _is_zero(b.width) and gap.terms:
+            return point(Affine(0, {type(expr)(a.lo.to_expr(expr.dtype), b.lo.to_expr(expr.dtype)): 1}))
+        if gap.terms or not isinstance(a.width, int) or not isinstance(b.width, int):
+            return None
+        pick = min if isinstance(expr, e.Min) else max
+        low, high = pick(0, gap.const), pick(a.width, gap.const + b.width)
+        return Interval(a.lo.shifted(low), high - low)
+
+    def either(self, expr: Expr) -> Interval | None:
+        """The union of the two sides of a select or if_then_else; an atom if nothing runs."""
+        if isinstance(expr, e.Call) and expr.op != "if_then_else":
+            return self._opaque(expr)
+        if not self.moves(expr):
+            return point(Affine(0, {expr: 1}))
+        sides = (expr.true_value, expr.false_value) if isinstance(expr, e.Select) else expr.args[1:]  # type: ignore[attr-defined]
+        return self.union(self.eval(sides[0]), self.eval(sides[1]))
+
+    def cast(self, expr: e.Cast) -> Interval | None:
+        """A conversion between integer types keeps the value (indices do not overflow)."""
+        if not (expr.dtype.is_int and expr.value.dtype.is_int) or expr.dtype.bits < expr.value.dtype.bits:
+            return self._opaque(expr)
+        inner = self.eval(expr.value)
+        if inner is None:
+            return None
+        return Interval(Affine(inner.lo.const, {a.astype(expr.dtype): c for a, c in inner.lo.terms.items()}), inner.width)
+
+    def union(self, a: Interval | None, b: Interval | None) -> Interval | None:
+        """The smallest known interval that holds both; None if their distance is unbounded."""
+        if a is None or b is None or a == b:
+            return None if a is None or b is None else a
+        gap = b.lo.plus(a.lo, -1)
+        span = self.bounds(gap)
+        if span is None:
+            return None
+        low, high = min(0, span[0]), span[1]
+        if isinstance(a.width, int) and isinstance(b.width, int):
+            return Interval(a.lo.shifted(low), max(a.width, high + b.width) - low)
+        if a.width is b.width:
+            return Interval(a.lo.shifted(low), a.width + (max(0, high) - low))
+        return Interval(a.lo.shifted(low), tir_op.maximum(a.width, b.width + high) - low)
+
+
+def scaled(interval: Interval, factor: int) -> Interval | None:
+    """factor times an interval; None if its symbolic width would have to move the lower end."""
+    if factor >= 0:
+        return Interval(interval.lo.times(factor), interval.width * factor if factor else 0)
+    lo = interval.lo.times(factor)
+    if isinstance(interval.width, int):
+        return Interval(lo.shifted(factor * interval.width), interval.width * -factor)
+    return Interval(lo.plus(IndexEvaluator().affine(interval.width), factor), interval.width * -factor)
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The operands of an expression."""
+    found: list[Expr] = []
+    for value in expr.fields():
+        if isinstance(value, Expr):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(v for v in value if isinstance(v, Expr))
+    return found
+
+
+def _divided(value: Affine, by: int) -> tuple[Affine, Affine]:
+    """(q, r) with value = by * q + r, where q takes every term that `by` divides."""
+    whole = {a: c // by for a, c in value.terms.items() if c % by == 0}
+    rest = {a: c for a, c in value.terms.items() if c % by}
+    return Affine(value.const // by, whole), Affine(value.const % by, rest)
+
+
+def _is_zero(width: Width) -> bool:
+    return isinstance(width, int) and width == 0
+
+
+_RULES = {
+    e.IntImm: lambda self, x: point(Affine(x.value)),
+    e.Var: IndexEvaluator.var,
+    e.SizeVar: IndexEvaluator.var,
+    e.Add: IndexEvaluator.add,
+    e.Sub: IndexEvaluator.sub,
+    e.Mul: IndexEvaluator.mul,
+    e.FloorDiv: IndexEvaluator.floordiv,
+    e.FloorMod: IndexEvaluator.floormod,
+    e.Min: IndexEvaluator.extremum,
+    e.Max: IndexEvaluator.extremum,
+    e.Select: IndexEvaluator.either,
+    e.Call: IndexEvaluator.either,
+    e.Cast: IndexEvaluator.cast,
+}

@@ -1,0 +1,39 @@
+"""Rewriting the body of an operation: variables replaced, tensor reads redirected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import Expr, ProducerLoad, Var
+from tilewright.tir.visitor import Rewriter
+
+
+class BodyRewriter(Rewriter):
+    """Replaces variables by `variables` and each read of a tensor by `read(tensor, rewritten indices)`.
+
+    One object serves many expressions: its memo makes shared parts be rewritten once.
+    """
+
+    def __init__(
+        self, variables: Mapping[Var, Expr], read: Callable[[Tensor, tuple[Expr, ...]], Expr] | None = None
+    ) -> None:
+        super().__init__()
+        self.variables = variables
+        self.read = read or ProducerLoad
+
+    def visit_Var(self, node: Var) -> Expr:
+        """The variable's replacement, if it has one."""
+        return self.variables.get(node, node)
+
+    visit_SizeVar = visit_Var
+
+    def visit_ProducerLoad(self, node: ProducerLoad) -> Expr:
+        """The read, redirected."""
+        return self.read(node.producer, tuple([self(i) for i in node.indices]))
+
+
+def redirect(exprs: tuple[Expr, ...], tensors: Mapping[Tensor, Tensor]) -> tuple[Expr, ...]:
+    """The expressions with reads of each key of `tensors` made reads of its value at the same indices."""
+    rewriter = BodyRewriter({}, lambda tensor, indices: ProducerLoad(tensors.get(tensor, tensor), indices))
+    return tuple(rewriter(x) for x in exprs)

@@ -1,0 +1,225 @@
+"""From a schedule to a loop nest: bounds inferred, buffers placed, loops and guards written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.te.bounds import Bounds, infer_bounds
+from tilewright.te.itervar import IterVar
+from tilewright.te.loop_nest import Nest, guarded
+from tilewright.te.operation import ComputeOp, PlaceholderOp
+from tilewright.te.region import Affine, IndexEvaluator
+from tilewright.te.rewrite import BodyRewriter
+from tilewright.te.schedule import Schedule
+from tilewright.te.stage import Stage
+from tilewright.te.tensor import Tensor
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
+from tilewright.tir.stmt import Allocate, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.visitor import post_order
+
+
+def schedule_to_tir(
+    schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
+) -> PrimFunc:
+    """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
+
+    `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer of
+    a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance.
+    Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
+    """
+    return _Builder(schedule, args, dict(binds or {})).build(name)
+
+
+class _Builder:
+    """State of one `schedule_to_tir`."""
+
+    def __init__(self, schedule: Schedule, args: Sequence[Any], binds: Mapping[Tensor, Buffer]) -> None:
+        self.source = schedule
+        self.schedule = schedule.normalize()
+        self.bounds: Bounds = infer_bounds(self.schedule)
+        self.indices = IndexEvaluator({}, self.bounds.ranges)
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.starts: dict[Tensor, tuple[Affine, ...]] = {}  # where a stage's buffer starts in its tensor, if not at 0
+        self.params: list[Buffer | Var] = []
+        self.binds = {schedule.tensor(t): b for t, b in binds.items()}
+        self.attached: dict[tuple[Stage, IterVar], list[Stage]] = {}
+        for arg in args:
+            self._add_param(arg)
+
+    def _add_param(self, arg: Any) -> None:
+        if isinstance(arg, Tensor):
+            tensor = self.source.tensor(arg)
+            if tensor in self.buffers:
+                raise ScheduleError(f"lower: {arg.name} is given twice among the arguments")
+            buffer = self.binds.get(tensor) or Buffer(arg.name, tensor.shape, tensor.dtype)
+            self.buffers[tensor] = buffer
+            self.params.append(buffer)
+        elif isinstance(arg, (Buffer, Var)):
+            self.params.append(arg)
+        else:
+            raise ScheduleError(f"lower: an argument must be a tensor, a buffer or a variable; got {arg!r}")
+
+    def build(self, name: str) -> PrimFunc:
+        """The whole function."""
+        roots, internal = [], []
+        for stage in self.schedule.stages:
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            if stage.attach_stage is not None and stage.attach_ivar is not None:
+                self.attached.setdefault((stage.attach_stage, stage.attach_ivar), []).append(stage)
+            else:
+                roots.append(stage)
+                if stage.is_output:
+                    self._check_outputs(stage)
+                internal.extend(self._make_buffers(stage))
+        body = seq(*[self._emit(stage) for stage in roots])
+        for buffer in reversed(internal):
+            body = Allocate(buffer, body)
+        return PrimFunc(name, [*self.params, *self._free_variables()], body)
+
+    def _check_outputs(self, stage: Stage) -> None:
+        for tensor in stage.outputs:
+            if tensor not in self.buffers:
+                raise ScheduleError(f"lower: the output {tensor.name} is not among the arguments")
+
+    def _make_buffers(self, stage: Stage) -> list[Buffer]:
+        """Buffers for the outputs of `stage` that the caller does not pass, as large as its region."""
+        op, bounds = stage.op, self.bounds.stages[stage]
+        assert isinstance(op, ComputeOp)
+        shape = [bounds.extents[iv] for iv in op.axis]
+        starts = tuple(bounds.mins[iv] for iv in op.axis)
+        made = []
+        for tensor in stage.outputs:
+            if tensor in self.buffers:
+                if stage.attach_stage is not None:
+                    raise ScheduleError(f"compute_at of {stage.name}: it is an argument and must be whole")
+                continue
+            strides = _strides(stage, op, shape)
+            self.buffers[tensor] = Buffer(tensor.name, shape, tensor.dtype, stage.scope or "global", strides)
+            if any(s.terms or s.const for s in starts):
+                self.starts[tensor] = starts
+            made.append(self.buffers[tensor])
+        return made
+
+    def _free_variables(self) -> list[Var]:
+        """Variables in the parameters' shapes that are not parameters themselves."""
+        free: dict[Var, None] = {}
+
+        def visit(node: Any) -> None:
+            if isinstance(node, Var) and node not in self.params:
+                free[node] = None
+
+        for param in self.params:
+            if isinstance(param, Buffer):
+                for size in (*param.shape, *(param.strides or ())):
+                    post_order(size, visit)
+        return list(free)
+
+    # ------------------------------------------------------------------------------------------------- loops
+    def _emit(self, stage: Stage) -> Stmt:
+        """The loops of `stage` with everything computed inside them."""
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        bounds = self.bounds.stages[stage]
+        nest = Nest(stage, op, bounds, {})
+        first = nest.first_reduction()
+        last = len(nest.leaves)
+        children = {place: self.attached[stage, iv] for place, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
+        buffers_at = {place: [b for s in stages for b in self._make_buffers(s)] for place, stages in children.items()}
+
+        def at_loop(place: int, body: Stmt) -> Stmt:
+            if place in children:
+                body = seq(*[self._emit(child) for child in children[place]], body)
+                for buffer in reversed(buffers_at[place]):
+                    body = Allocate(buffer, body)
+            return body
+
+        if op.is_reduction:
+            inner = [g for g in nest.guards if g.level >= first]
+            body = nest.wrap(self._update(stage, op, nest), range(first, last), inner, at_loop)
+            body = seq(self._initialization(stage, op, nest, first), body)
+        else:
+            body = self._stores(stage, nest, BodyRewriter(nest.values, self._read), op.body)
+        outer = range(min(first, last))
+        body = nest.wrap(body, outer, nest.guards, at_loop)
+        return guarded([g.condition for g in nest.guards if g.level < 0], body)
+
+    def _initialization(self, stage: Stage, op: ComputeOp, nest: Nest, first: int) -> Stmt:
+        """The accumulators set to the reduction's start, in loops of their own over the data axes."""
+        reductions = {iv for iv in nest.leaves if iv.iter_type is IterVar.REDUCE}
+        places = [p for p in range(first, len(nest.leaves)) if nest.leaves[p] not in reductions]
+        fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
+        own = Nest(stage, op, self.bounds.stages[stage], fresh)
+        skipped = {p for p in range(first, len(nest.leaves)) if nest.leaves[p] in reductions}
+        guards = [g for g in own.guards if g.level >= first and not g.depends & skipped]
+        reduce = op.body[0]
+        assert isinstance(reduce, Reduce)
+        start = reduce.init or reduce.combiner.identity
+        stores = self._stores(stage, own, BodyRewriter(own.values, self._read), start)
+        return own.wrap(stores, places, guards, None)
+
+    def _update(self, stage: Stage, op: ComputeOp, nest: Nest) -> Stmt:
+        """The accumulators combined with the next element."""
+        reduce = op.body[0]
+        assert isinstance(reduce, Reduce)
+        rewriter = BodyRewriter(nest.values, self._read)
+        indices = tuple(nest.roots[iv] for iv in op.axis)
+        buffers = [self.buffers[t] for t in stage.outputs]
+        old = [BufferLoad(b, indices) for b in buffers]
+        values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
+        if len(buffers) == 1:
+            body: Stmt = BufferStore(buffers[0], values[0], indices)
+        else:
+            temporaries = [Var(f"{b.name}_next", v.dtype) for b, v in zip(buffers, values, strict=True)]
+            body = seq(*[BufferStore(b, t, indices) for b, t in zip(buffers, temporaries, strict=True)])
+            for var, value in reversed(list(zip(temporaries, values, strict=True))):
+                body = LetStmt(var, value, body)
+        condition = rewriter(reduce.condition)
+        if isinstance(condition, IntImm) and condition.value:
+            return body
+        return IfThenElse(condition, body)
+
+    def _stores(self, stage: Stage, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        indices = tuple(nest.roots[iv] for iv in op.axis)
+        pairs = zip(stage.outputs, values, strict=True)
+        return seq(*[BufferStore(self.buffers[tensor], rewriter(value), indices) for tensor, value in pairs])
+
+    def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
+        """The load that a read of `tensor` becomes."""
+        buffer = self.buffers.get(tensor)
+        if buffer is None:
+            raise ScheduleError(f"lower: {tensor.name} is read but is not among the arguments")
+        starts = self.starts.get(tensor)
+        if starts is None:
+            return BufferLoad(buffer, indices)
+        shifted = [
+            self._minus(index, start, size) if start.terms or start.const else index
+            for index, start, size in zip(indices, starts, buffer.shape, strict=True)
+        ]
+        return BufferLoad(buffer, shifted)
+
+    def _minus(self, index: Expr, start: Affine, size: Expr) -> Expr:
+        """index - start, terms cancelled."""
+        if isinstance(size, IntImm) and size.value == 1:
+            return IntImm(index.dtype, 0)
+        return self.indices.affine(index).plus(start, -1).to_expr(index.dtype)
+
+
+def _strides(stage: Stage, op: ComputeOp, shape: Sequence[Expr]) -> list[Expr] | None:
+    """Strides in elements where `storage_align` asked for some, else None (compact)."""
+    if not stage.alignment:
+        return None
+    strides: list[Expr] = []
+    step: Expr = IntImm("int32", 1)
+    for iv, size in zip(reversed(op.axis), reversed(shape), strict=True):
+        if iv in stage.alignment:
+            factor, offset = stage.alignment[iv]
+            step = step + (offset + factor - step % factor) % factor
+        strides.insert(0, step)
+        step = step * size
+    return strides

@@ -1,0 +1,330 @@
+"""One operation's part of a schedule: its axes, what was done to them, and where it is computed.
+
+Every primitive checks what it is asked and raises `ScheduleError` naming the stage, the axis and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterType, IterVar, as_index
+from tilewright.te.operation import ComputeOp, Operation
+from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.stmt import ForKind
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
+    from tilewright.te.tensor_intrin import TensorIntrin
+
+ROOT, INLINE, AT = "root", "inline", "at"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """parent = outer * factor + inner; one of `factor` and `nparts` is given."""
+
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: Expr | None
+    nparts: Expr | None
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse:
+    """fused = outer * extent(inner) + inner."""
+
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
+
+
+@dataclass
+class AxisAttr:
+    """How the loop of one leaf axis is to run."""
+
+    kind: ForKind = ForKind.SERIAL
+    thread: IterVar | None = None
+    pragmas: dict[str, Any] = field(default_factory=dict)
+    intrin: TensorIntrin | None = None
+
+
+class Stage:
+    """The schedule of one operation; made by `te.create_schedule`, reached as `s[tensor]`.
+
+    `op` is the operation computed here (a cache primitive or inlining gives the stage another one than the user's
+    `origin_op`), `outputs` the tensors that readers name, `leaf_iter_vars` the loops from outermost to innermost.
+    """
+
+    __slots__ = (
+        "alignment", "attach_ivar", "attach_stage", "attach_type", "attrs", "is_output", "leaf_iter_vars",
+        "op", "origin_op", "outputs", "relations", "schedule", "scope",
+    )  # fmt: skip
+
+    def __init__(self, schedule: Schedule, op: Operation) -> None:
+        self.schedule = schedule
+        self.origin_op = self.op = op
+        self.outputs = op.outputs
+        self.leaf_iter_vars: list[IterVar] = [*op.axis, *op.reduce_axis] if isinstance(op, ComputeOp) else []
+        self.relations: list[Split | Fuse] = []
+        self.attrs: dict[IterVar, AxisAttr] = {}
+        self.attach_type = ROOT
+        self.attach_stage: Stage | None = None
+        self.attach_ivar: IterVar | None = None
+        self.scope = ""
+        self.is_output = False
+        self.alignment: dict[IterVar, tuple[int, int]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+        return self.op.name
+
+    def __repr__(self) -> str:
+        return f"Stage {self.name} ({', '.join(iv.name for iv in self.leaf_iter_vars)})"
+
+    def attr(self, axis: IterVar) -> AxisAttr:
+        """How the loop of `axis` is to run."""
+        return self.attrs.get(axis) or AxisAttr()
+
+    # ------------------------------------------------------------------------------------------ loop structure
+    def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
+        """Two loops in place of one: the inner of `factor` iterations, or the outer of `nparts`.
+
+        Where the extent is not a multiple, the last block is guarded.
+
+        before `for i in range(64)` · `s[C].split(i, factor=16)` · after `for i_outer in range(4): for i_inner in range(16)`
+        """
+        at = self._position(parent, "split")
+        if (factor is None) == (nparts is None):
+            raise ScheduleError(f"split of {self._axis(parent)}: give either factor= or nparts=")
+        self._must_be_plain(parent, "split")
+        size = as_index(factor if factor is not None else nparts)
+        if isinstance(size, IntImm) and size.value < 1:
+            raise ScheduleError(f"split of {self._axis(parent)} by {size.value}: must be at least 1")
+        dtype = parent.var.dtype
+        outer = IterVar(None, Var(f"{parent.name}_outer", dtype), parent.iter_type)
+        inner = IterVar(None, Var(f"{parent.name}_inner", dtype), parent.iter_type)
+        by_factor = factor is not None
+        self.relations.append(Split(parent, outer, inner, size if by_factor else None, None if by_factor else size))
+        self.leaf_iter_vars[at : at + 1] = [outer, inner]
+        return outer, inner
+
+    def fuse(self, *axes: IterVar) -> IterVar:
+        """One loop in place of adjacent nested ones (given from outer to inner).
+
+        before `for i in range(4): for j in range(8)` · `s[C].fuse(i, j)` · after `for i_j_fused in range(32)`
+        """
+        if not axes:
+            raise ScheduleError(f"fuse in stage {self.name}: give at least one axis")
+        fused = axes[0]
+        self._position(fused, "fuse")
+        for inner in axes[1:]:
+            fused = self._fuse_pair(fused, inner)
+        return fused
+
+    def _fuse_pair(self, outer: IterVar, inner: IterVar) -> IterVar:
+        at, below = self._position(outer, "fuse"), self._position(inner, "fuse")
+        if below != at + 1:
+            order = ", ".join(iv.name for iv in self.leaf_iter_vars)
+            raise ScheduleError(
+                f"fuse of {self._axis(outer)} with {inner.name}: the second must be the loop just inside the first; "
+                f"the loops are ({order}); reorder them first"
+            )
+        if outer.iter_type is not inner.iter_type:
+            raise ScheduleError(
+                f"fuse of {self._axis(outer)} with {inner.name}: one is a reduction axis and the other is not"
+            )
+        self._must_be_plain(outer, "fuse")
+        self._must_be_plain(inner, "fuse")
+        fused = IterVar(None, Var(f"{outer.name}_{inner.name}_fused", outer.var.dtype), outer.iter_type)
+        self.relations.append(Fuse(outer, inner, fused))
+        self.leaf_iter_vars[at : at + 2] = [fused]
+        return fused
+
+    def reorder(self, *axes: IterVar) -> None:
+        """The given loops in the given order, from outer to inner, in the places these loops hold now.
+
+        before `for i: for j: for k` · `s[C].reorder(k, i)` · after `for k: for j: for i`
+        """
+        if len(set(axes)) != len(axes):
+            raise ScheduleError(f"reorder in stage {self.name}: an axis is given twice")
+        places = sorted(self._position(axis, "reorder") for axis in axes)
+        for place, axis in zip(places, axes, strict=True):
+            self.leaf_iter_vars[place] = axis
+
+    def tile(
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Two loops split and reordered into blocks; gives (x_outer, y_outer, x_inner, y_inner).
+
+        before `for x: for y` · `s[C].tile(x, y, 4, 8)` · after `for x_outer: for y_outer: for x_inner: for y_inner`
+        """
+        x_outer, x_inner = self.split(x_parent, factor=x_factor)
+        y_outer, y_inner = self.split(y_parent, factor=y_factor)
+        self.reorder(x_outer, y_outer, x_inner, y_inner)
+        return x_outer, y_outer, x_inner, y_inner
+
+    # ------------------------------------------------------------------------------------------ how loops run
+    def vectorize(self, axis: IterVar) -> None:
+        """The iterations of `axis` as the lanes of vector instructions; its extent must come out constant.
+
+        before `for j in range(16): C[j] = A[j]` · `s[C].vectorize(j)` · after `C[0:16] = A[0:16]`
+        """
+        self._no_reduction(axis, "vectorize")
+        self._set_kind(axis, ForKind.VECTORIZED, "vectorize")
+
+    def unroll(self, axis: IterVar) -> None:
+        """The loop of `axis` written out; its extent must come out constant.
+
+        before `for i in range(2): C[i] = A[i]` · `s[C].unroll(i)` · after `C[0] = A[0]; C[1] = A[1]`
+        """
+        self._set_kind(axis, ForKind.UNROLLED, "unroll")
+
+    def parallel(self, axis: IterVar) -> None:
+        """The iterations of `axis` shared out over the worker threads, in contiguous blocks.
+
+        before `for i in range(64)` · `s[C].parallel(i)` · after `parallel for i in range(64)`
+        """
+        self._no_reduction(axis, "parallel")
+        self._set_kind(axis, ForKind.PARALLEL, "parallel")
+
+    def bind(self, axis: IterVar, thread: IterVar) -> None:
+        """The iterations of `axis` each on one thread of the hardware axis `thread` (from `te.thread_axis`).
+
+        before `for i in range(64)` · `s[C].bind(i, te.thread_axis("threadIdx.x"))` · after `for i on threadIdx.x`
+        """
+        if not isinstance(thread, IterVar) or thread.iter_type is not IterType.THREAD:
+            raise ScheduleError(f"bind of {self._axis(axis)}: needs a te.thread_axis; got {thread!r}")
+        self._no_reduction(axis, "bind")
+        self._set_kind(axis, ForKind.THREAD_BINDING, "bind")
+        self.attrs[axis].thread = thread
+
+    def pragma(self, axis: IterVar, key: str, value: Any = True) -> None:
+        """The hint `key` = `value` on the loop of `axis` (`For.annotations`), such as ``("unroll", 4)``."""
+        self._position(axis, "pragma")
+        self.attrs.setdefault(axis, AxisAttr()).pragmas[key] = value
+
+    def tensorize(self, axis: IterVar, intrin: TensorIntrin) -> None:
+        """The loops from `axis` inwards replaced by the declared intrinsic, whose computation must match theirs.
+
+        before `for i in range(16): for k in range(4): …` · `s[C].tensorize(i, dot)` · after `dot(C[…], A[…], B[…])`
+        """
+        self._set_kind(axis, ForKind.SERIAL, "tensorize")
+        self.attrs[axis].intrin = intrin
+
+    # -------------------------------------------------------------------------------- where and when computed
+    def compute_at(self, parent: Any, axis: IterVar) -> None:
+        """Computed inside the loop `axis` of the stage `parent`, only as much as is read there.
+
+        before `for i: B[i] = …` then `for i: C[i] = B[i]` · `s[B].compute_at(s[C], i)` ·
+        after `for i: (B[0] = …; C[i] = B[0])`
+        """
+        stage = parent if isinstance(parent, Stage) else self.schedule[parent]
+        self._must_move("compute_at")
+        if stage is self:
+            raise ScheduleError(f"compute_at: stage {self.name} cannot be computed inside its own loop {axis.name}")
+        if axis not in stage.leaf_iter_vars:
+            order = ", ".join(iv.name for iv in stage.leaf_iter_vars)
+            raise ScheduleError(
+                f"compute_at of {self.name}: {axis.name} is not a loop of {stage.name}; its loops are ({order})"
+            )
+        self.attach_type, self.attach_stage, self.attach_ivar = AT, stage, axis
+
+    def compute_inline(self) -> None:
+        """No loops of its own: its expression stands wherever it is read.
+
+        before `B[i] = A[i] + 1; C[i] = B[i] * 2` · `s[B].compute_inline()` · after `C[i] = (A[i] + 1) * 2`
+        """
+        self._must_move("compute_inline")
+        if isinstance(self.op, ComputeOp) and self.op.is_reduction:
+            raise ScheduleError(f"compute_inline of {self.name}: a reduction cannot be inlined; use compute_at")
+        self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
+
+    def compute_root(self) -> None:
+        """Computed completely before its readers, at the top of the function (the default)."""
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
+
+    def set_scope(self, scope: str) -> None:
+        """The memory that holds the result: ``"global"``, ``"local"``, ``"shared"`` or a scope the target declares."""
+        if self.is_output:
+            raise ScheduleError(f"set_scope of {self.name}: an output of the schedule is in the caller's memory")
+        self.scope = scope
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int = 0) -> None:
+        """The stride of dimension `axis` becomes a multiple of `factor`, plus `offset` (in elements).
+
+        before `shared[8, 30]` · `s[B].storage_align(i, 32, 1)` · after `shared[8, 30] with strides (33, 1)`
+        """
+        if not isinstance(self.op, ComputeOp) or axis not in self.op.axis:
+            raise ScheduleError(f"storage_align of {self._axis(axis)}: must be one of op.axis")
+        self.alignment[axis] = (factor, offset)
+
+    # ------------------------------------------------------------------------------------------------- checks
+    def _axis(self, axis: Any) -> str:
+        return f"axis {axis.name if isinstance(axis, IterVar) else repr(axis)} in stage {self.name}"
+
+    def _position(self, axis: IterVar, what: str) -> int:
+        if axis in self.leaf_iter_vars:
+            return self.leaf_iter_vars.index(axis)
+        if not isinstance(axis, IterVar):
+            raise ScheduleError(f"{what} in stage {self.name}: {axis!r} is not an axis; take it from s[T].op.axis")
+        for relation in self.relations:
+            if isinstance(relation, Split) and relation.parent is axis:
+                became = f"was split into {relation.outer.name} and {relation.inner.name}"
+                raise ScheduleError(f"{what} of {self._axis(axis)}: it {became}; use one of those")
+            if isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
+                raise ScheduleError(f"{what} of {self._axis(axis)}: it was fused into {relation.fused.name}; use that")
+        order = ", ".join(iv.name for iv in self.leaf_iter_vars)
+        raise ScheduleError(f"{what} of {self._axis(axis)}: it is not one of the stage's loops ({order})")
+
+    def _must_be_plain(self, axis: IterVar, what: str) -> None:
+        if self.attr(axis).kind is not ForKind.SERIAL or self.attr(axis).intrin is not None:
+            raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {self.attr(axis).kind.value}")
+        for stage in self.schedule.stages:
+            if stage.attach_ivar is axis:
+                raise ScheduleError(
+                    f"{what} of {self._axis(axis)}: {stage.name} is computed at it; call compute_at after this {what}"
+                )
+
+    def _must_move(self, what: str) -> None:
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(f"{what} of {self.name}: a placeholder is given by the caller, not computed")
+        if self.is_output:
+            raise ScheduleError(f"{what} of {self.name}: an output of the schedule is computed at the root")
+
+    def _no_reduction(self, axis: IterVar, what: str) -> None:
+        self._position(axis, what)
+        if axis.iter_type is IterType.REDUCE:
+            raise ScheduleError(
+                f"{what} of {self._axis(axis)}: iterations of a reduction depend on each other; "
+                "choose an axis of op.axis, or split the reduction into two te.compute"
+            )
+
+    def _set_kind(self, axis: IterVar, kind: ForKind, what: str) -> None:
+        self._position(axis, what)
+        attr = self.attrs.setdefault(axis, AxisAttr())
+        if attr.kind not in (ForKind.SERIAL, kind) or attr.intrin is not None:
+            state = "tensorized" if attr.intrin is not None else attr.kind.value
+            raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {state}")
+        attr.kind = kind
+
+
+def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
+    """Where `stage` is computed: (stage, loop) pairs from the innermost outwards.
+
+    Raises ScheduleError if a stage is computed, through others, inside itself.
+    """
+    path: list[tuple[Stage, IterVar]] = []
+    at = stage
+    while at.attach_stage is not None and at.attach_ivar is not None:
+        path.append((at.attach_stage, at.attach_ivar))
+        at = at.attach_stage
+        if at is stage or len(path) > len(stage.schedule.stages):
+            raise ScheduleError(f"compute_at of {stage.name}: the stages are computed inside each other")
+    return path
+
+
