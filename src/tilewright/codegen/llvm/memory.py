@@ -1,0 +1,279 @@
+"""LLVM code for addresses, loads and stores.
+
+An index is taken apart into 64-bit terms, which are added to the base address from the outermost loop inwards, the
+constant last. So ``x[i*n + k + 3]`` inside loop k costs one load with a displacement: the address of row i was computed
+outside. Index arithmetic never overflows (docs/ir.md), so widening each part is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.codegen.llvm.arithmetic import broadcast_value, gather_lanes
+from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type, vector_constant
+from tilewright.errors import InternalError
+from tilewright.support.dtype import DType
+from tilewright.tir import expr as e
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Expr, IntImm
+
+
+# ---------------------------------------------------------------------------------------------------- addresses
+def split_index(index: Expr) -> tuple[list[tuple[Expr, int]], int]:
+    """`index` as terms (expression, coefficient) and a constant."""
+    terms: list[tuple[Expr, int]] = []
+    constant = 0
+    stack = [(index, 1)]
+    while stack:
+        expr, factor = stack.pop()
+        kind = type(expr)
+        if kind is IntImm:
+            constant += factor * expr.value  # type: ignore[attr-defined]
+        elif kind is e.Add:
+            stack += ((expr.b, factor), (expr.a, factor))  # type: ignore[attr-defined]
+        elif kind is e.Sub:
+            stack += ((expr.b, -factor), (expr.a, factor))  # type: ignore[attr-defined]
+        elif kind is e.Mul and type(expr.b) is IntImm:  # type: ignore[attr-defined]
+            stack.append((expr.a, factor * expr.b.value))  # type: ignore[attr-defined]
+        elif kind is e.Mul and type(expr.a) is IntImm:  # type: ignore[attr-defined]
+            stack.append((expr.b, factor * expr.a.value))  # type: ignore[attr-defined]
+        else:
+            terms.append((expr, factor))
+    return terms, constant
+
+
+def wide(b: FunctionBuilder, expr: Expr) -> Value:
+    """The integer `expr`, used as an index or bound, as an ``i64``."""
+    if isinstance(expr, IntImm):
+        return Value(str(expr.value))
+    key = ("wide", expr)
+    found = b.memo.get(key)
+    if found is None:
+        found = _WIDEN.get(type(expr), _wide_leaf)(b, expr)
+        b.remember(key, found)
+    return found
+
+
+def _wide_leaf(b: FunctionBuilder, expr: Expr) -> Value:
+    if not expr.dtype.is_int or expr.dtype.lanes != 1:
+        raise InternalError(f"an index of type {expr.dtype}: {expr!r}")
+    value = b.value(expr)
+    if expr.dtype.bits == 64:
+        return value
+    if isinstance(expr, IntImm):
+        return Value(str(expr.value))
+    op = "sext" if expr.dtype.code == "int" else "zext"
+    return b.define(f"{op} {register_type(expr.dtype)} {value.text} to i64", value)
+
+
+def _wide_variable(b: FunctionBuilder, expr: e.Var) -> Value:
+    return b.wide_variables.get(expr) or _wide_leaf(b, expr)
+
+
+def _wide_sum(b: FunctionBuilder, expr: Expr) -> Value:
+    if expr.dtype.code != "int":
+        return _wide_leaf(b, expr)
+    terms, constant = split_index(expr)
+    total = Value(str(constant))
+    for _, group in _by_depth(b, terms):
+        for text, factor, value in group:
+            total = _accumulate(b, total, text, factor, value)
+    return total
+
+
+def _accumulate(b: FunctionBuilder, total: Value, term: str, factor: int, value: Value) -> Value:
+    if total.text == "0" and factor == 1:
+        return value
+    if total.text == "0":
+        return b.defined_once(f"mul nsw i64 {term}, {factor}", value)
+    if factor == -1:
+        return b.defined_once(f"sub nsw i64 {total.text}, {term}", total, value)
+    if factor != 1:
+        value = b.defined_once(f"mul nsw i64 {term}, {factor}", value)
+    return b.defined_once(f"add nsw i64 {total.text}, {value.text}", total, value)
+
+
+def _wide_product(b: FunctionBuilder, expr: e.Mul) -> Value:
+    if expr.dtype.code != "int":
+        return _wide_leaf(b, expr)
+    if isinstance(expr.a, IntImm) or isinstance(expr.b, IntImm):
+        return _wide_sum(b, expr)
+    x, y = wide(b, expr.a), wide(b, expr.b)
+    return b.defined_once(f"mul nsw i64 {x.text}, {y.text}", x, y)
+
+
+def _wide_cast(b: FunctionBuilder, expr: e.Cast) -> Value:
+    inner = expr.value.dtype
+    if expr.dtype == "int64" and inner.is_int and inner.lanes == 1:
+        return wide(b, expr.value)
+    return _wide_leaf(b, expr)
+
+
+_WIDEN: dict[type, Any] = {
+    e.Var: _wide_variable,
+    e.SizeVar: _wide_variable,
+    e.Add: _wide_sum,
+    e.Sub: _wide_sum,
+    e.Mul: _wide_product,
+    e.Cast: _wide_cast,
+}
+
+
+def _by_depth(b: FunctionBuilder, terms: list[tuple[Expr, int]]) -> list[tuple[int, list[tuple[str, int, Value]]]]:
+    """The terms' values grouped by the depth of the scope that computes them, outermost first; equal terms merged."""
+    factors: dict[Expr, int] = {}
+    for expr, factor in terms:
+        factors[expr] = factors.get(expr, 0) + factor
+    groups: dict[int, list[tuple[str, int, Value]]] = {}
+    for expr, factor in factors.items():
+        if factor:
+            value = wide(b, expr)
+            groups.setdefault(value.depth, []).append((value.text, factor, value))
+    return sorted(groups.items(), key=lambda item: item[0])
+
+
+def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> Value:
+    """The address of ``buffer[index + extra]`` (both in elements)."""
+    pointer = b.buffers.get(buffer)
+    if pointer is None:
+        raise InternalError(f"buffer {buffer.name!r} is used outside the statement that allocates or declares it")
+    element = memory_type(buffer.dtype)
+    key = ("row", buffer, index)
+    row = b.memo.get(key)
+    if row is None:
+        terms, constant = split_index(index)
+        for _, group in _by_depth(b, terms):
+            total = Value("0")
+            for text, factor, value in group:
+                total = _accumulate(b, total, text, factor, value)
+            pointer = b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {total.text}", pointer, total)
+        row = Value(pointer.text, pointer.depth, pointer.reads), constant
+        b.memo[key] = row  # type: ignore[assignment]
+        b.scopes[pointer.depth].keys.append(key)
+        for root in pointer.reads:
+            b.readers.setdefault(root, []).append(key)
+    pointer, constant = row
+    if constant + extra == 0:
+        return pointer
+    return b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {constant + extra}", pointer)
+
+
+def alignment(buffer: Buffer, index: Expr, extra: int = 0) -> int:
+    """Alignment in bytes to state for an access: that of an element, or more where a local buffer's index shows it.
+
+    Global buffers come from callers, who promise no more than their elements' alignment; unaligned vector moves cost
+    nothing extra on aligned addresses.
+    """
+    size = buffer.dtype.itemsize
+    if buffer.scope != "local":
+        return size
+    terms, constant = split_index(index)
+    common = math.gcd(constant + extra, *(factor for _, factor in terms)) * size
+    return min(64, common & -common) if common else 64
+
+
+# ---------------------------------------------------------------------------------------------- loads and stores
+def flat_index(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """The one index of an access to a flat buffer."""
+    if len(indices) != 1:
+        raise InternalError(f"{buffer.name} has {len(indices)} dimensions in the code generator; flatten buffers first")
+    return indices[0]
+
+
+def load(b: FunctionBuilder, expr: e.BufferLoad) -> Value:
+    """A load: one vector move for stride 1, shuffled moves for strides -1 and 2, else lane by lane."""
+    buffer, index = expr.buffer, flat_index(expr.buffer, expr.indices)
+    check_lanes(expr.dtype)
+    lanes = expr.dtype.lanes
+    if lanes == 1:
+        return _move_in(b, buffer, index, 0, 1)
+    if isinstance(index, e.Broadcast):
+        return broadcast_value(b, _move_in(b, buffer, index.value, 0, 1), expr.dtype)
+    stride = index.stride.value if isinstance(index, e.Ramp) and isinstance(index.stride, IntImm) else None
+    if stride is None:
+        return _gather(b, expr, _lane_indices(b, index))
+    base = index.base  # type: ignore[attr-defined]
+    if stride == 1:
+        return _move_in(b, buffer, base, 0, lanes)
+    if stride == -1:
+        return _permute(b, [_move_in(b, buffer, base, 1 - lanes, lanes)], expr.dtype, range(lanes - 1, -1, -1))
+    if stride == 2:
+        parts = [_move_in(b, buffer, base, 0, lanes), _move_in(b, buffer, base, lanes - 1, lanes)]
+        picks = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
+        return _permute(b, parts, expr.dtype, picks)
+    return _gather(b, expr, [(base, stride * i) for i in range(lanes)])
+
+
+def _permute(b: FunctionBuilder, parts: list[Value], dtype: DType, picks: Any) -> Value:
+    kind, second = register_type(dtype), parts[1].text if len(parts) > 1 else "poison"
+    mask = vector_constant("i32", map(str, picks))
+    return b.define(
+        f"shufflevector {kind} {parts[0].text}, {kind} {second}, <{dtype.lanes} x i32> {mask}", *parts
+    )
+
+
+def _move_in(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, lanes: int) -> Value:
+    dtype = buffer.dtype.with_lanes(lanes)
+    pointer = address(b, buffer, index, extra)
+    return load_from(b, pointer, dtype, alignment(buffer, index, extra), b.load_depth(buffer), b.root(buffer))
+
+
+def load_from(b: FunctionBuilder, pointer: Value, dtype: DType, align: int, depth: int, root: Any) -> Value:
+    """A value of `dtype` read at `pointer`, in memory `root`, no further out than `depth`."""
+    kind = memory_type(dtype)
+    key = (kind, pointer.text)
+    found = b.memo.get(key)
+    if found is None:
+        value = b.define(f"load {kind}, ptr {pointer.text}, align {align}", pointer, depth=depth)
+        found = Value(value.text, value.depth, value.reads | {root})
+        if dtype.is_bool:
+            zero = "zeroinitializer" if dtype.lanes > 1 else "0"
+            found = b.define(f"icmp ne {kind} {found.text}, {zero}", found)
+        b.remember(key, found)
+    return found
+
+
+def _lane_indices(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
+    """Scalar indices of a vector index, one a lane, through variables bound to the lanes' values."""
+    vector = b.value(index)
+    kind = register_type(index.dtype)
+    result: list[tuple[Expr, int]] = []
+    for lane in range(index.dtype.lanes):
+        value = b.defined_once(f"extractelement {kind} {vector.text}, i64 {lane}", vector)
+        var = e.Var("lane", index.dtype.element)
+        b.remember(var, value)
+        result.append((var, 0))
+    return result
+
+
+def _gather(b: FunctionBuilder, expr: e.BufferLoad, places: list[tuple[Expr, int]]) -> Value:
+    lanes = [_move_in(b, expr.buffer, index, extra, 1) for index, extra in places]
+    return gather_lanes(b, lanes, register_type(expr.dtype), register_type(expr.dtype.element))
+
+
+def store(b: FunctionBuilder, buffer: Buffer, index: Expr, value: Value, dtype: DType) -> None:
+    """Write `value` of `dtype` at ``buffer[index]``: one move for stride 1, else lane by lane."""
+    check_lanes(dtype)
+    if dtype.is_bool:
+        kind = register_type(dtype)
+        value = b.define(f"zext {kind} {value.text} to {memory_type(dtype)}", value)
+    if dtype.lanes == 1:
+        _move_out(b, buffer, index, 0, value, dtype)
+    elif isinstance(index, e.Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+        _move_out(b, buffer, index.base, 0, value, dtype)
+    else:
+        if isinstance(index, e.Ramp) and isinstance(index.stride, IntImm):
+            places = [(index.base, index.stride.value * i) for i in range(dtype.lanes)]
+        else:
+            places = _lane_indices(b, index)
+        for lane, (place, extra) in enumerate(places):
+            part = b.define(f"extractelement {memory_type(dtype)} {value.text}, i64 {lane}", value)
+            _move_out(b, buffer, place, extra, part, dtype.element)
+    b.forget(b.root(buffer))
+
+
+def _move_out(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, value: Value, dtype: DType) -> None:
+    pointer = address(b, buffer, index, extra)
+    b.line(f"store {memory_type(dtype)} {value.text}, ptr {pointer.text}, align {alignment(buffer, index, extra)}")

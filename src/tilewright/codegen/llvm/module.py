@@ -1,0 +1,103 @@
+"""Assembles functions into one LLVM module, with the packed entries by which the runtime calls them.
+
+For a kernel ``k`` with parameters p0 … pn::
+
+    i32 @k(ptr noalias p0, …, ptr ctx)       buffers as addresses, scalars by value; 0, or the code of a failed assertion
+    i32 @k__entry(ptr args, ptr ctx)         args: one 8-byte slot per parameter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.codegen.llvm.builder import FunctionBuilder, Module, Value
+from tilewright.codegen.llvm.emitter import EXPRESSIONS
+from tilewright.codegen.llvm.statements import fact, statement
+from tilewright.codegen.llvm.types import memory_type
+from tilewright.errors import InternalError
+from tilewright.target import Target
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import SizeVar, Var
+from tilewright.tir.stmt import PrimFunc
+
+
+@dataclass(frozen=True)
+class EmittedModule:
+    """LLVM IR text, and the messages that the functions' non-zero return codes (1-based) stand for."""
+
+    text: str
+    messages: tuple[str, ...]
+
+
+def emit(funcs: Sequence[PrimFunc], target: Target) -> str:
+    """The LLVM IR text of one module holding `funcs` and their packed entries."""
+    return emit_module(funcs, target).text
+
+
+def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
+    """Like `emit`, with the assertion messages. Raises `InternalError` if two functions share a name."""
+    module = Module(target)
+    module.metadata.append("!{}")
+    for func in funcs:
+        if func.name in module.defined:
+            raise InternalError(f"two functions of one module are called {func.name!r}")
+        module.defined[func.name] = "i32"
+    parts = []
+    for func in funcs:
+        parts.append(emit_function(func, module))
+        parts.append(_entry(func))
+    declarations = [module.declarations[name] for name in sorted(module.declarations)]
+    metadata = [f"!{i} = {text}" for i, text in enumerate(module.metadata)]
+    width = target.vector_bits
+    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
+    sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, "\n".join(metadata)]
+    return EmittedModule("\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
+
+
+def emit_function(func: PrimFunc, module: Module) -> str:
+    """The text of one function definition."""
+    b = FunctionBuilder(module, EXPRESSIONS)
+    exclusive = bool(func.attrs.get("noalias", True))
+    parameters = []
+    for i, param in enumerate(func.params):
+        name = f"%p{i}"
+        if isinstance(param, Buffer):
+            b.buffers[param] = Value(name)
+            if not exclusive:
+                b.roots[param] = "parameters"
+            parameters.append(f"ptr {'noalias ' if exclusive else ''}{name}")
+        else:
+            parameters.append(f"{memory_type(param.dtype)} {name}")
+            _scalar_parameter(b, param, name)
+    statement(b, func.body)
+    b.block.terminator = "ret i32 0"
+    b.blocks[0].lines[:0] = b.allocas
+    lines = [f"define i32 @{func.name}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0 {{"]
+    for block in b.blocks:
+        if not block.terminator:
+            raise InternalError(f"block {block.label} of {func.name} has no terminator")
+        lines += [f"{block.label}:", *block.phis, *block.lines, "  " + block.terminator]
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def _scalar_parameter(b: FunctionBuilder, param: Var, name: str) -> None:
+    value = Value(name)
+    if param.dtype.is_bool:
+        value = b.define(f"icmp ne i8 {name}, 0")
+    b.bind(param, value)
+    fact(b, param, isinstance(param, SizeVar))
+
+
+def _entry(func: PrimFunc) -> str:
+    """The packed entry: unpacks the slots and calls the function."""
+    lines = [f"define i32 @{func.name}__entry(ptr %args, ptr %ctx) #0 {{", "entry:"]
+    arguments = []
+    for i, param in enumerate(func.params):
+        kind = "ptr" if isinstance(param, Buffer) else memory_type(param.dtype)
+        lines.append(f"  %s{i} = getelementptr i8, ptr %args, i64 {8 * i}")
+        lines.append(f"  %a{i} = load {kind}, ptr %s{i}, align 8")
+        arguments.append(f"{kind} %a{i}")
+    lines.append(f"  %code = call i32 @{func.name}({', '.join([*arguments, 'ptr %ctx'])})")
+    return "\n".join([*lines, "  ret i32 %code", "}"])

@@ -1,0 +1,107 @@
+"""LLVM IR text to object code or assembly, in this process, through llvmlite.
+
+Code arrives scheduled, so a light pipeline suffices: no vectorizer, no unrolling beyond what a loop asks for. LLVM
+aborts the process on code that is illegal for the target; the emitter therefore never writes any (see `target.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import InternalError, TargetError
+from tilewright.target import Target
+
+_lock = threading.Lock()
+_machines: dict[Target, Any] = {}
+_initialized: set[str] = set()
+
+
+@dataclass(frozen=True)
+class CompileTimes:
+    """Seconds spent on one module."""
+
+    parse: float
+    optimize: float
+    emit: float
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Object code (ELF for Linux triples) of the module `text`."""
+    return compile_timed(text, target)[0]
+
+
+def compile_timed(text: str, target: Target) -> tuple[bytes, CompileTimes]:
+    """Like `compile_object`, with the time each step took."""
+    with _lock:
+        machine = _machine(target)
+        start = time.perf_counter()
+        module = _parse(text, machine)
+        parsed = time.perf_counter()
+        _optimize(module, machine)
+        optimized = time.perf_counter()
+        code = machine.emit_object(module)
+        return code, CompileTimes(parsed - start, optimized - parsed, time.perf_counter() - optimized)
+
+
+def assembly(text: str, target: Target) -> str:
+    """The assembly text that `compile_object` would assemble."""
+    with _lock:
+        machine = _machine(target)
+        module = _parse(text, machine)
+        _optimize(module, machine)
+        return machine.emit_assembly(module)
+
+
+def optimized(text: str, target: Target) -> str:
+    """The LLVM IR after the optimization pipeline."""
+    with _lock:
+        machine = _machine(target)
+        module = _parse(text, machine)
+        _optimize(module, machine)
+        return str(module)
+
+
+def _machine(target: Target) -> Any:
+    from llvmlite import binding as llvm
+
+    found = _machines.get(target)
+    if found is None:
+        if not _initialized:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            _initialized.add("all")
+        try:
+            made = llvm.Target.from_triple(target.triple)
+        except RuntimeError as error:
+            raise TargetError(f"LLVM has no code generator for {target.triple!r}: {error}") from None
+        found = made.create_target_machine(
+            cpu=target.cpu, features=target.feature_string, opt=3, reloc="pic", codemodel="default"
+        )
+        _machines[target] = found
+    return found
+
+
+def _parse(text: str, machine: Any) -> Any:
+    from llvmlite import binding as llvm
+
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"the emitted LLVM IR is not valid: {error}") from None
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def _optimize(module: Any, machine: Any) -> None:
+    from llvmlite import binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)

@@ -1,0 +1,287 @@
+"""What code is generated for: an immutable value that says which processor, its vectors, registers, caches and cores.
+
+    Target("cpu")                                        this machine
+    Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
+    Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -mattr=+dotprod")
+    Target("cpu -cores=1 -l2=262144")                    any figure may be given
+
+`str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
+`Target(str(target)) == target`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import TargetError, UnsupportedError
+from tilewright.support.dtype import DType
+
+_SSE = ("sse2",)
+_V2 = (*_SSE, "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
+_V3 = (*_V2, "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_ICE = (*_V4, "avx512vnni", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "gfni", "vaes",
+        "vpclmulqdq")  # fmt: skip
+_SPR = (*_ICE, "avx512bf16", "avx512fp16", "avxvnni", "amx-tile", "amx-int8", "amx-bf16")
+_NEON = ("neon",)
+_DOT = (*_NEON, "fullfp16", "dotprod")
+
+#: Features that change the code generated for each architecture, by LLVM's processor names.
+PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {
+        "x86-64": _SSE, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4, "nehalem": _V2,
+        "sandybridge": (*_V2, "avx"), "ivybridge": (*_V2, "avx", "f16c"), "haswell": _V3, "broadwell": _V3,
+        "skylake": _V3, "skylake-avx512": _V4, "cascadelake": (*_V4, "avx512vnni"),
+        "cooperlake": (*_V4, "avx512vnni", "avx512bf16"), "icelake-client": _ICE, "icelake-server": _ICE,
+        "tigerlake": (*_ICE, "avx512vp2intersect"), "rocketlake": _ICE, "sapphirerapids": _SPR, "emeraldrapids": _SPR,
+        "graniterapids": (*_SPR, "amx-fp16"), "alderlake": (*_V3, "avxvnni", "gfni", "vaes", "vpclmulqdq"),
+        "znver1": _V3, "znver2": _V3, "znver3": (*_V3, "vaes", "vpclmulqdq"), "znver4": (*_ICE, "avx512bf16"),
+        "znver5": (*_ICE, "avx512bf16", "avxvnni", "avx512vp2intersect"),
+    },
+    "aarch64": {
+        "generic": _NEON, "cortex-a53": _NEON, "cortex-a55": _DOT, "cortex-a57": _NEON, "cortex-a72": _NEON,
+        "cortex-a76": _DOT, "cortex-a78": _DOT, "cortex-x1": _DOT, "neoverse-n1": _DOT,
+        "neoverse-n2": (*_DOT, "bf16", "i8mm"), "neoverse-v1": (*_DOT, "bf16", "i8mm"),
+        "neoverse-v2": (*_DOT, "bf16", "i8mm"), "apple-m1": _DOT, "apple-m2": (*_DOT, "bf16", "i8mm"),
+    },
+    "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
+}  # fmt: skip
+_DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64"}
+_ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+
+#: Per-core L1 data and L2, and shared L3, in bytes, where the machine itself cannot be asked; by processor prefix.
+_CACHES = {
+    "znver4": (32 << 10, 1 << 20, 32 << 20), "znver": (32 << 10, 512 << 10, 16 << 20),
+    "skylake-avx512": (32 << 10, 1 << 20, 24 << 20), "cascadelake": (32 << 10, 1 << 20, 24 << 20),
+    "icelake": (48 << 10, 1280 << 10, 36 << 20), "sapphire": (48 << 10, 2 << 20, 45 << 20),
+    "neoverse": (64 << 10, 1 << 20, 32 << 20), "cortex": (32 << 10, 512 << 10, 2 << 20), "": (32 << 10, 256 << 10, 8 << 20),
+}  # fmt: skip
+_OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores)=(\S+)$")
+_FIGURES = ("l1d", "l2", "l3", "cores")
+KINDS = ("cpu", "llvm")
+
+
+class Target:
+    """A processor to generate code for; equal and hashed by its canonical spelling `str(target)`.
+
+    `vector_bits` is the width of its widest vector registers and `vector_registers` their number; `l1d`, `l2` (of one
+    core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on. Raises `TargetError` for names
+    it does not know.
+    """
+
+    __slots__ = ("cores", "cpu", "feature_string", "features", "kind", "l1d", "l2", "l3", "spelling", "triple",
+                 "vector_bits", "vector_registers")  # fmt: skip
+    kind: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    feature_string: str
+    vector_bits: int
+    vector_registers: int
+    l1d: int
+    l2: int
+    l3: int
+    cores: int
+    spelling: str
+
+    def __new__(cls, spec: str | Target = "cpu") -> Target:
+        return spec if isinstance(spec, Target) else _parsed(spec)
+
+    @staticmethod
+    def host() -> Target:
+        """The machine this runs on."""
+        return Target("cpu")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Target is immutable; spell another one instead of setting {name!r}")
+
+    def __str__(self) -> str:
+        return self.spelling
+
+    def __repr__(self) -> str:
+        return f"Target({self.spelling!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and other.spelling == self.spelling
+
+    def __hash__(self) -> int:
+        return hash(self.spelling)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Target, (self.spelling,))
+
+    @property
+    def architecture(self) -> str:
+        """"x86_64", "aarch64" or "riscv64"."""
+        return _architecture(self.triple)
+
+    @property
+    def has_fma(self) -> bool:
+        """True if a fused multiply-add is one instruction."""
+        return self.architecture != "x86_64" or "fma" in self.features
+
+    @property
+    def is_host(self) -> bool:
+        """True if this process can run code for this target: same architecture, and no feature this machine lacks."""
+        host = Target.host()
+        return self.architecture == host.architecture and set(self.features) <= set(host.features)
+
+    def require_half(self, dtype: DType) -> None:
+        """Raise `UnsupportedError` unless the target converts between float16 and float32 itself."""
+        if self.architecture == "riscv64" or (self.architecture == "x86_64" and "f16c" not in self.features):
+            raise UnsupportedError(f"{dtype} needs hardware conversion (f16c), which {self.cpu} does not have")
+
+    def supports(self, *features: str) -> bool:
+        """True if all the LLVM features named are on."""
+        return all(f in self.features for f in features)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(spec: str) -> Target:
+    words = spec.split()
+    if not words or words[0] not in KINDS:
+        raise TargetError(f"unknown target {spec!r}; known: {', '.join(KINDS)} ('cpu' is this machine; 'llvm' takes "
+                          "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3=)")  # fmt: skip
+    options: dict[str, str] = {}
+    for word in words[1:]:
+        match = _OPTION.match(word)
+        if match is None:
+            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
+                              "-l1d= -l2= -l3=")  # fmt: skip
+        options[match.group(1)] = match.group(2)
+    triple = options.get("mtriple") or _host_triple()
+    architecture = _architecture(triple)
+    local = architecture == _architecture(_host_triple())
+    cpu = options.get("mcpu", "native" if local and "mtriple" not in options else _DEFAULT_CPU[architecture])
+    if cpu == "native":
+        if not local:
+            raise TargetError(f"target {spec!r}: -mcpu=native needs this machine's own architecture")
+        cpu, changes = _host_cpu()
+        changes = {**changes, **_feature_changes(options.get("mattr", ""), spec)}
+    else:
+        _check_cpu(cpu, architecture, spec)
+        changes = _feature_changes(options.get("mattr", ""), spec)
+    return _make(triple, cpu, changes, options, spec)
+
+
+def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:
+    architecture = _architecture(triple)
+    base = PROCESSORS[architecture].get(cpu, ())
+    changes = {name: on for name, on in sorted(changes.items()) if on != (name in base)}
+    if changes.get("avx512f") is False:
+        changes.update((name, False) for name in base if name.startswith("avx512"))
+    features = tuple(sorted((set(base) | {n for n, on in changes.items() if on}) - {n for n, on in changes.items() if not on}))
+    bits, registers = _vectors(architecture, features)
+    attributes = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items()))
+    figures = dict(zip(_FIGURES, _figures(architecture, cpu), strict=True))
+    for name in _FIGURES:
+        if name in options:
+            if not options[name].isdigit() or int(options[name]) < 1:
+                raise TargetError(f"target {spec!r}: -{name}={options[name]} is not a positive number")
+            figures[name] = int(options[name])
+    words = [f"llvm -mtriple={triple} -mcpu={cpu}", f"-mattr={attributes}" if attributes else ""]
+    words += [f"-{name}={figures[name]}" for name in _FIGURES]
+    self = object.__new__(Target)
+    values = dict(kind="llvm", triple=triple, cpu=cpu, features=features, vector_bits=bits, vector_registers=registers,
+                  feature_string=_llvm_features(architecture, changes), spelling=" ".join(w for w in words if w), **figures)  # fmt: skip
+    for name, value in values.items():
+        object.__setattr__(self, name, value)
+    return self
+
+
+def _llvm_features(architecture: str, changes: dict[str, bool]) -> str:
+    """LLVM's feature string. LLVM would split 512-bit vectors on some processors unless told not to."""
+    parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
+    if architecture == "x86_64":
+        parts.append("-prefer-256-bit")
+    return ",".join(parts)
+
+
+def _vectors(architecture: str, features: tuple[str, ...]) -> tuple[int, int]:
+    """Width in bits and number of the vector registers."""
+    if architecture == "aarch64":
+        return 128, 32
+    if architecture == "riscv64":
+        return 64, 32
+    if "avx512f" in features and "avx512vl" in features:
+        return 512, 32
+    return (256 if "avx2" in features else 128), 16
+
+
+def _architecture(triple: str) -> str:
+    name = triple.split("-")[0].lower()
+    name = _ARCHITECTURES.get(name, name)
+    if name not in PROCESSORS:
+        raise TargetError(f"unknown architecture {name!r} in triple {triple!r}; known: {', '.join(PROCESSORS)}")
+    return name
+
+
+def _check_cpu(cpu: str, architecture: str, spec: str) -> None:
+    if cpu not in PROCESSORS[architecture] and cpu != _host_cpu()[0]:
+        known = ", ".join(sorted(PROCESSORS[architecture]))
+        raise TargetError(f"target {spec!r}: unknown processor {cpu!r} for {architecture}; known: native, {known}")
+
+
+def _feature_changes(text: str, spec: str) -> dict[str, bool]:
+    changes = {}
+    known = {name for table in PROCESSORS.values() for features in table.values() for name in features}
+    for word in filter(None, text.split(",")):
+        if word[0] not in "+-" or word[1:] not in known:
+            raise TargetError(f"target {spec!r}: unknown feature {word!r} in -mattr; write +name or -name, with a name of: "
+                              f"{', '.join(sorted(known))}")  # fmt: skip
+        changes[word[1:]] = word[0] == "+"
+    return changes
+
+
+# --------------------------------------------------------------------------------------------- this machine
+@functools.cache
+def _host_triple() -> str:
+    from llvmlite import binding as llvm
+
+    return str(llvm.get_process_triple())
+
+
+@functools.cache
+def _host_cpu() -> tuple[str, dict[str, bool]]:
+    """The processor's name and, of the features that matter, those that differ from what the name stands for."""
+    from llvmlite import binding as llvm
+
+    architecture = _architecture(_host_triple())
+    name = str(llvm.get_host_cpu_name())
+    found = dict(llvm.get_host_cpu_features())
+    if name not in PROCESSORS[architecture] and not found:
+        name = _DEFAULT_CPU[architecture]
+    base = PROCESSORS[architecture].get(name, ())
+    matter = {feature for features in PROCESSORS[architecture].values() for feature in features}
+    changes = {f: found[f] for f in matter if f in found and found[f] != (f in base)}
+    return name, changes
+
+
+@functools.cache
+def _figures(architecture: str, cpu: str) -> tuple[int, int, int, int]:
+    """L1d, L2, L3 bytes and cores: this machine's own where the processor is this machine's, else of its family."""
+    family = next(sizes for prefix, sizes in _CACHES.items() if cpu.startswith(prefix))
+    if architecture == _architecture(_host_triple()) and cpu == _host_cpu()[0]:
+        measured = _host_caches()
+        sizes = tuple(measured.get(level) or default for level, default in zip((1, 2, 3), family, strict=True))
+        return sizes[0], sizes[1], sizes[2], os.cpu_count() or 1
+    return (*family, 4)
+
+
+def _host_caches() -> dict[int, int]:
+    """Bytes of the data cache at each level, as Linux tells; empty where it does not."""
+    sizes: dict[int, int] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level = (index / "type").read_text().strip(), int((index / "level").read_text())
+            text = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        match = re.match(r"(\d+)([KMG]?)$", text)
+        if match and kind in ("Data", "Unified"):
+            sizes[level] = int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[match.group(2)]
+    return sizes
