@@ -33,7 +33,7 @@ def structural_key(expr: Expr) -> tuple[Any, ...]:
     nodes.update({node.var: None for node in list(nodes) if isinstance(node, Let)})
     row = {node: index for index, node in enumerate(nodes)}
     rows = tuple([(*_own(node), tuple([row[kid] for kid in _operands(node)])) for node in nodes])
-    return (len(params), _attrs_key(expr.attrs), row[root], rows) if isinstance(expr, Function) else rows
+    return (len(params), attrs_key(expr.attrs), row[root], rows) if isinstance(expr, Function) else rows
 
 
 def _operands(node: Expr) -> tuple[Expr, ...]:
@@ -51,7 +51,7 @@ def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 def _own(node: Expr) -> tuple[Any, ...]:
     """What distinguishes `node` besides its operands."""
     if isinstance(node, Call):
-        return ("call", _callee_key(node.op), _attrs_key(node.attrs))
+        return ("call", _callee_key(node.op), attrs_key(node.attrs))
     if isinstance(node, Var):
         return ("var", str(node.type_annotation or node.inferred_type))
     if isinstance(node, Constant):
@@ -72,6 +72,6 @@ def _callee_key(op: Any) -> Any:
     return f"@{op.name}" if isinstance(op, GlobalVar) else op.name
 
 
-def _attrs_key(attrs: Any) -> tuple[Any, ...]:
+def attrs_key(attrs: Any) -> tuple[Any, ...]:
     """Attributes by name, in text: `repr` tells 1, 1.0 and True apart."""
     return tuple(sorted((key, repr(value)) for key, value in attrs.items()))

@@ -1,0 +1,149 @@
+"""Layout rules: how each kind of operator runs on activations blocked by channels (NCHW16c instead of NCHW).
+
+A rule is the `layout` of an `Op`; `transform.alter_layout` asks it, in order of evaluation, which layouts the operator
+wants given the ones its inputs are in. An input layout is a blocked one or None for plain; a wanted layout may name a
+plain one too ("NCHW"), which means the same as None. An operand of fewer than four dimensions is taken as if it had
+leading dimensions of extent 1, and one whose channel extent is 1 is wanted in "NCHW1c", which is a mere reshape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.relay.expr import Attrs
+from tilewright.relay.op.registry import LayoutChoice
+from tilewright.relay.type import TensorType
+
+if TYPE_CHECKING:
+    from tilewright.target import Target
+
+Layouts = Sequence[str | None]
+Types = Sequence[TensorType]
+
+CHANNEL_AXIS = 1
+_BLOCKED = re.compile(r"NCHW(\d+)c")
+
+
+def channel_block(layout: str | None) -> int:
+    """The channel block of "NCHW16c"; 0 for a plain layout."""
+    match = _BLOCKED.fullmatch(layout or "")
+    return int(match.group(1)) if match else 0
+
+
+def follow_input(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """Elementwise operators of one input, which run in any layout: relu, clip, cast."""
+    if not channel_block(layouts[0]) or layouts[0] is None:
+        return None
+    return LayoutChoice((layouts[0],), layouts[0], attrs)
+
+
+def follow_broadcast(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """Broadcasting operators: the largest blocked operand decides, the others are blocked like it."""
+    blocked = [(t.size, -i) for i, (layout, t) in enumerate(zip(layouts, types)) if channel_block(layout) > 1]
+    if not blocked:
+        return None
+    leader = layouts[-max(blocked)[1]]
+    assert leader is not None
+    wanted = [_broadcast_operand(t, leader) for t in types]
+    if any(layout == "" for layout in wanted):
+        return None
+    return LayoutChoice(tuple(wanted), leader, attrs)
+
+
+def _broadcast_operand(type_: TensorType, leader: str) -> str | None:
+    """The layout of an operand beside one in `leader`; None for a single number, "" if it cannot be blocked."""
+    if type_.size == 1:
+        return None
+    if type_.ndim > 4:
+        return ""
+    channels = ((1,) * (4 - type_.ndim) + type_.shape)[CHANNEL_AXIS]
+    if channels == 1:
+        return "NCHW1c"
+    return leader if channels % channel_block(leader) == 0 else ""
+
+
+def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`nn.conv2d` decides: `topi.schedule.cpu.layout` knows which blocking its kernels want."""
+    from tilewright.topi.schedule.cpu.layout import conv2d_layouts
+
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":
+        return None
+    in_channels, out_channels, groups = types[0].shape[1], types[1].shape[0], attrs.groups
+    depthwise = groups == in_channels and types[1].shape[1] == 1 and groups > 1
+    choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target)
+    if choice is None:
+        return None
+    altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
+    return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
+
+
+def follow_with_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """Operators that work on H and W and name their layout in the attribute `layout`: pooling, resize2d."""
+    layout = layouts[0]
+    if not channel_block(layout) or layout is None or attrs.layout != "NCHW":
+        return None
+    return LayoutChoice((layout,), layout, attrs.replace(layout=layout))
+
+
+def concatenate_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`concatenate` of blocked inputs: along channels all take the largest block that divides each one's channels."""
+    blocks = [block for layout in layouts if (block := channel_block(layout)) > 1]
+    if not blocks or any(t.ndim != 4 for t in types):
+        return None
+    axis = attrs.axis % 4
+    fits = [b for b in sorted(set(blocks) | {8, 4}, reverse=True) if all(t.shape[1] % b == 0 for t in types)]
+    usable = [b for b in fits if b <= max(blocks)]
+    if not usable:
+        return None
+    layout = f"NCHW{usable[0]}c"
+    return LayoutChoice((layout,) * len(types), layout, attrs.replace(axis=axis))
+
+
+def split_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`split` of a blocked input; along channels only at multiples of the block."""
+    layout = layouts[0]
+    block = channel_block(layout)
+    if not block or layout is None:
+        return None
+    axis, parts = attrs.axis % 4, attrs.indices_or_sections
+    if axis == CHANNEL_AXIS:
+        if isinstance(parts, int):
+            if types[0].shape[1] // parts % block:
+                return None
+        elif any(index % block for index in parts):
+            return None
+        else:
+            parts = tuple([index // block for index in parts])
+    return LayoutChoice((layout,), layout, attrs.replace(axis=axis, indices_or_sections=parts))
+
+
+def pad_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`nn.pad` of N, H and W; padding of channels needs the plain layout."""
+    layout = layouts[0]
+    if not channel_block(layout) or layout is None or any(attrs.pad_width[CHANNEL_AXIS]):
+        return None
+    return LayoutChoice((layout,), layout, attrs.replace(pad_width=(*attrs.pad_width, (0, 0))))
+
+
+def spatial_reduce_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`mean`, `sum`, `max`, … over H and W that keep the dimensions, such as a pooling written as a mean."""
+    layout = layouts[0]
+    axis = attrs.axis
+    if not channel_block(layout) or layout is None or axis is None or not attrs.keepdims or attrs.get("exclude"):
+        return None
+    axes = tuple(sorted(a % 4 for a in (axis if isinstance(axis, tuple) else (axis,))))
+    if CHANNEL_AXIS in axes:
+        return None
+    return LayoutChoice((layout,), layout, attrs.replace(axis=axes))
+
+
+def strided_slice_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`strided_slice` of axes other than the channels, named by the attribute `axes`."""
+    layout = layouts[0]
+    axes = attrs.get("axes")
+    if not channel_block(layout) or layout is None or axes is None:
+        return None
+    axes = tuple(a % 4 for a in axes)
+    return None if CHANNEL_AXIS in axes else LayoutChoice((layout,), layout, attrs.replace(axes=axes))

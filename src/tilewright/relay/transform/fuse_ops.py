@@ -1,0 +1,187 @@
+"""Operator fusion by the four categories of the OSDI 2018 paper (section 3): one group of calls = one kernel.
+
+Before: %0 = nn.conv2d(%x, %w); %1 = add(%0, %b); nn.relu(%1)
+After:  %0 = fn (%p0, %p1, %p2, Primitive=1) { nn.relu(add(nn.conv2d(%p0, %p1), %p2)) }; %0(%x, %w, %b)
+
+A call joins the group of its immediate post-dominator (the first call that every use of its value leads to) if all
+calls on the way may join too, so nothing is computed twice and no group needs a value that depends on itself:
+
+1. complex-out-fusable (conv2d, dense): elementwise and broadcast calls follow it, as long as each has the shape of its
+   result; another operand, as of a residual add, may be any value;
+2. injective: joins injective calls that follow it, or the reduction that reads it;
+3. reduction: takes the injective calls before it, nothing after it;
+4. opaque: alone.
+
+Calls that only rename a shape at the rim of a group are taken out: `plan_memory` gives them the storage of their input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
+from tilewright.relay.module import IRModule
+from tilewright.relay.op.registry import Op, OpPattern
+from tilewright.relay.transform.dominator import Flow, build_flow
+from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
+from tilewright.relay.visitor import children, post_order, rebuild
+
+#: Operators whose result is their input under another shape, at the same place in memory.
+RESHAPES = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten"})
+
+#: Elementwise operators too costly to repeat for every element of a larger result they are broadcast to.
+COSTLY = frozenset({"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "nn.softmax"})
+
+MAX_GROUP = 256
+
+
+def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP) -> IRModule:
+    """Group the calls of `main` into primitive functions, each called once; see the module's docstring."""
+    mod = infer_type(mod)
+    main = mod["main"]
+    nodes = post_order(main.body)
+    groups = _grow_groups(build_flow(nodes, main.body), max_group)
+    _peel_reshapes(groups)
+    body = _rebuild_main(nodes, groups)
+    fused = Function(main.params, body, main.ret_type, main.attrs)
+    return infer_type(mod.with_function("main", fused))
+
+
+def fused_name(func: Function) -> str:
+    """A readable name made of the operators of a primitive function: `fused_nn_conv2d_add_nn_relu`."""
+    ops = [node.op.name for node in post_order(func.body) if isinstance(node, Call) and isinstance(node.op, Op)]
+    shown = ops if len(ops) <= 6 else [*ops[:5], f"and_{len(ops) - 5}_more"]
+    return "_".join(["fused", *shown]).replace(".", "_")
+
+
+@dataclass(eq=False)
+class _Group:
+    """Calls that become one kernel, in order of evaluation; the last one's value is the result."""
+
+    members: list[Call]
+    pattern: OpPattern
+    costly: bool
+
+
+def _grow_groups(flow: Flow, max_group: int) -> dict[Call, _Group]:
+    """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
+    groups = {call: _Group([call], op.pattern, op.name in COSTLY) for call, op in flow.ops.items()}
+    for phase in ("anchors", "injective"):
+        for call in flow.order:
+            sink, edge = flow.dominator[call], flow.path_pattern[call]
+            if sink is None or groups[sink] is groups[call]:
+                continue
+            source = groups[call]
+            if phase == "anchors":
+                wanted = source.pattern == OpPattern.OUT_ELEMWISE_FUSABLE and edge == OpPattern.ELEMWISE
+            else:
+                wanted = source.pattern <= OpPattern.INJECTIVE and edge <= OpPattern.COMM_REDUCE
+            path = _path(flow, groups, call, sink, source.pattern) if wanted else None
+            if path is not None:
+                _merge(flow, groups, path, max_group)
+    return groups
+
+
+def _path(flow: Flow, groups: dict[Call, _Group], source: Call, sink: Call, pattern: OpPattern) -> list[Call] | None:
+    """All calls on the ways from `source` to `sink`, both included, or None if one of them may not join."""
+    if pattern == OpPattern.OUT_ELEMWISE_FUSABLE:
+        between, at_sink = OpPattern.BROADCAST, (OpPattern.ELEMWISE, OpPattern.BROADCAST)
+    else:
+        between, at_sink = OpPattern.INJECTIVE, tuple(OpPattern)[: OpPattern.COMM_REDUCE + 1]
+        if pattern <= OpPattern.BROADCAST:
+            at_sink = (*at_sink, OpPattern.OUT_ELEMWISE_FUSABLE)
+    found: dict[Call, None] = {source: None}
+    stack = [source]
+    while stack:
+        node = stack.pop()
+        for user in flow.users[node]:
+            if user is None or not _repeatable(flow, groups[node], node, user):
+                return None
+            group = groups[user].pattern
+            if user is sink:
+                if group not in at_sink:
+                    return None
+            elif group > between:
+                return None
+            elif user not in found:
+                stack.append(user)
+            found[user] = None
+    return list(found)
+
+
+def _repeatable(flow: Flow, group: _Group, node: Call, user: Call) -> bool:
+    """False if `user` would compute a costly element of `node` many times over."""
+    return not group.costly or flow.size[user] <= 2 * flow.size[node]
+
+
+def _merge(flow: Flow, groups: dict[Call, _Group], path: list[Call], max_group: int) -> None:
+    """Make one group of the groups of all calls of `path`, unless it would be too large."""
+    parts = list(dict.fromkeys(groups[call] for call in path))
+    if sum(len(part.members) for part in parts) > max_group:
+        return
+    members = sorted((call for part in parts for call in part.members), key=flow.position.__getitem__)
+    merged = _Group(members, max(part.pattern for part in parts), any(part.costly for part in parts))
+    groups.update(dict.fromkeys(members, merged))
+
+
+def _peel_reshapes(groups: dict[Call, _Group]) -> None:
+    """Give calls that only rename a shape a group of their own where they come first or last in a larger group."""
+    for group in dict.fromkeys(groups.values()):
+        inside = dict.fromkeys(group.members)
+        for call in group.members:
+            if _is_reshape(call) and _producer(call.args[0]) not in inside and len(inside) > 1:
+                del inside[call]
+        while len(inside) > 1 and _is_reshape(last := next(reversed(inside))) and last.args[0] in inside:
+            del inside[last]
+        if len(inside) < len(group.members):
+            for call in group.members:
+                rest = [call] if call not in inside else list(inside)
+                groups[call] = _Group(rest, group.pattern, group.costly)
+
+
+def _producer(expr: Expr) -> Expr:
+    return expr.tuple_value if isinstance(expr, TupleGetItem) else expr
+
+
+def _is_reshape(call: Call) -> bool:
+    return isinstance(call.op, Op) and call.op.name in RESHAPES
+
+
+def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:
+    """The body of `main` with each group replaced by a call of its primitive function."""
+    done: dict[Expr, Expr] = {}
+    for node in nodes:
+        if isinstance(node, Call) and node in groups:
+            members = groups[node].members
+            if node is members[-1]:
+                done[node] = _call_of_group(members, done)
+        elif all(kid in done for kid in children(node)):
+            done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
+    return done[nodes[-1]]
+
+
+def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
+    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group."""
+    inner: dict[Expr, Expr] = {}
+    params: dict[Expr, Var] = {}
+    inside = set(members)
+
+    def operand(expr: Expr) -> Expr:
+        if expr in inner:
+            return inner[expr]
+        if isinstance(expr, Constant) and expr.data.size == 1:
+            return expr
+        if isinstance(expr, Tuple) or (isinstance(expr, TupleGetItem) and expr.tuple_value in inside):
+            made = rebuild(expr, tuple([operand(kid) for kid in children(expr)]))
+            made.set_inferred_type(type_of(expr))
+        else:
+            made = params[expr] = Var(f"p{len(params)}", tensor_type_of(expr))
+        inner[expr] = made
+        return made
+
+    for call in members:
+        copy = Call(call.op, [operand(arg) for arg in call.args], call.attrs, call.span)
+        copy.set_inferred_type(call.checked_type)
+        inner[call] = copy
+    func = Function(params.values(), inner[members[-1]], None, {"Primitive": 1})
+    return Call(func, [done[expr] for expr in params], span=merge_spans(*members))
