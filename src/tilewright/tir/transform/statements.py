@@ -1,0 +1,70 @@
+"""Rebuilding a statement from changed parts, and small questions about statements that several passes ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilewright.tir.expr import Expr, Var
+from tilewright.tir.stmt import For, SeqStmt, Stmt, seq
+from tilewright.tir.transform.folding import same
+
+NO_OP = SeqStmt(())
+
+
+def map_stmt(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
+    """`stmt` with `on_stmt` applied to its child statements and `on_expr` to its expressions (bound variables stay).
+
+    The same object if nothing changed; sequences are flattened.
+    """
+    if type(stmt) is SeqStmt:
+        parts = tuple([on_stmt(s) for s in stmt.stmts])
+        return stmt if same(parts, stmt.stmts) else seq(*parts)
+    values, changed = [], False
+    for name in stmt.FIELDS:
+        old = getattr(stmt, name)
+        new: Any = old
+        if name == "var":
+            pass
+        elif isinstance(old, Expr):
+            new = on_expr(old)
+        elif isinstance(old, Stmt):
+            new = on_stmt(old)
+        elif name == "indices":
+            new = tuple([on_expr(i) for i in old])
+            new = old if same(new, old) else new
+        values.append(new)
+        changed = changed or new is not old
+    return type(stmt)(*values) if changed else stmt
+
+
+def with_fields(stmt: Any, **changes: Any) -> Any:
+    """`stmt` with the named fields replaced."""
+    return type(stmt)(*[changes.get(name, getattr(stmt, name)) for name in stmt.FIELDS])
+
+
+def child_stmts(stmt: Any) -> list[Stmt]:
+    """Direct child statements, in execution order."""
+    if type(stmt) is SeqStmt:
+        return list(stmt.stmts)
+    values = [getattr(stmt, name) for name in stmt.FIELDS]
+    return [v for v in values if isinstance(v, Stmt)]
+
+
+def walk(stmt: Stmt) -> Iterator[Stmt]:
+    """`stmt` and all statements below it, parents first."""
+    stack = [stmt]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(child_stmts(top)))
+
+
+def is_no_op(stmt: Stmt) -> bool:
+    """True for the empty sequence."""
+    return type(stmt) is SeqStmt and not stmt.stmts
+
+
+def rebind(loop: For, var: Var, body: Stmt) -> For:
+    """`loop` over `var` with `body`, all else kept."""
+    return For(var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)

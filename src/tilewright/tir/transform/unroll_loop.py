@@ -1,0 +1,120 @@
+"""Expand loops of kind UNROLLED, and short serial loops under an "unroll" pragma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.tir import op
+from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.stmt import For, ForKind, PrimFunc, SeqStmt, Stmt, seq
+from tilewright.tir.transform.folding import map_children
+from tilewright.tir.transform.statements import child_stmts, map_stmt
+
+MOST_STATEMENTS = 4096  # of one expanded loop; larger ones stay serial, because code that big only misses the cache
+
+
+def unroll_loop(func: PrimFunc) -> PrimFunc:
+    """`func` with a copy of the body for each iteration of the loops asked for, the variable substituted.
+
+    A loop is expanded if it is UNROLLED, or serial with the annotation "unroll" and at most that many iterations, its
+    extent is constant, and no more than `MOST_STATEMENTS` statements come of it; an UNROLLED loop that is too large
+    or has a symbolic extent becomes serial.
+
+        for i in unroll(2):              c[0] = a[0]
+            c[i*4] = a[i]        =>      c[4] = a[1]
+    """
+    return func.with_body(_Unroller().run(func.body))
+
+
+class _Unroller:
+    """Expands from the outside in, so that each final statement is built once.
+
+    `env` holds the value of each unrolled variable in scope. The memo is keyed by an expression and the values of the
+    unrolled variables it really depends on, so copies that do not differ are one object.
+    """
+
+    def __init__(self) -> None:
+        self.env: dict[Var, Expr] = {}
+        self.depends: dict[Expr, tuple[Var, ...]] = {}
+        self.memo: dict[tuple[Any, ...], Expr] = {}
+        self.unrolled: set[Var] = set()
+
+    def run(self, body: Stmt) -> Stmt:
+        self._measure(body)
+        return self.stmt(body)
+
+    def _measure(self, stmt: Stmt) -> int:
+        """Statements that `stmt` becomes; notes which loop variables will be substituted."""
+        count = sum([self._measure(s) for s in child_stmts(stmt)])
+        if type(stmt) is For:
+            copies = _copies(stmt)
+            if copies is not None and count * copies <= MOST_STATEMENTS:
+                self.unrolled.add(stmt.var)
+                count *= copies
+            else:
+                count += 1
+        elif type(stmt) is not SeqStmt:
+            count += 1
+        return count
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if type(stmt) is not For:
+            return map_stmt(stmt, self.stmt, self.expr)
+        if stmt.var in self.unrolled:
+            return self._expand(stmt)
+        if stmt.kind is ForKind.UNROLLED:
+            low, extent = self.expr(stmt.min), self.expr(stmt.extent)
+            return For(stmt.var, low, extent, ForKind.SERIAL, self.stmt(stmt.body), "", stmt.annotations)
+        return map_stmt(stmt, self.stmt, self.expr)
+
+    def _expand(self, loop: For) -> Stmt:
+        low = self.expr(loop.min)
+        assert isinstance(loop.extent, IntImm)
+        copies = []
+        for i in range(loop.extent.value):
+            self.env[loop.var] = op.add(low, op.const(i, loop.var.dtype))
+            copies.append(self.stmt(loop.body))
+        del self.env[loop.var]
+        return seq(*copies)
+
+    def expr(self, x: Expr) -> Expr:
+        depends = self._depends(x)
+        if not depends:
+            return x
+        if isinstance(x, Var):
+            return self.env[x]
+        key = (x, *[self.env[v] for v in depends])
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = map_children(x, self.expr)
+        return found
+
+    def _depends(self, x: Expr) -> tuple[Var, ...]:
+        found = self.depends.get(x)
+        if found is None:
+            if isinstance(x, Var):
+                found = (x,) if x in self.unrolled else ()
+            else:
+                parts: dict[Var, None] = {}
+
+                def collect(child: Expr) -> Expr:
+                    parts.update(dict.fromkeys(self._depends(child)))
+                    return child
+
+                map_children(x, collect)
+                found = tuple(parts)
+            self.depends[x] = found
+        return found
+
+
+def _copies(loop: For) -> int | None:
+    """How many copies `loop` asks for, or None if it is to stay a loop."""
+    if not isinstance(loop.extent, IntImm):
+        return None
+    extent = loop.extent.value
+    if loop.kind is ForKind.UNROLLED:
+        return extent
+    limit = loop.annotations.get("unroll", 0)
+    if loop.kind is ForKind.SERIAL and limit is not True and isinstance(limit, int) and extent <= limit:
+        return extent
+    return None
