@@ -1,0 +1,68 @@
+"""`build`: functions of the loop IR to a module that can be called from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.errors import TargetError
+from tilewright.runtime.module import FunctionInfo, Module, Param
+from tilewright.support.trace import span
+from tilewright.target import Target
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import IntImm
+from tilewright.tir.stmt import BufferStore, PrimFunc, Stmt
+
+
+def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Module:
+    """A runtime module of lowered functions. Raises `TargetError` if this machine cannot run code for `target`."""
+    target = Target(target)
+    funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
+    if not target.is_host:
+        raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
+    with span("codegen"):
+        emitted = emit_module(funcs, target)
+    with span("llvm"):
+        code = compile_object(emitted.text, target)
+    return Module(code, [function_info(f) for f in funcs], emitted.messages, str(target), threads)
+
+
+def function_info(func: PrimFunc) -> FunctionInfo:
+    """How the runtime calls `func`: its parameters without the workspaces, and the sizes of those.
+
+    Shapes come from the attribute "param_shapes" (one tuple per parameter) where lowering has flattened the buffers.
+    """
+    shared = int(func.attrs.get("workspace_bytes", 0))
+    private = int(func.attrs.get("worker_workspace_bytes", 0))
+    params = func.params[:-2] if shared or private else func.params
+    shapes: Sequence[Any] = func.attrs.get("param_shapes") or [None] * len(params)
+    stored = set(_stored(func.body))
+    infos = []
+    for param, shape in zip(params, shapes):
+        if isinstance(param, Buffer):
+            sizes = tuple(param.shape if shape is None else shape)
+            infos.append(Param(param.name, str(param.dtype), tuple(map(_extent, sizes)), False, param in stored))
+        else:
+            infos.append(Param(param.name, str(param.dtype), None, True))
+    return FunctionInfo(func.name, tuple(infos), shared, private)
+
+
+def _extent(size: Any) -> int | None:
+    if isinstance(size, IntImm):
+        return size.value
+    return size if isinstance(size, int) else None
+
+
+def _stored(stmt: Stmt) -> Iterator[Buffer]:
+    """The buffers stored to anywhere in `stmt`."""
+    stack: list[Any] = [stmt]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, BufferStore):
+            yield top.buffer
+        for value in top.fields():
+            if isinstance(value, Stmt):
+                stack.append(value)
+            elif isinstance(value, tuple):
+                stack += [x for x in value if isinstance(x, Stmt)]

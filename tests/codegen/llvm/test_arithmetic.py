@@ -1,0 +1,162 @@
+"""Arithmetic, comparisons, selection and conversions of compiled code equal NumPy's, scalar and vector, for each dtype."""
+
+from __future__ import annotations
+
+import operator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tilewright.support.dtype import DType
+from tilewright.tir import expr as e
+from tilewright.tir import op
+
+INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+LANES = [1, 16]
+
+
+def sample(dtype: str, size: int = 64, seed: int = 0) -> np.ndarray:
+    """Random values with the extremes of the type among them."""
+    rng, kind = np.random.default_rng(seed), DType(dtype)
+    if kind.is_bool:
+        return rng.integers(0, 2, size).astype(bool)
+    if kind.is_float:
+        return (rng.standard_normal(size) * 8).astype(kind.numpy)
+    low, high = kind.limits()
+    values = rng.integers(low, high, size, dtype=kind.numpy, endpoint=True)
+    values[:8] = np.array([low, high, 0, 1, 2, 3, 5, 7]).astype(kind.numpy)
+    return values
+
+
+def nonzero(dtype: str) -> np.ndarray:
+    """Divisors: random, none 0 and none -1 (the smallest number divided by it overflows)."""
+    x = sample(dtype, seed=1)
+    return np.where((x == 0) | (x.astype(np.float64) == -1), np.ones(1, x.dtype), x)
+
+
+def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
+    return x.astype(DType(dtype).numpy)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", INTS + FLOATS)
+def test_sums_and_products(elementwise, dtype, lanes):
+    x, y = sample(dtype), sample(dtype, seed=1)
+    with np.errstate(over="ignore"):
+        for node, reference in ((e.Add, operator.add), (e.Sub, operator.sub), (e.Mul, operator.mul)):
+            got = elementwise(node, x, y, lanes=lanes)
+            np.testing.assert_array_equal(got, reference(x, y), str(node))
+        np.testing.assert_array_equal(elementwise(e.Min, x, y, lanes=lanes), np.minimum(x, y))
+        np.testing.assert_array_equal(elementwise(e.Max, x, y, lanes=lanes), np.maximum(x, y))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", INTS)
+def test_integer_division_rounds_down_or_towards_zero(elementwise, dtype, lanes):
+    x, y = sample(dtype), nonzero(dtype)
+    quotient = x // y
+    remainder = x - quotient * y
+    np.testing.assert_array_equal(elementwise(e.FloorDiv, x, y, lanes=lanes), quotient)
+    np.testing.assert_array_equal(elementwise(e.FloorMod, x, y, lanes=lanes), remainder)
+    towards_zero = quotient + ((remainder != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
+    np.testing.assert_array_equal(elementwise(e.Div, x, y, lanes=lanes), towards_zero)
+    np.testing.assert_array_equal(elementwise(e.Mod, x, y, lanes=lanes), x - towards_zero * y)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 16, -4, -5])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_division_by_constants(elementwise, dtype, divisor):
+    x = sample(dtype)
+    by = np.asarray(divisor, x.dtype)
+    got = elementwise(lambda a: e.FloorDiv(a, op.const(divisor, dtype)), x)
+    np.testing.assert_array_equal(got, x // by)
+    got = elementwise(lambda a: e.FloorMod(a, op.const(divisor, dtype)), x)
+    np.testing.assert_array_equal(got, x - (x // by) * by)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_float_division_and_remainder(elementwise, dtype):
+    x, y = sample(dtype), sample(dtype, seed=2)
+    np.testing.assert_array_equal(elementwise(e.Div, x, y), x / y)
+    np.testing.assert_array_equal(elementwise(e.Mod, x, y), rounded(np.fmod(x.astype("f8"), y.astype("f8")), dtype))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS, "bool"])
+def test_comparisons(elementwise, dtype, lanes):
+    x, y = sample(dtype), sample(dtype, seed=3)
+    y[::3] = x[::3]
+    if DType(dtype).is_float:
+        x[1], y[2] = np.nan, np.nan
+    tests = {e.EQ: operator.eq, e.NE: operator.ne, e.LT: operator.lt, e.LE: operator.le, e.GT: operator.gt,
+             e.GE: operator.ge}  # fmt: skip
+    for node, reference in tests.items():
+        np.testing.assert_array_equal(elementwise(node, x, y, lanes=lanes), reference(x, y), str(node))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_logic_and_select(elementwise, lanes):
+    p, q = sample("bool"), sample("bool", seed=1)
+    np.testing.assert_array_equal(elementwise(e.And, p, q, lanes=lanes), p & q)
+    np.testing.assert_array_equal(elementwise(e.Or, p, q, lanes=lanes), p | q)
+    np.testing.assert_array_equal(elementwise(e.Not, p, lanes=lanes), ~p)
+    for dtype in ("float32", "bfloat16", "int8", "bool"):
+        x, y = sample(dtype, seed=2), sample(dtype, seed=3)
+        np.testing.assert_array_equal(elementwise(e.Select, p, x, y, lanes=lanes), np.where(p, x, y))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("source", [*INTS, *FLOATS, "bool"])
+def test_casts(elementwise, source, lanes):
+    x = sample(source)
+    for target in [*INTS, *FLOATS, "bool"]:
+        values = x
+        if DType(source).is_float and DType(target).is_int:
+            values = np.abs(x)
+            values[values.astype("f8") > 100] = 1
+        got = elementwise(lambda a, t=target: e.Cast(DType(t).with_lanes(a.dtype.lanes), a), values, lanes=lanes)
+        wide = values.astype("f4") if DType(target).bits == 16 and DType(target).is_float else values
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(got, wide.astype(DType(target).numpy), f"{source} to {target}")
+
+
+def test_bfloat16_rounding_of_special_values(elementwise):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.00390625, 1.01171875, 3.4e38, 1e-40, -1e-45] * 2, "f4")
+    got = elementwise(lambda a: e.Cast("bfloat16", a), x)
+    np.testing.assert_array_equal(got.astype("f4"), x.astype(ml_dtypes.bfloat16).astype("f4"))
+    np.testing.assert_array_equal(np.signbit(got.astype("f4")), np.signbit(x.astype(ml_dtypes.bfloat16).astype("f4")))
+
+
+def test_float_extremum_takes_the_second_operand_when_unordered(elementwise):
+    nan, x = np.full(4, np.nan, "f4"), np.arange(4, dtype="f4")
+    np.testing.assert_array_equal(elementwise(e.Max, nan, x), x)
+    assert np.isnan(elementwise(e.Max, x, nan)).all()
+    assert np.isnan(elementwise(e.Min, x, nan)).all()
+
+
+def test_product_and_sum_fuse_where_the_target_can(elementwise):
+    from tilewright.target import Target
+
+    if not Target.host().has_fma:
+        pytest.skip("this processor has no fused multiply-add")
+    x = np.full(16, 1 + 2**-12, "f4")
+    exact = (x.astype("f8") * x - 1).astype("f4")
+    np.testing.assert_array_equal(elementwise(lambda a: a * a + op.const(-1.0), x), exact)
+    np.testing.assert_array_equal(elementwise(lambda a: a * a - op.const(1.0, a.dtype), x, lanes=16), exact)
+
+
+def test_constants(elementwise):
+    x = np.zeros(4, "f4")
+    for value in (0.1, -0.0, np.inf, -np.inf, 1e-45, 3.4028234663852886e38):
+        got = elementwise(lambda a, v=value: e.Select(e.LT(a, a), a, op.const(v, "float32")), x)
+        assert got.tobytes() == np.full(4, value, "f4").tobytes()
+    big = np.zeros(4, "u8")
+    np.testing.assert_array_equal(elementwise(lambda a: a + op.const(2**64 - 1, "uint64"), big), big + (2**64 - 1))
+
+
+def test_let_expression(elementwise):
+    v = e.Var("v", "float32")
+    x = sample("float32")
+    np.testing.assert_array_equal(elementwise(lambda a: e.Let(v, a * 2.0, v * v), x), (x * 2) * (x * 2))
