@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tilewright.errors import ArtifactError, EnvironmentError_, InternalError
+from tilewright.errors import ArtifactError, EnvironmentError_
 
 _lock = threading.Lock()
 _numbers = itertools.count()

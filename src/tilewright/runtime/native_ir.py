@@ -1,26 +1,26 @@
 """The native part of the runtime as LLVM IR text: the worker pool, the barrier, and two small call helpers.
 
 Written by hand and compiled in the process (`native.py`), so that nothing has to be built or installed where a model
-runs. It needs four families of libc functions, all found in the process: pthread_*, syscall (for futex), sched_yield and
-clock_gettime. x86-64 and AArch64 Linux.
+runs. It needs four families of libc functions, all found in the process: pthread_*, syscall (for futex), sched_yield
+and clock_gettime. x86-64 and AArch64 Linux.
 
 How it works
 ------------
-*Launch.* `tilewright_parallel_run(fn, args, n)` runs `fn(args, ctx)` on n workers at once; the caller is worker 0. Every
-other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the workers it needs, and
-leaves the others asleep. The last worker to finish bumps `@finished`, which the caller waits for. Launches from several
-Python threads take turns (`@lock`); a launch from inside a launch runs on its own thread alone.
+*Launch.* `tilewright_parallel_run(fn, args, n)` runs `fn(args, ctx)` on n workers at once; the caller is worker 0.
+Every other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the workers it
+needs, and leaves the others asleep. The last worker to finish bumps `@finished`, which the caller waits for. Launches
+from several Python threads take turns (`@lock`); a launch from inside a launch runs on its own thread alone.
 
-*Barrier.* An arrival counter and an epoch. The last to arrive resets the counter and bumps the epoch; the others wait for
-the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier is broken: it no
-longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
+*Barrier.* An arrival counter and an epoch. The last to arrive resets the counter and bumps the epoch; the others
+wait for the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier is broken:
+it no longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
 
-*Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 50 us, then spin with sched_yield for as
-long again, then sleep in a futex, so that an idle process uses no processor time. With more workers than processors the
-first phase is skipped: the worker waited for may need this very processor.
+*Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 50 us, then spin with sched_yield for
+as long again, then sleep in a futex, so that an idle process uses no processor time. With more workers than processors
+the first phase is skipped: the worker waited for may need this very processor.
 
 *Sleep and wake.* A sleeper adds itself to a `sleepers` count and then looks at the word again (in the kernel, inside
-futex); a waker changes the word and then looks at `sleepers`; both sequentially consistent, so one of them sees the other.
+futex); a waker changes the word and then looks at `sleepers`; both sequentially consistent: one sees the other.
 
 *Fork.* The child has only the forking thread: `tilewright_pool_forget` makes the pool empty again, without joining.
 """
@@ -237,8 +237,11 @@ entry:
   br i1 %ok, label %done, label %failed
 failed:
   cmpxchg ptr @status, i32 0, i32 %code seq_cst seq_cst
-  store atomic i32 1, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4) seq_cst, align 4
-  call void @change(ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 2), ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 3))
+  %epoch.p = getelementptr %Barrier, ptr @barrier, i32 0, i32 2
+  %sleepers.p = getelementptr %Barrier, ptr @barrier, i32 0, i32 3
+  %broken.p = getelementptr %Barrier, ptr @barrier, i32 0, i32 4
+  store atomic i32 1, ptr %broken.p seq_cst, align 4
+  call void @change(ptr %epoch.p, ptr %sleepers.p)
   br label %done
 done:
   ret void

@@ -1,8 +1,8 @@
 """The disk cache: bytes or whole files under a key, written atomically, bounded in size, least recently used out first.
 
 Entries live at ``DIRECTORY/KIND/KEY`` (KEY a hexadecimal digest made by `digest`). Several processes may share a
-directory: an entry appears by an atomic rename, so a reader sees all of it or nothing, and an entry that another process
-evicts while it is mapped stays readable. A hit renews the entry's modification time, which is what eviction goes by.
+directory: an entry appears by an atomic rename, so a reader sees all of it or nothing, and an entry that another
+process evicts while it is mapped stays readable. A hit renews the entry's modification time, by which eviction goes.
 
 Where the user named the directory (argument or TILEWRIGHT_CACHE_DIR) and it cannot be written, `open_cache` raises
 `EnvironmentError_`. Where only the default directory is unusable, one warning is given and nothing is cached.
@@ -21,6 +21,7 @@ from pathlib import Path
 from tilewright.errors import EnvironmentError_
 from tilewright.support import knobs
 
+
 def digest(*parts: str | bytes) -> str:
     """A stable key of all `parts`: 40 hexadecimal characters. The boundaries between the parts count."""
     state = hashlib.blake2b(digest_size=20)
@@ -32,17 +33,19 @@ def digest(*parts: str | bytes) -> str:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed.
 
-    The file is flushed to disk before the rename, so a crash leaves the old file or the new one, never a torn one.
+    With `durable` the file is flushed to disk before the rename, so that even a crash of the machine leaves the old
+    file or the new one, never a torn one.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
     try:
         os.fchmod(handle, 0o666 & ~_umask())
         yield temporary
-        os.fsync(handle)
+        if durable:
+            os.fsync(handle)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -100,7 +103,7 @@ class DiskCache:
         path = self.directory / kind / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as temporary:
+            with atomic_file(path, durable=False) as temporary:
                 write(temporary)
             self._evict(added=path)
         except OSError as error:
@@ -216,3 +219,15 @@ def _why_not_writable(path: Path) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def describe() -> str:
+    """One line for `tilewright doctor`: where the default cache is, how full, or why there is none."""
+    if not knobs.CACHE.get():
+        return "off (TILEWRIGHT_CACHE=0)"
+    path = knobs.CACHE_DIR.get() or default_directory()
+    reason = _why_not_writable(path)
+    if reason is not None:
+        return f"{path} is not writable: {reason}"
+    cache = DiskCache(path)
+    return f"{path}, {cache.size() / 2**20:.1f} MiB of at most {cache.max_bytes / 2**20:.0f} MiB"

@@ -1,0 +1,156 @@
+"""The file behind artifacts and saved modules: header, JSON manifest, object code, weights (docs/artifact.md).
+
+The weights start on a page boundary and are mapped, not read. Header, manifest and code are covered by a checksum; the
+weights by their length, because reading gigabytes to check them would cost more than everything else in loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime.memory import ALIGNMENT, Array, round_up
+from tilewright.support.cache import atomic_file
+
+MAGIC = b"\x89TILEWRIGHT\r\n\x1a\n\x00"
+VERSION = 1
+PAGE = 4096
+
+# magic, version, header bytes, then offset and length of manifest, code and weights, then the length of the file
+_HEADER = struct.Struct("<16sII7Q")
+_DIGEST_BYTES = 32
+_HEADER_BYTES = 128
+
+WeightPart = tuple[int, Any]  # (offset within the weights, buffer)
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a file held; `weights` is its mapped, read-only last section, as bytes."""
+
+    manifest: dict[str, Any]
+    object_code: bytes
+    weights: Array
+
+
+@dataclass(frozen=True)
+class _Layout:
+    manifest: tuple[int, int]
+    code: tuple[int, int]
+    weights: tuple[int, int]
+    file_bytes: int
+
+    def pack(self) -> bytes:
+        sections = (*self.manifest, *self.code, *self.weights)
+        return _HEADER.pack(MAGIC, VERSION, _HEADER_BYTES, *sections, self.file_bytes)
+
+
+def write_container(
+    path: str | os.PathLike[str],
+    manifest: Mapping[str, Any],
+    object_code: bytes,
+    weights: Iterable[WeightPart] = (),
+    weights_bytes: int = 0,
+) -> None:
+    """Write a file atomically. The parts of the weights are written one by one, in order of offset, as they come."""
+    target = Path(path)
+    text = json.dumps(dict(manifest), indent=1, ensure_ascii=False).encode() + b"\n"
+    code_offset = round_up(_HEADER_BYTES + len(text), ALIGNMENT)
+    weights_offset = round_up(code_offset + len(object_code), PAGE)
+    layout = _Layout(
+        (_HEADER_BYTES, len(text)),
+        (code_offset, len(object_code)),
+        (weights_offset, weights_bytes),
+        weights_offset + weights_bytes,
+    )
+    try:
+        with atomic_file(target) as temporary, open(temporary, "r+b") as file:
+            header = layout.pack()
+            file.write(header + _digest(header, text, object_code))
+            _write_at(file, _HEADER_BYTES, text)
+            _write_at(file, code_offset, object_code)
+            for offset, part in weights:
+                _write_at(file, weights_offset + offset, part)
+            file.truncate(layout.file_bytes)
+    except OSError as error:
+        raise ArtifactError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def is_container(path: str | os.PathLike[str]) -> bool:
+    """Whether the file begins like one of ours (it may still be damaged)."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read_container(path: str | os.PathLike[str], kind: str) -> Container:
+    """Open and check a file whose manifest's ``format`` is `kind`. Raises `ArtifactError` saying what is wrong."""
+    try:
+        with open(path, "rb") as file:
+            layout, digest = _read_header(path, file)
+            text = _read_section(file, *layout.manifest)
+            code = _read_section(file, *layout.code)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
+    if _digest(layout.pack(), text, code) != digest:
+        raise ArtifactError(f"{path} is damaged: its checksum does not match. Compile the model again")
+    manifest = json.loads(text)
+    if manifest.get("format") != kind:
+        raise ArtifactError(f"{path} holds a {manifest.get('format')}, not a {kind}")
+    offset, length = layout.weights
+    weights = np.frombuffer(mapping, np.uint8, length, offset) if length else np.zeros(0, np.uint8)
+    return Container(manifest, code, weights)
+
+
+def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout, bytes]:
+    head = file.read(_HEADER_BYTES)
+    if head[: len(MAGIC)] != MAGIC:
+        raise ArtifactError(f"{path} is not a Tilewright artifact")
+    version = int.from_bytes(head[16:20], "little")
+    if len(head) >= 20 and version != VERSION:
+        raise ArtifactError(
+            f"{path} has artifact version {version}; this Tilewright reads version {VERSION}. Compile the model again"
+        )
+    actual = os.fstat(file.fileno()).st_size
+    if len(head) < _HEADER_BYTES:
+        raise ArtifactError(f"{path} is truncated: it ends within its header, after {actual} bytes")
+    fields = _HEADER.unpack_from(head)[3:]
+    layout = _Layout(fields[0:2], fields[2:4], fields[4:6], fields[6])
+    if actual != layout.file_bytes:
+        damage = "truncated" if actual < layout.file_bytes else "damaged"
+        raise ArtifactError(f"{path} is {damage}: it has {actual} bytes, its header says {layout.file_bytes}")
+    if any(offset + length > actual for offset, length in (layout.manifest, layout.code, layout.weights)):
+        raise ArtifactError(f"{path} is damaged: a section lies outside the file. Compile the model again")
+    return layout, head[_HEADER.size : _HEADER.size + _DIGEST_BYTES]
+
+
+def _digest(header: bytes, manifest: bytes, code: bytes) -> bytes:
+    state = hashlib.sha256(header)
+    state.update(manifest)
+    state.update(code)
+    return state.digest()
+
+
+def _read_section(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)
+
+
+def _write_at(file: BinaryIO, offset: int, data: Any) -> None:
+    """Write a buffer at an offset; the gap since the last write reads as zeros."""
+    file.seek(offset)
+    view: Any = data.reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
+    file.write(view)

@@ -1,0 +1,84 @@
+"""Times of single kernels: the manifest's ``kernels`` called one by one, each through its own entry.
+
+A kernel's ``args`` are ``[space, offset]`` pairs: ``["input", i]`` and ``["output", i]`` count, ``["weights", bytes]``,
+``["arena", bytes]`` and ``["scratch", bytes]`` are offsets; scratch is different for each worker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime.link import Linked
+from tilewright.runtime.native import native
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel call: the kernel's name, the source nodes it computes, and the seconds it took."""
+
+    kernel: str
+    source: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A prepared call: what `parallel_run` is given, and the ctypes memory behind it."""
+
+    function: int
+    argument: int
+    memory: tuple[Any, ...]
+
+
+def profile_kernels(
+    linked: Linked,
+    manifest: Mapping[str, Any],
+    bases: Mapping[str, Any],
+    threads: int,
+    repeat: int,
+    check: Callable[[int], None],
+) -> list[KernelTime]:
+    """Time each kernel of one inference, `repeat` times in order; the least time of each. Addresses come in `bases`."""
+    kernels = manifest.get("kernels", ())
+    calls = [_prepare(linked, kernel, bases, int(manifest.get("worker_workspace_bytes", 0))) for kernel in kernels]
+    run, clock = native().parallel_run, time.perf_counter
+    best = [float("inf")] * len(calls)
+    for _ in range(max(repeat, 1)):
+        for i, call in enumerate(calls):
+            start = clock()
+            code = run(call.function, call.argument, threads)
+            best[i] = min(best[i], clock() - start)
+            check(code)
+    return [KernelTime(kernel["name"], _source(kernel), seconds) for kernel, seconds in zip(kernels, best)]
+
+
+def _prepare(linked: Linked, kernel: Mapping[str, Any], bases: Mapping[str, Any], stride: int) -> _Call:
+    entry = linked.find(f"{kernel['name']}__entry")
+    if entry is None:
+        raise ArtifactError(f"kernel {kernel['name']!r} of the manifest is not in the model's object code")
+    args = kernel["args"]
+    slots = (ctypes.c_uint64 * max(len(args), 1))()
+    private = None
+    for i, (space, offset) in enumerate(args):
+        if space in ("input", "output"):
+            slots[i] = bases[space][offset]
+        elif space in ("weights", "arena", "scratch"):
+            slots[i] = bases[space] + offset
+            private = i if space == "scratch" else private
+        else:
+            raise ArtifactError(f"kernel {kernel['name']!r} takes an argument from an unknown space {space!r}")
+    address = ctypes.addressof(slots)
+    if private is None:
+        return _Call(entry, address, (slots,))
+    record = (ctypes.c_uint64 * 5)(entry, address, len(args), private, stride)
+    return _Call(native().call_with_worker_memory, ctypes.addressof(record), (slots, record))
+
+
+def _source(kernel: Mapping[str, Any]) -> str:
+    source = kernel.get("source", "")
+    return source if isinstance(source, str) else ", ".join(source)

@@ -1,0 +1,105 @@
+"""What a compiled model takes and gives: names, shapes and dtypes, and the check of what a caller hands in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime.memory import Array
+from tilewright.runtime.tensor import Tensor, array_from_dlpack
+from tilewright.support.dtype import DType
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output of a compiled model."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @classmethod
+    def from_manifest(cls, entry: Mapping[str, Any]) -> TensorSpec:
+        """From a manifest's `{"name":, "shape":, "dtype":}`."""
+        return cls(str(entry["name"]), tuple(int(d) for d in entry["shape"]), DType(entry["dtype"]))
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self.dtype.numpy
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+def describe(specs: Sequence[TensorSpec]) -> str:
+    """``x: float32[1, 3, 224, 224], mask: bool[1]``, as messages list them."""
+    return ", ".join(str(spec) for spec in specs) or "nothing"
+
+
+def by_position(values: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Array]:
+    """The positional arguments of a call as arrays fit for compiled code. Raises `InputError`."""
+    if len(values) != len(specs):
+        raise InputError(f"the model takes {len(specs)} inputs, {len(values)} given; it expects {describe(specs)}")
+    return [bind(value, spec, specs) for value, spec in zip(values, specs)]
+
+
+def by_name(values: Mapping[str, Any], specs: Sequence[TensorSpec]) -> list[Array]:
+    """Named inputs as arrays in the model's order. Raises `InputError` for a missing or unknown name."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"inputs must be a mapping from name to array, not {type(values).__name__}")
+    arrays = []
+    for spec in specs:
+        if spec.name not in values:
+            raise InputError(f"input {spec.name!r} is missing; the model expects {describe(specs)}")
+        arrays.append(bind(values[spec.name], spec, specs))
+    if len(values) > len(specs):
+        known = {spec.name for spec in specs}
+        unknown = ", ".join(repr(name) for name in values if name not in known)
+        raise InputError(f"the model has no input {unknown}; it expects {describe(specs)}")
+    return arrays
+
+
+def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Array:
+    """`value` as a C-contiguous array of the dtype and shape of `spec`; copied only where its layout demands it.
+
+    NumPy arrays, `Tensor`s, anything with DLPack or the buffer protocol; numbers and lists are converted to the dtype.
+    Raises `InputError` naming the input, what came and what is expected.
+    """
+    array = as_array(value, spec)
+    if array.dtype != spec.numpy or array.shape != spec.shape:
+        wrong = "dtype" if array.dtype != spec.numpy else "shape"
+        others = f" (the model expects {describe(specs)})" if len(specs) > 1 else ""
+        raise InputError(
+            f"input {spec.name!r} has the wrong {wrong}: {array.dtype}{list(array.shape)} given, "
+            f"{spec.dtype}{list(spec.shape)} expected{others}"
+        )
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
+        return np.array(array, order="C", copy=True)
+    return array
+
+
+def as_array(value: Any, spec: TensorSpec) -> Array:
+    """`value` as a NumPy array, sharing its memory where it has any."""
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, Tensor):
+        return value.numpy()
+    try:
+        if isinstance(value, (bool, int, float, list, tuple)):
+            return np.asarray(value, dtype=spec.numpy)
+        if isinstance(value, np.generic | np.ndarray):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return array_from_dlpack(value)
+        return np.asarray(memoryview(value))
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise InputError(
+            f"input {spec.name!r}: a {type(value).__name__} cannot be used as {spec.dtype}{list(spec.shape)} ({error})"
+        ) from None

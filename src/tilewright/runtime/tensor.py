@@ -1,0 +1,138 @@
+"""`Tensor`: a dense, C-contiguous, 64-byte aligned array in CPU memory, exchanged without copies.
+
+In:  NumPy arrays, DLPack producers (torch, jax...), and anything with the buffer protocol.
+Out: `.numpy()`, `np.asarray`, DLPack (`torch.from_dlpack(tensor)`), and the buffer protocol: `memoryview(tensor)` on
+     Python 3.12 and later, `memoryview(tensor.numpy())` before, where Python classes cannot export buffers.
+bfloat16 is `ml_dtypes.bfloat16` towards NumPy and the real bfloat16 towards DLPack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.device import Device, cpu
+from tilewright.runtime.dlpack import from_capsule, to_capsule
+from tilewright.runtime.memory import Array, address_of, aligned_empty
+from tilewright.support.dtype import DType
+
+
+class Tensor:
+    """An array that compiled code can work on. `address` is that of the first element and stays for its lifetime."""
+
+    __slots__ = ("_array", "address", "dtype", "shape")
+
+    def __init__(self, array: Array) -> None:
+        """Wrap a C-contiguous array without copying it; raises `ValueError` for any other layout."""
+        if not (array.flags.c_contiguous and array.dtype.isnative):
+            raise ValueError("a Tensor is C-contiguous and in native byte order; use Tensor.from_numpy to copy")
+        self._array = array
+        self.address = address_of(array)
+        self.dtype = DType(array.dtype)
+        self.shape: tuple[int, ...] = array.shape
+
+    @classmethod
+    def empty(cls, shape: Sequence[int], dtype: str = "float32") -> Tensor:
+        """Uninitialized memory."""
+        return cls(aligned_empty(tuple(shape), DType(dtype).numpy))
+
+    @classmethod
+    def zeros(cls, shape: Sequence[int], dtype: str = "float32") -> Tensor:
+        """All zero."""
+        made = cls.empty(shape, dtype)
+        made._array[...] = 0
+        return made
+
+    @classmethod
+    def from_numpy(cls, array: Any, copy: bool = False) -> Tensor:
+        """A tensor on the memory of `array`, or on a copy when asked for or when the layout is not contiguous."""
+        source = np.asarray(array)
+        native = source.dtype.newbyteorder("=")
+        if not copy and source.flags.c_contiguous and source.flags.aligned and source.dtype.isnative:
+            return cls(source)
+        made = aligned_empty(source.shape, native)
+        made[...] = source
+        return cls(made)
+
+    @classmethod
+    def from_dlpack(cls, producer: Any) -> Tensor:
+        """A tensor on the memory of any object with `__dlpack__`; copied only when it is not contiguous."""
+        return cls.from_numpy(array_from_dlpack(producer))
+
+    @classmethod
+    def from_buffer(cls, buffer: Any, dtype: str | None = None, shape: Sequence[int] | None = None) -> Tensor:
+        """A tensor on the memory of an object with the buffer protocol; raw bytes need a `dtype` and `shape`."""
+        array = np.asarray(memoryview(buffer))
+        if dtype is not None:
+            array = array.reshape(-1).view(np.uint8).view(DType(dtype).numpy)
+        return cls.from_numpy(array if shape is None else array.reshape(tuple(shape)))
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is: always `cpu(0)`."""
+        return cpu()
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def writable(self) -> bool:
+        """False when the memory belongs to a read-only array or buffer."""
+        return bool(self._array.flags.writeable)
+
+    def numpy(self) -> Array:
+        """The same memory as a NumPy array."""
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if dtype is not None and np.dtype(dtype) != self._array.dtype:
+            if copy is False:
+                raise ValueError("a tensor cannot be given another dtype without a copy")
+            return self._array.astype(dtype)
+        return self._array.copy() if copy else self._array
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """A DLPack capsule. Raises `BufferError` for read-only memory, which the capsule could not mark as such."""
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError("a Tilewright tensor lives in CPU memory")
+        if copy:
+            return Tensor.from_numpy(self._array, copy=True).__dlpack__()
+        if not self.writable:
+            raise BufferError("this tensor is read-only and cannot be shared through DLPack; copy it first")
+        return to_capsule(self._array, self.address)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device.dlpack
+
+    def __buffer__(self, flags: int) -> memoryview:
+        array: Any = self._array
+        return memoryview(array)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.dtype}{list(self.shape)})\n{self._array}"
+
+
+def array_from_dlpack(producer: Any) -> Array:
+    """The memory of a DLPack producer as a NumPy array. Raises `BufferError` when it is not in CPU memory."""
+    device = getattr(producer, "__dlpack_device__", None)
+    if device is not None and int(device()[0]) != 1:
+        raise BufferError("the array is not in CPU memory; copy it there first, for instance with .cpu()")
+    try:
+        return np.from_dlpack(producer)
+    except (BufferError, RuntimeError, TypeError):
+        # NumPy knows no bfloat16; a producer that cannot export at all raises its own message here.
+        return from_capsule(producer.__dlpack__())
