@@ -8,6 +8,7 @@ from tilewright.te.schedule import Schedule, create_schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 __all__ = [
     "CommReducer",
@@ -19,9 +20,12 @@ __all__ = [
     "Schedule",
     "Stage",
     "Tensor",
+    "TensorIntrin",
     "comm_reducer",
     "compute",
     "create_schedule",
+    "decl_buffer",
+    "decl_tensor_intrin",
     "lower",
     "lower_stages",
     "max",

@@ -7,13 +7,14 @@ indices are affine and never too small elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterVar
 from tilewright.te.operation import ComputeOp, producer_loads
-from tilewright.te.region import Affine, IndexEvaluator, Interval, point
+from tilewright.te.region import Affine, IndexEvaluator, Interval, Span, point
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
@@ -24,20 +25,20 @@ from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Var
 class StageBounds:
     """What one stage computes: from `mins[axis]` on, `extents[axis]` iterations; `extents` has the derived axes too.
 
-    `inside[axis]` is True where the region is known to stay within the tensor.
+    `inside[axis]` tells whether the region is known not to start before the tensor, and not to end after it.
     """
 
     mins: dict[IterVar, Affine] = field(default_factory=dict)
     extents: dict[IterVar, Expr] = field(default_factory=dict)
-    inside: dict[IterVar, bool] = field(default_factory=dict)
+    inside: dict[IterVar, tuple[bool, bool]] = field(default_factory=dict)
 
 
 @dataclass
 class Bounds:
-    """Result of bound inference: per stage its region, and the constant range of every loop variable that has one."""
+    """Result of bound inference: per stage its region, and the constant range of every loop variable."""
 
     stages: dict[Stage, StageBounds] = field(default_factory=dict)
-    ranges: dict[Var, tuple[int, int]] = field(default_factory=dict)
+    ranges: dict[Var, Span] = field(default_factory=dict)
 
 
 def infer_bounds(schedule: Schedule) -> Bounds:
@@ -59,7 +60,7 @@ def infer_bounds(schedule: Schedule) -> Bounds:
 
 
 def _stage_bounds(
-    stage: Stage, op: ComputeOp, region: Mapping[IterVar, Interval], ranges: dict[Var, tuple[int, int]]
+    stage: Stage, op: ComputeOp, region: Mapping[IterVar, Interval], ranges: dict[Var, Span]
 ) -> StageBounds:
     result = StageBounds()
     still = IndexEvaluator({}, ranges)
@@ -67,7 +68,7 @@ def _stage_bounds(
         assert iv.dom is not None
         interval = region.get(iv)
         if interval is None:
-            result.mins[iv], result.extents[iv], result.inside[iv] = still.affine(iv.dom.min), iv.dom.extent, True
+            result.mins[iv], result.extents[iv], result.inside[iv] = still.affine(iv.dom.min), iv.dom.extent, (True, True)
         else:
             result.mins[iv] = interval.lo
             result.extents[iv] = _plus_one(interval, iv.var.dtype)
@@ -81,6 +82,8 @@ def _stage_bounds(
     for iv, extent in result.extents.items():
         if isinstance(extent, IntImm):
             ranges[iv.var] = (0, max(extent.value - 1, 0))
+        else:
+            ranges[iv.var] = (0, math.inf)
     return result
 
 
@@ -106,15 +109,12 @@ def _plus_one(interval: Interval, dtype: str) -> Expr:
     return IndexEvaluator().affine(interval.width).shifted(1).to_expr(dtype)
 
 
-def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> bool:
-    """True if the interval is known to lie in the axis's domain."""
+def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> tuple[bool, bool]:
+    """Whether the interval is known to start, and to end, in the axis's domain."""
     assert iv.dom is not None
     low = still.bounds(interval.lo)
-    if low is None or low[0] < 0:
-        return False
-    end = still.affine(iv.dom.extent).plus(_end(interval), -1)
-    room = still.bounds(end)
-    return room is not None and room[0] >= 1
+    room = still.bounds(still.affine(iv.dom.extent).plus(_end(interval), -1))
+    return low is not None and low[0] >= 0, room is not None and room[0] >= 1
 
 
 def _end(interval: Interval) -> Affine:

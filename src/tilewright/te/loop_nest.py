@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp
@@ -42,7 +43,7 @@ class Nest:
     """
 
     def __init__(self, stage: Stage, op: ComputeOp, bounds: StageBounds, rename: Mapping[IterVar, Var]) -> None:
-        self.stage = stage
+        self.stage, self.op = stage, op
         self.bounds = bounds
         self.leaves = stage.leaf_iter_vars
         self.loop_vars = [rename.get(iv, iv.var) for iv in self.leaves]
@@ -61,8 +62,7 @@ class Nest:
             low = bounds.mins[iv]
             value = relative if not low.terms and low.const == 0 else low.to_expr(iv.var.dtype) + relative
             self.values[iv.var] = value
-            if not bounds.inside[iv]:
-                self._guard_domain(iv, value)
+            self._guard_domain(iv, value)
 
     def _derive(self, relation: object) -> None:
         """The value of the split or fused axes from those they became."""
@@ -86,10 +86,11 @@ class Nest:
 
     def _guard_domain(self, iv: IterVar, value: Expr) -> None:
         assert iv.dom is not None
-        self._add_guard(value < iv.dom.extent, self.depends[iv])
-        low = self.bounds.mins[iv]
-        if any(c < 0 for c in low.terms.values()) or low.const < 0:
+        starts_inside, ends_inside = self.bounds.inside[iv]
+        if not starts_inside:
             self._add_guard(value >= iv.dom.min, self.depends[iv])
+        if not ends_inside:
+            self._add_guard(value < iv.dom.extent, self.depends[iv])
 
     def _add_guard(self, condition: Expr, depends: frozenset[int]) -> None:
         if isinstance(condition, IntImm) and condition.value:
@@ -119,6 +120,11 @@ class Nest:
         iv = self.leaves[place]
         attr = self.stage.attr(iv)
         extent = self.bounds.extents[iv]
+        if attr.kind in (ForKind.VECTORIZED, ForKind.UNROLLED) and not isinstance(extent, IntImm):
+            raise ScheduleError(
+                f"axis {iv.name} in stage {self.stage.name} is {attr.kind.value}, but its extent {extent!r} is not a "
+                "constant; split it by a constant factor and mark the inner axis"
+            )
         if _is_one(extent) and attr.kind in _ONCE:
             return body
         thread = attr.thread.thread_tag if attr.thread is not None else ""

@@ -15,6 +15,7 @@ from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
 
 Width = int | Expr
+Span = tuple[float, float]  # constant bounds: integers, or infinite
 
 
 class Affine:
@@ -82,7 +83,7 @@ class IndexEvaluator:
     """
 
     def __init__(
-        self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, tuple[int, int]] | None = None
+        self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, Span] | None = None
     ) -> None:
         self.env = dict(env or {})
         self.ranges = ranges if ranges is not None else {}
@@ -120,9 +121,10 @@ class IndexEvaluator:
         return known
 
     # -------------------------------------------------------------------------------------- constant bounds
-    def bounds(self, value: Affine) -> tuple[int, int] | None:
-        """Constant lower and upper bound of a sum, or None."""
-        low = high = value.const
+    def bounds(self, value: Affine) -> Span | None:
+        """Constant lower and upper bound of a sum (the upper may be infinite), or None."""
+        low: float = value.const
+        high: float = value.const
         for atom, coefficient in value.terms.items():
             span = self.atom_bounds(atom)
             if span is None:
@@ -132,17 +134,17 @@ class IndexEvaluator:
             high += coefficient * last
         return low, high
 
-    def atom_bounds(self, atom: Expr) -> tuple[int, int] | None:
+    def atom_bounds(self, atom: Expr) -> Span | None:
         """Constant bounds of one atom, or None."""
         if isinstance(atom, Var):
-            return self.ranges.get(atom)
+            return self.ranges.get(atom) or ((1, math.inf) if isinstance(atom, e.SizeVar) else None)
         if isinstance(atom, (e.FloorMod, e.FloorDiv)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             inner = self._expr_bounds(atom.a)
             by = atom.b.value
             if isinstance(atom, e.FloorMod):
                 inside = inner is not None and 0 <= inner[0] and inner[1] < by
                 return inner if inside else (0, by - 1)
-            return None if inner is None else (inner[0] // by, inner[1] // by)
+            return None if inner is None else (_floor(inner[0], by), _floor(inner[1], by))
         if isinstance(atom, (e.Min, e.Max)):
             a, b = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
             if a is None or b is None:
@@ -151,7 +153,7 @@ class IndexEvaluator:
             return pick(a[0], b[0]), pick(a[1], b[1])
         return None
 
-    def _expr_bounds(self, expr: Expr) -> tuple[int, int] | None:
+    def _expr_bounds(self, expr: Expr) -> Span | None:
         still = IndexEvaluator({}, self.ranges)
         return still.bounds(still.affine(expr))
 
@@ -226,7 +228,7 @@ class IndexEvaluator:
     def _top(self, rest: Affine, by: int) -> int:
         """The largest value of `rest` if it is known to lie in [0, by), else by."""
         span = self.bounds(rest)
-        return span[1] if span is not None and span[0] >= 0 and span[1] < by else by
+        return int(span[1]) if span is not None and span[0] >= 0 and span[1] < by else by
 
     def _quotient(self, whole: Affine, rest: Affine, by: int, dtype: str) -> Affine:
         if not rest.terms:
@@ -280,9 +282,9 @@ class IndexEvaluator:
             return None if a is None or b is None else a
         gap = b.lo.plus(a.lo, -1)
         span = self.bounds(gap)
-        if span is None:
+        if span is None or not (math.isfinite(span[0]) and math.isfinite(span[1])):
             return None
-        low, high = min(0, span[0]), span[1]
+        low, high = min(0, int(span[0])), int(span[1])
         if isinstance(a.width, int) and isinstance(b.width, int):
             return Interval(a.lo.shifted(low), max(a.width, high + b.width) - low)
         if a.width is b.width:
@@ -316,6 +318,10 @@ def _divided(value: Affine, by: int) -> tuple[Affine, Affine]:
     whole = {a: c // by for a, c in value.terms.items() if c % by == 0}
     rest = {a: c for a, c in value.terms.items() if c % by}
     return Affine(value.const // by, whole), Affine(value.const % by, rest)
+
+
+def _floor(value: float, by: int) -> float:
+    return value // by if math.isfinite(value) else value
 
 
 def _is_zero(width: Width) -> bool:

@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.te.tensor import Tensor
-from tilewright.tir.expr import Expr, ProducerLoad, Var
+from tilewright.tir import expr as e
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import BinaryExpr, Expr, ProducerLoad, Var
 from tilewright.tir.visitor import Rewriter
+
+_FOLDING: dict[type, Callable[[Expr, Expr], Expr]] = {
+    e.Add: tir_op.add,
+    e.Sub: tir_op.subtract,
+    e.Mul: tir_op.multiply,
+    e.FloorDiv: tir_op.floordiv,
+    e.FloorMod: tir_op.floormod,
+    e.LT: tir_op.less,
+    e.GE: tir_op.greater_equal,
+    e.And: tir_op.logical_and,
+    e.Or: tir_op.logical_or,
+}
 
 
 class BodyRewriter(Rewriter):
@@ -27,6 +41,14 @@ class BodyRewriter(Rewriter):
         return self.variables.get(node, node)
 
     visit_SizeVar = visit_Var
+
+    def visit_BinaryExpr(self, node: BinaryExpr) -> Expr:
+        """Rebuilt with constants folded."""
+        a, b = self(node.a), self(node.b)
+        if a is node.a and b is node.b:
+            return node
+        build = _FOLDING.get(type(node))
+        return build(a, b) if build is not None else type(node)(a, b)
 
     def visit_ProducerLoad(self, node: ProducerLoad) -> Expr:
         """The read, redirected."""

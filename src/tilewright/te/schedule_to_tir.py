@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -15,6 +15,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensorize import Tensorized, tensorized
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
 from tilewright.tir.stmt import Allocate, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
@@ -123,51 +124,77 @@ class _Builder:
         """The loops of `stage` with everything computed inside them."""
         op = stage.op
         assert isinstance(op, ComputeOp)
-        bounds = self.bounds.stages[stage]
-        nest = Nest(stage, op, bounds, {})
-        first = nest.first_reduction()
-        last = len(nest.leaves)
-        children = {place: self.attached[stage, iv] for place, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
-        buffers_at = {place: [b for s in stages for b in self._make_buffers(s)] for place, stages in children.items()}
+        nest = Nest(stage, op, self.bounds.stages[stage], {})
+        at_loop = self._children(nest)
+        match = tensorized(nest, self.buffers, self._read)
+        last = len(nest.leaves) if match is None else match.place
+        outer = range(last)
+        if match is not None and (not op.is_reduction or match.covers_reduction):
+            body = match.body
+        elif op.is_reduction:
+            first = min(nest.first_reduction(), last)
+            body = self._reduction(nest, first, last, match, at_loop)
+            outer = range(first)
+        else:
+            body = self._stores(nest, BodyRewriter(nest.values, self._read), op.body)
+        assert body is not None
+        body = nest.wrap(body, outer, nest.guards, at_loop)
+        return guarded([g.condition for g in nest.guards if g.level < 0], body)
+
+    def _children(self, nest: Nest) -> Callable[[int, Stmt], Stmt]:
+        """What puts the stages attached to the loops of `nest`, and their buffers, before a loop's body."""
+        stage = nest.stage
+        places = {p: iv for p, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
+        children = {p: self.attached[stage, iv] for p, iv in places.items()}
+        buffers = {p: [b for s in stages for b in self._make_buffers(s)] for p, stages in children.items()}
 
         def at_loop(place: int, body: Stmt) -> Stmt:
             if place in children:
                 body = seq(*[self._emit(child) for child in children[place]], body)
-                for buffer in reversed(buffers_at[place]):
+                for buffer in reversed(buffers[place]):
                     body = Allocate(buffer, body)
             return body
 
-        if op.is_reduction:
-            inner = [g for g in nest.guards if g.level >= first]
-            body = nest.wrap(self._update(stage, op, nest), range(first, last), inner, at_loop)
-            body = seq(self._initialization(stage, op, nest, first), body)
-        else:
-            body = self._stores(stage, nest, BodyRewriter(nest.values, self._read), op.body)
-        outer = range(min(first, last))
-        body = nest.wrap(body, outer, nest.guards, at_loop)
-        return guarded([g.condition for g in nest.guards if g.level < 0], body)
+        intrin_places = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]
+        if intrin_places and any(p >= intrin_places[0] for p in places):
+            inside = ", ".join(s.name for p in places if p >= intrin_places[0] for s in children[p])
+            raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
+        return at_loop
 
-    def _initialization(self, stage: Stage, op: ComputeOp, nest: Nest, first: int) -> Stmt:
+    def _reduction(
+        self, nest: Nest, first: int, last: int, match: Tensorized | None, at_loop: Callable[[int, Stmt], Stmt]
+    ) -> Stmt:
+        """Initialization, then the loops from `first` to `last` around the update."""
+        guards = [g for g in nest.guards if g.level >= first]
+        update = self._update(nest) if match is None else match.update
+        assert update is not None
+        update = nest.wrap(update, range(first, last), guards, at_loop)
+        if match is None or match.reset is None:
+            return seq(self._initialization(nest, first), update)
+        reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
+        places = [p for p in range(first, last) if p not in reductions]
+        return seq(nest.wrap(match.reset, places, [g for g in guards if not g.depends & reductions], None), update)
+
+    def _initialization(self, nest: Nest, first: int) -> Stmt:
         """The accumulators set to the reduction's start, in loops of their own over the data axes."""
-        reductions = {iv for iv in nest.leaves if iv.iter_type is IterVar.REDUCE}
-        places = [p for p in range(first, len(nest.leaves)) if nest.leaves[p] not in reductions]
+        op = nest.op
+        reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
+        places = [p for p in range(first, len(nest.leaves)) if p not in reductions]
         fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
-        own = Nest(stage, op, self.bounds.stages[stage], fresh)
-        skipped = {p for p in range(first, len(nest.leaves)) if nest.leaves[p] in reductions}
-        guards = [g for g in own.guards if g.level >= first and not g.depends & skipped]
+        own = Nest(nest.stage, op, nest.bounds, fresh)
+        guards = [g for g in own.guards if g.level >= first and not g.depends & reductions]
         reduce = op.body[0]
         assert isinstance(reduce, Reduce)
         start = reduce.init or reduce.combiner.identity
-        stores = self._stores(stage, own, BodyRewriter(own.values, self._read), start)
-        return own.wrap(stores, places, guards, None)
+        return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), places, guards, None)
 
-    def _update(self, stage: Stage, op: ComputeOp, nest: Nest) -> Stmt:
+    def _update(self, nest: Nest) -> Stmt:
         """The accumulators combined with the next element."""
-        reduce = op.body[0]
+        reduce = nest.op.body[0]
         assert isinstance(reduce, Reduce)
         rewriter = BodyRewriter(nest.values, self._read)
-        indices = tuple(nest.roots[iv] for iv in op.axis)
-        buffers = [self.buffers[t] for t in stage.outputs]
+        indices = tuple(nest.roots[iv] for iv in nest.op.axis)
+        buffers = [self.buffers[t] for t in nest.stage.outputs]
         old = [BufferLoad(b, indices) for b in buffers]
         values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
@@ -182,11 +209,9 @@ class _Builder:
             return body
         return IfThenElse(condition, body)
 
-    def _stores(self, stage: Stage, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
-        op = stage.op
-        assert isinstance(op, ComputeOp)
-        indices = tuple(nest.roots[iv] for iv in op.axis)
-        pairs = zip(stage.outputs, values, strict=True)
+    def _stores(self, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
+        indices = tuple(nest.roots[iv] for iv in nest.op.axis)
+        pairs = zip(nest.stage.outputs, values, strict=True)
         return seq(*[BufferStore(self.buffers[tensor], rewriter(value), indices) for tensor, value in pairs])
 
     def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:

@@ -1,0 +1,274 @@
+"""Tensorization: checks that the loops of a stage compute what a declared intrinsic computes, and puts it in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterVar
+from tilewright.te.loop_nest import Nest
+from tilewright.te.region import Affine, IndexEvaluator, Interval, point
+from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_intrin import TensorIntrin
+from tilewright.tir import expr as e
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, ProducerLoad, Reduce, Var
+from tilewright.tir.stmt import BufferStore, Stmt
+from tilewright.tir.visitor import Rewriter, children
+
+Read = Callable[[Tensor, tuple[Expr, ...]], Expr]
+
+
+@dataclass
+class View:
+    """Where an intrinsic's buffer lies in a real one: `offset[d]` in each real dimension, `dims` those it runs along."""
+
+    buffer: Buffer
+    offset: tuple[Expr, ...]
+    dims: tuple[int, ...]
+
+
+@dataclass
+class Tensorized:
+    """A stage's match with an intrinsic: the statements to put in place of the loops from `place` inwards."""
+
+    place: int
+    body: Stmt | None
+    reset: Stmt | None
+    update: Stmt | None
+    covers_reduction: bool
+
+
+def tensorized(nest: Nest, buffers: Mapping[Tensor, Buffer], read: Read) -> Tensorized | None:
+    """The match of a stage's loops with the intrinsic one of them is tensorized with; None if none is.
+
+    `buffers` holds the stage's outputs; `read` turns a read of a tensor into the load of its buffer. Raises ScheduleError naming the axis, the intrinsic and
+    the difference where they do not match.
+    """
+    for place, iv in enumerate(nest.leaves):
+        intrin = nest.stage.attr(iv).intrin
+        if intrin is not None:
+            return _Match(nest, buffers, read, place, intrin).result()
+    return None
+
+
+class _Match:
+    """One attempt to match the loops from `place` inwards with `intrin`."""
+
+    def __init__(
+        self, nest: Nest, buffers: Mapping[Tensor, Buffer], read: Read, place: int, intrin: TensorIntrin
+    ) -> None:
+        self.nest, self.stage, self.op, self.bounds = nest, nest.stage, nest.op, nest.bounds
+        self.buffers, self.read, self.place, self.intrin = buffers, read, place, intrin
+        self.loads: dict[ProducerLoad, ProducerLoad] = {}  # intrinsic's read: stage's read
+
+    def fail(self, why: str) -> ScheduleError:
+        """The error that says why they do not match."""
+        axis = self.nest.leaves[self.place].name
+        return ScheduleError(f"tensorize of axis {axis} in stage {self.stage.name} with {self.intrin.name}: {why}")
+
+    def result(self) -> Tensorized:
+        """The statements of the intrinsic on the stage's buffers."""
+        values, starts = self._axes()
+        mine, theirs = self.op.body, self.intrin.op.body
+        if len(mine) != len(theirs):
+            raise self.fail(f"the stage has {len(mine)} outputs, the intrinsic {len(theirs)}")
+        for a, b in zip(mine, theirs, strict=True):
+            if not self._same(b, a):
+                raise self.fail(f"the stage computes {a!r}, the intrinsic {b!r}")
+        views = self._input_views(values) | self._output_views(starts)
+        rewriter = _Instantiate(views)
+        reduce_places = {p for p, iv in enumerate(self.nest.leaves) if iv.iter_type is IterVar.REDUCE}
+        parts = [None if s is None else rewriter(s) for s in (self.intrin.body, self.intrin.reset, self.intrin.update)]
+        inside = all(p >= self.place or self._once(p) for p in reduce_places)
+        if self.op.is_reduction and not (inside and parts[0] is not None) and parts[2] is None:
+            raise self.fail("reduction loops lie outside, and the intrinsic has no update")
+        return Tensorized(self.place, parts[0], parts[1], parts[2], inside and parts[0] is not None)
+
+    def _once(self, place: int) -> bool:
+        extent = self.bounds.extents[self.nest.leaves[place]]
+        return isinstance(extent, IntImm) and extent.value == 1
+
+    def _axes(self) -> tuple[dict[Var, Affine], dict[IterVar, tuple[Affine, bool]]]:
+        """Values of the stage's axes over the intrinsic's, and per axis (start in the buffer, whether it runs)."""
+        if any(g.level >= self.place for g in self.nest.guards):
+            raise self.fail("its loops are guarded, because a split does not divide; choose factors that divide")
+        running, steps = IndexEvaluator(), 1
+        for place in range(self.place, len(self.nest.leaves)):
+            extent = self.bounds.extents[self.nest.leaves[place]]
+            if not isinstance(extent, IntImm):
+                raise self.fail(f"the extent of {self.nest.leaves[place].name} is not constant")
+            running.env[self.nest.loop_vars[place]] = Interval(Affine(0), extent.value - 1)
+            steps *= extent.value
+        values: dict[Var, Affine] = {}
+        starts: dict[IterVar, tuple[Affine, bool]] = {}
+        for mine, theirs in ((self.op.axis, self.intrin.op.axis), (self.op.reduce_axis, self.intrin.op.reduce_axis)):
+            left = [iv for iv in theirs if not _is_size(iv, 1)]
+            for iv in mine:
+                interval = running.eval(self.nest.roots[iv])
+                if interval is None:
+                    raise self.fail(f"axis {iv.name} does not run along it evenly")
+                start = self.bounds.mins[iv].plus(interval.lo)
+                moves = interval.width != 0
+                starts[iv] = (interval.lo, moves)
+                if moves:
+                    if not left or not _is_size(left[0], interval.width + 1):
+                        wants = left[0].dom.extent if left and left[0].dom else "no further axis"
+                        raise self.fail(f"axis {iv.name} runs {interval.width + 1} steps, the intrinsic has {wants!r}")
+                    start = start.plus(Affine(0, {left.pop(0).var: 1}))
+                    steps //= interval.width + 1
+                values[iv.var] = start
+            if left:
+                raise self.fail(f"the intrinsic also runs along {left[0].name}; the loops inside do not")
+        if steps != 1:
+            raise self.fail("the loops inside do not run along whole axes")
+        return values, starts
+
+    # ------------------------------------------------------------------------------------------ same computation
+    def _same(self, theirs: Expr, mine: Expr) -> bool:
+        """True if the stage's expression is the intrinsic's, up to which tensors are read where."""
+        if type(theirs) is not type(mine) or theirs.dtype is not mine.dtype:
+            return False
+        if isinstance(theirs, ProducerLoad) and isinstance(mine, ProducerLoad):
+            return self.loads.setdefault(theirs, mine) is mine
+        if isinstance(theirs, Reduce) and isinstance(mine, Reduce):
+            return self._same_reduction(theirs, mine)
+        if isinstance(theirs, (e.IntImm, e.FloatImm)):
+            return theirs is mine
+        if isinstance(theirs, e.Call) and isinstance(mine, e.Call) and theirs.op != mine.op:
+            return False
+        a, b = children(theirs), children(mine)
+        if len(a) != len(b) or not a:
+            return False
+        if self._all_same(a, b):
+            return True
+        return isinstance(theirs, (e.Add, e.Mul, e.Min, e.Max)) and self._all_same(a, b[::-1])
+
+    def _all_same(self, theirs: Sequence[Any], mine: Sequence[Any]) -> bool:
+        kept = dict(self.loads)
+        if all(self._same(x, y) for x, y in zip(theirs, mine, strict=True)):
+            return True
+        self.loads = kept
+        return False
+
+    def _same_reduction(self, theirs: Reduce, mine: Reduce) -> bool:
+        if len(theirs.source) != len(mine.source) or theirs.value_index != mine.value_index:
+            return False
+        a = [Var(f"a{i}", s.dtype) for i, s in enumerate(theirs.source)]
+        b = [Var(f"b{i}", s.dtype) for i, s in enumerate(theirs.source)]
+        if any(x.dtype is not y.dtype for x, y in zip(theirs.source, mine.source, strict=True)):
+            return False
+        same_combiner = theirs.combiner.combine(a, b) == mine.combiner.combine(a, b)
+        plain = isinstance(mine.condition, IntImm) and theirs.condition is mine.condition
+        return same_combiner and plain and self._all_same(theirs.source, mine.source)
+
+    # ------------------------------------------------------------------------------------------------- views
+    def _input_views(self, values: Mapping[Var, Affine]) -> dict[Buffer, View]:
+        intrin_vars = {iv.var for iv in (*self.intrin.op.axis, *self.intrin.op.reduce_axis)}
+        at = IndexEvaluator({var: point(value) for var, value in values.items()})
+        buffers = dict(zip(self.intrin.op.input_tensors, self.intrin.inputs, strict=True))
+        views: dict[Buffer, View] = {}
+        for theirs, mine in self.loads.items():
+            offsets, dims = [], []
+            wanted = [i for i, n in zip(theirs.indices, theirs.producer.shape, strict=True) if not _is_one(n)]
+            for d, index in enumerate(mine.indices):
+                interval = at.eval(index)
+                if interval is None:
+                    raise self.fail(f"the index {index!r} of {mine.producer.name} is not affine")
+                moving = {a: c for a, c in interval.lo.terms.items() if a in intrin_vars}
+                rest = Affine(interval.lo.const, {a: c for a, c in interval.lo.terms.items() if a not in intrin_vars})
+                if moving:
+                    pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Affine(0)
+                    if dict(pattern.terms) != moving:
+                        raise self.fail(f"dimension {d} of {mine.producer.name} is indexed by {index!r}")
+                    rest = rest.shifted(-pattern.const)
+                    dims.append(d)
+                offsets.append(rest.to_expr(index.dtype))
+            if len(dims) != len(wanted):
+                raise self.fail(f"{mine.producer.name} is read along {len(dims)} dimensions, not {len(wanted)}")
+            load = self.read(mine.producer, tuple(offsets))
+            assert isinstance(load, BufferLoad)
+            self._add_view(views, buffers[theirs.producer], View(load.buffer, load.indices, tuple(dims)))
+        return views
+
+    def _add_view(self, views: dict[Buffer, View], intrin_buffer: Buffer, view: View) -> None:
+        known = views.setdefault(intrin_buffer, view)
+        if known != view:
+            raise self.fail(f"{intrin_buffer.name} stands for two different pieces of memory")
+
+    def _output_views(self, starts: Mapping[IterVar, tuple[Affine, bool]]) -> dict[Buffer, View]:
+        dims = tuple(d for d, iv in enumerate(self.op.axis) if starts[iv][1])
+        offset = tuple(starts[iv][0].to_expr(iv.var.dtype) for iv in self.op.axis)
+        views = {}
+        for tensor, intrin_buffer in zip(self.stage.outputs, self.intrin.outputs, strict=True):
+            actual = self.buffers[tensor]
+            views[intrin_buffer] = View(actual, offset, dims)
+        return views
+
+
+class _Instantiate(Rewriter):
+    """The intrinsic's statements with its buffers replaced by views of real ones."""
+
+    def __init__(self, views: Mapping[Buffer, View]) -> None:
+        super().__init__()
+        self.views = views
+        for intrin_buffer, view in views.items():
+            self._bind_strides(intrin_buffer, view)
+
+    def _bind_strides(self, intrin_buffer: Buffer, view: View) -> None:
+        real = strides_of(view.buffer)
+        kept = [d for d, n in enumerate(intrin_buffer.shape) if not _is_one(n)]
+        for d, stride in enumerate(intrin_buffer.strides or ()):
+            if isinstance(stride, Var):
+                self.memo[stride] = real[view.dims[kept.index(d)]] if d in kept else IntImm("int32", 0)
+
+    def _indices(self, intrin_buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        view = self.views[intrin_buffer]
+        kept = [self(i) for i, n in zip(indices, intrin_buffer.shape, strict=True) if not _is_one(n)]
+        result = list(view.offset)
+        for d, index in zip(view.dims, kept, strict=True):
+            result[d] = _shifted(result[d], index)
+        return view.buffer, tuple(result)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Expr:
+        """The load from the real buffer."""
+        if node.buffer not in self.views:
+            return self.generic(node)
+        return BufferLoad(*self._indices(node.buffer, node.indices))
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        """The store to the real buffer."""
+        value = self(node.value)
+        if node.buffer not in self.views:
+            return BufferStore(node.buffer, value, tuple(self(i) for i in node.indices))
+        buffer, indices = self._indices(node.buffer, node.indices)
+        return BufferStore(buffer, value, indices)
+
+
+def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
+    """The strides of `buffer` in elements, compact row-major if it declares none."""
+    if buffer.strides is not None:
+        return buffer.strides
+    strides: list[Expr] = []
+    step: Expr = IntImm("int32", 1)
+    for size in reversed(buffer.shape):
+        strides.insert(0, step)
+        step = step * size
+    return tuple(strides)
+
+
+def _shifted(offset: Expr, index: Expr) -> Expr:
+    if isinstance(index, e.Ramp):
+        return e.Ramp(offset + index.base, index.stride, index.lanes)
+    return offset + index
+
+
+def _is_one(size: Expr) -> bool:
+    return isinstance(size, IntImm) and size.value == 1
+
+
+def _is_size(iv: IterVar, size: object) -> bool:
+    extent = None if iv.dom is None else iv.dom.extent
+    return isinstance(extent, IntImm) and extent.value == size
