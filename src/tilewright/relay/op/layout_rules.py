@@ -79,7 +79,7 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
     return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
 
 
-def follow_with_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """Operators that work on H and W and name their layout in the attribute `layout`: pooling, resize2d."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or attrs.layout != "NCHW":
@@ -87,7 +87,7 @@ def follow_with_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target
     return LayoutChoice((layout,), layout, attrs.replace(layout=layout))
 
 
-def concatenate_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_concatenate(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`concatenate` of blocked inputs: along channels all take the largest block that divides each one's channels."""
     blocks = [block for layout in layouts if (block := channel_block(layout)) > 1]
     if not blocks or any(t.ndim != 4 for t in types):
@@ -101,7 +101,7 @@ def concatenate_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Tar
     return LayoutChoice((layout,) * len(types), layout, attrs.replace(axis=axis))
 
 
-def split_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_split(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`split` of a blocked input; along channels only at multiples of the block."""
     layout = layouts[0]
     block = channel_block(layout)
@@ -119,7 +119,7 @@ def split_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | 
     return LayoutChoice((layout,), layout, attrs.replace(axis=axis, indices_or_sections=parts))
 
 
-def pad_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_pad(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.pad` of N, H and W; padding of channels needs the plain layout."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or any(attrs.pad_width[CHANNEL_AXIS]):
@@ -127,7 +127,7 @@ def pad_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | No
     return LayoutChoice((layout,), layout, attrs.replace(pad_width=(*attrs.pad_width, (0, 0))))
 
 
-def spatial_reduce_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_reduce(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`mean`, `sum`, `max`, … over H and W that keep the dimensions, such as a pooling written as a mean."""
     layout = layouts[0]
     axis = attrs.axis
@@ -139,7 +139,7 @@ def spatial_reduce_layout(attrs: Attrs, layouts: Layouts, types: Types, target: 
     return LayoutChoice((layout,), layout, attrs.replace(axis=axes))
 
 
-def strided_slice_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_strided_slice(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`strided_slice` of axes other than the channels, named by the attribute `axes`."""
     layout = layouts[0]
     axes = attrs.get("axes")
