@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith import Range
+from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from tilewright.arith import Range
+from tilewright.arith.range import Range
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, SizeVar, Var
 

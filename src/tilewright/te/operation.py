@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.arith import Range
+from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.tensor import Tensor
