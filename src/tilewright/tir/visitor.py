@@ -1,133 +1,260 @@
-"""Walking and rewriting loop IR, written once over the generic fields of nodes.
+"""The walk and rewrite engine of the loop IR, written once over `FIELDS` for all node classes.
 
-Expressions are interned DAGs: every walk here visits a shared expression once, and every rewrite gives back the same
-object where nothing changed, so "unchanged" is `is`.
+Which fields hold children is read off a class's annotations the first time it is met, so a new node class needs no
+change here. Expressions are shared (they form a DAG), so everything here remembers the expressions it has seen: a walk
+without a memo takes exponential time. Variables that a `For`, `Let` or `LetStmt` binds are not children of it.
+
+To rewrite, subclass `Rewriter` and define `visit_<Class>(node)` for the classes of interest (or for a base class such
+as `visit_CompareExpr`); call `self.rebuild(node)` there to rewrite the children first. Unchanged nodes come back as
+the same object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
 
-from tilewright.tir.expr import Expr, Var
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BinaryExpr, Expr, Var
 from tilewright.tir.node import Node
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.stmt import SeqStmt, Stmt
 
-N = TypeVar("N", bound=Any)
+N = TypeVar("N", bound=Node)
+
+_ONE, _MANY, _BUFFER, _ANY, _PLAIN = range(5)  # a node or None, a tuple of nodes, a Buffer, anything, no node
+_KINDS = {
+    "Expr": _ONE,
+    "Stmt": _ONE,
+    "Stmt | None": _ONE,
+    "tuple[Expr, ...]": _MANY,
+    "tuple[Stmt, ...]": _MANY,
+    "Buffer": _BUFFER,
+    "Any": _ANY,
+}
+_plans: dict[type, tuple[tuple[str, int], ...]] = {}
 
 
-def children(node: Node) -> tuple[Node, ...]:
-    """The expressions and statements directly inside `node`, in field order; variables bound by it are included."""
-    found: list[Node] = []
-    for name in type(node).FIELDS:
-        value = getattr(node, name)
-        if isinstance(value, Node):
-            found.append(value)
-        elif type(value) is tuple:
-            found += [item for item in value if isinstance(item, Node)]
+def _plan(cls: type) -> tuple[tuple[str, int], ...]:
+    """(field, kind) for each field of the class in constructor order."""
+    plan = _plans.get(cls)
+    if plan is None:
+        annotations: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            annotations.update(base.__dict__.get("__annotations__", {}))
+        plan = tuple((name, _KINDS.get(annotations.get(name, ""), _PLAIN)) for name in cls.FIELDS)  # type: ignore[attr-defined]
+        _plans[cls] = plan
+    return plan
+
+
+def children(node: Node) -> tuple[Any, ...]:
+    """The expressions and statements directly under `node`, in field order; bound variables are left out."""
+    if isinstance(node, BinaryExpr):
+        return (node.a, node.b)
+    found: list[Any] = []
+    for name, kind in _plan(type(node)):
+        if kind == _ONE or kind == _ANY:
+            value = getattr(node, name)
+            if isinstance(value, Node):
+                found.append(value)
+        elif kind == _MANY:
+            found.extend(getattr(node, name))
     return tuple(found)
 
 
-def post_order(node: Any, visit: Callable[[Any], None]) -> None:
-    """Call `visit` on every distinct node inside `node` (a node or a function), children first, each once."""
-    seen: set[int] = set()
+def post_order(node: Node | Iterable[Node], fn: Callable[[Any], object]) -> None:
+    """Call `fn` on every distinct node under `node` (itself too; or each of several), children before parents."""
+    seen: set[Node] = set()
+    roots = [node] if isinstance(node, Node) else list(node)
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        current, done = stack.pop()
+        if done:
+            fn(current)
+        elif current not in seen:
+            seen.add(current)
+            stack.append((current, True))
+            for child in reversed(children(current)):
+                if child not in seen:
+                    stack.append((child, False))
 
-    def walk(current: Any) -> None:
-        if id(current) in seen:
-            return
-        seen.add(id(current))
-        for child in children(current):
-            walk(child)
-        visit(current)
 
-    walk(node.body if isinstance(node, PrimFunc) else node)
+def collect(node: Node | Iterable[Node], *classes: type[N]) -> list[N]:
+    """Every distinct node of the given classes under `node`, children before parents."""
+    found: list[N] = []
+
+    def keep(current: Node) -> None:
+        if isinstance(current, classes):
+            found.append(current)
+
+    post_order(node, keep)
+    return found
 
 
-class Rewriter:
-    """Rebuilds an expression, statement or function bottom up; subclasses override `visit_CLASS(node)` where they differ.
+def collect_vars(node: Node | Iterable[Node]) -> dict[Var, None]:
+    """The variables read under `node`, as an ordered set; binding alone is no read."""
+    return dict.fromkeys(collect(node, Var))
 
-    An overriding method calls `self.generic(node)` to rebuild from rewritten children. Expressions are memoized by
-    identity for the life of the rewriter; a subclass whose result depends on where an expression stands must clear
-    `self.memo` when its context changes.
+
+def uses_var(node: Node | Iterable[Node], test: Callable[[Var], bool]) -> bool:
+    """True if `test` holds for some variable read under `node`."""
+    return any(test(v) for v in collect_vars(node))
+
+
+class _Dispatch:
+    """Finds the `visit_<Class>` method for a node's class, once per pair of classes."""
+
+    _handlers: ClassVar[dict[type, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls._handlers = {}
+
+    def _handler(self, node_class: type) -> Any:
+        handlers = self._handlers
+        if node_class not in handlers:
+            found = (getattr(type(self), f"visit_{base.__name__}", None) for base in node_class.__mro__)
+            handlers[node_class] = next((f for f in found if f is not None), type(self).generic)
+        return handlers[node_class]
+
+    def generic(self, node: Any) -> Any:
+        """What is done with a node whose class has no method."""
+        raise NotImplementedError
+
+
+class Visitor(_Dispatch):
+    """Reads a program from the top down: `visit_<Class>` methods see nodes of that class, each expression once.
+
+    A method that wants the walk to go on below its node calls `self.visit_children(node)`.
     """
 
-    _methods: dict[type, Callable[[Any, Any], Any]]
+    def __init__(self) -> None:
+        self._seen: set[Expr] = set()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._methods = {}
+    def __call__(self, node: Node) -> None:
+        if isinstance(node, Expr):
+            if node in self._seen:
+                return
+            self._seen.add(node)
+        self._handler(type(node))(self, node)
+
+    def visit_children(self, node: Node) -> None:
+        """Visit everything directly under `node`."""
+        for child in children(node):
+            self(child)
+
+    generic = visit_children
+
+
+class Rewriter(_Dispatch):
+    """Rewrites a program: `visit_<Class>` methods return what stands in place of their node.
+
+    Each distinct expression is rewritten once and remembered in `memo`; clear it (`self.memo = {}`) when what the
+    methods depend on changes during the walk, such as the bounds known inside a branch.
+    """
 
     def __init__(self) -> None:
         self.memo: dict[Expr, Expr] = {}
 
-    def __call__(self, node: N) -> N:
-        """The rewritten node; the same object if nothing changed."""
-        if isinstance(node, Expr):
-            found = self.memo.get(node)
-            if found is None:
-                found = self.memo[node] = self._method(type(node))(self, node)
+    def __call__(self, node: Any) -> Any:
+        memo = self.memo
+        found = memo.get(node)
+        if found is not None:
             return found
-        if isinstance(node, PrimFunc):
-            body = self(node.body)
-            return node if body is node.body else node.with_body(body)
-        return self._method(type(node))(self, node)
+        cls = node.__class__
+        handler = self._handlers.get(cls) or self._handler(cls)
+        made = handler(self, node)
+        if isinstance(node, Expr):
+            memo[node] = made
+        return made
 
-    def _method(self, kind: type) -> Callable[[Any, Any], Any]:
-        method = self._methods.get(kind)
-        if method is None:
-            method = self._methods[kind] = _find_method(type(self), kind)
-        return method
+    def rebuild(self, node: Any) -> Any:
+        """`node` with its children rewritten; the same object if none changed."""
+        if isinstance(node, BinaryExpr):
+            a, b = self(node.a), self(node.b)
+            return node if a is node.a and b is node.b else node.__class__(a, b)
+        changed = False
+        values: list[Any] = []
+        for name, kind in _plan(node.__class__):
+            old = value = getattr(node, name)
+            if kind == _ONE:
+                value = old if old is None else self(old)
+            elif kind == _MANY:
+                value = tuple([self(item) for item in old])
+                if all(map(_same, value, old)):
+                    value = old
+            elif kind == _BUFFER:
+                value = self.visit_buffer(old)
+            elif kind == _ANY and isinstance(old, Node):
+                value = self(old)
+            changed = changed or value is not old
+            values.append(value)
+        return node.__class__(*values) if changed else node
+
+    generic = rebuild
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        """What stands in place of a buffer wherever a node names it; by default itself."""
+        return buffer
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        """A sequence, flattened again; statements rewritten to None fall away."""
+        stmts = [self(s) for s in node.stmts]
+        if len(stmts) == len(node.stmts) and all(map(_same, stmts, node.stmts)):
+            return node
+        flat: list[Stmt] = []
+        for s in stmts:
+            flat.extend(s.stmts if isinstance(s, SeqStmt) else () if s is None else (s,))
+        return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+def _same(a: object, b: object) -> bool:
+    return a is b
+
+
+class _RuleRewriter(Rewriter):
+    def __init__(self, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None) -> None:
+        super().__init__()
+        self._rules = rules
+        if memo is not None:
+            self.memo = memo
 
     def generic(self, node: Any) -> Any:
-        """`node` rebuilt from its rewritten fields; the same object if none changed."""
-        changed, values = False, []
-        for name in type(node).FIELDS:
-            value = getattr(node, name)
-            if isinstance(value, Node):
-                fresh: Any = self(value)
-            elif type(value) is tuple:
-                fresh = self._tuple(value)
-            else:
-                fresh = value
-            changed = changed or fresh is not value
-            values.append(fresh)
-        return type(node)(*values) if changed else node
+        made = self.rebuild(node)
+        rule = self._rules.get(made.__class__)
+        replaced = rule(made) if rule is not None else None
+        return made if replaced is None else replaced
 
-    def _tuple(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        fresh = tuple([self(item) if isinstance(item, Node) else item for item in items])
-        return items if all(a is b for a, b in zip(fresh, items, strict=True)) else fresh
+    def visit_SeqStmt(self, node: SeqStmt) -> Any:
+        made = Rewriter.visit_SeqStmt(self, node)
+        rule = self._rules.get(SeqStmt)
+        replaced = rule(made) if rule is not None and isinstance(made, SeqStmt) else None
+        return made if replaced is None else replaced
 
 
-def _find_method(cls: type[Rewriter], kind: type) -> Callable[[Any, Any], Any]:
-    for base in kind.__mro__:
-        method = getattr(cls, f"visit_{base.__name__}", None)
-        if method is not None:
-            return method
-    return _leaf if issubclass(kind, Var) else cls.generic
+def rewrite(node: N, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> N:
+    """Rewrite bottom-up: after its children, each node goes through `rules[its class]`; None there means keep it."""
+    return _RuleRewriter(rules, memo)(node)  # type: ignore[no-any-return]
 
 
-def _leaf(rewriter: Rewriter, node: Any) -> Any:
-    return node
+def rewrite_expr(expr: Expr, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> Expr:
+    """`rewrite` of an expression; pass the same `memo` again to share work between calls with the same rules."""
+    return _RuleRewriter(rules, memo)(expr)  # type: ignore[no-any-return]
 
 
-class _Substitute(Rewriter):
-    def __init__(self, mapping: Mapping[Var, Expr]) -> None:
+class _Substituter(Rewriter):
+    def __init__(self, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
-        self.memo.update(mapping)
+        self.memo.update(variables)
+        self._buffers = buffers
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self._buffers.get(buffer, buffer)
 
 
-def substitute(node: N, mapping: Mapping[Var, Any]) -> N:
-    """`node` with variables replaced as `mapping` says; variables that `node` binds must not be among them."""
-    return _Substitute(mapping)(node) if mapping else node
+def substitute(node: N, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> N:
+    """`node` with every read of a key of `variables` replaced by its value, and likewise buffers where they are named.
 
-
-def collect_vars(node: Any) -> list[Var]:
-    """The distinct variables inside `node`, in order of first appearance."""
-    found: dict[Var, None] = {}
-
-    def visit(current: Any) -> None:
-        if isinstance(current, Var):
-            found[current] = None
-
-    post_order(node, visit)
-    return list(found)
+    Loops keep binding their own variables: to rename a loop's variable, rebuild the `For` too.
+    """
+    if not variables and not buffers:
+        return node
+    return _Substituter(variables, buffers or {})(node)  # type: ignore[no-any-return]
