@@ -11,15 +11,17 @@ the same object.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BinaryExpr, Expr, Var
 from tilewright.tir.node import Node
-from tilewright.tir.stmt import SeqStmt, Stmt
+from tilewright.tir.stmt import PrimFunc, SeqStmt, Stmt
 
 N = TypeVar("N", bound=Node)
+R = TypeVar("R", bound=Node | PrimFunc)
 
 _ONE, _MANY, _BUFFER, _ANY, _PLAIN = range(5)  # a node or None, a tuple of nodes, a Buffer, anything, no node
 _KINDS = {
@@ -40,7 +42,7 @@ def _plan(cls: type) -> tuple[tuple[str, int], ...]:
     if plan is None:
         annotations: dict[str, str] = {}
         for base in reversed(cls.__mro__):
-            annotations.update(base.__dict__.get("__annotations__", {}))
+            annotations.update(inspect.get_annotations(base))
         plan = tuple((name, _KINDS.get(annotations.get(name, ""), _PLAIN)) for name in cls.FIELDS)  # type: ignore[attr-defined]
         _plans[cls] = plan
     return plan
@@ -52,7 +54,7 @@ def children(node: Node) -> tuple[Any, ...]:
         return (node.a, node.b)
     found: list[Any] = []
     for name, kind in _plan(type(node)):
-        if kind == _ONE or kind == _ANY:
+        if kind in (_ONE, _ANY):
             value = getattr(node, name)
             if isinstance(value, Node):
                 found.append(value)
@@ -61,10 +63,13 @@ def children(node: Node) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def post_order(node: Node | Iterable[Node], fn: Callable[[Any], object]) -> None:
-    """Call `fn` on every distinct node under `node` (itself too; or each of several), children before parents."""
+Root = Node | PrimFunc | Iterable[Node]
+
+
+def post_order(node: Root, fn: Callable[[Any], object]) -> None:
+    """Call `fn` on every distinct node under `node` (a node, itself too; a function; or several), children first."""
     seen: set[Node] = set()
-    roots = [node] if isinstance(node, Node) else list(node)
+    roots = [node.body] if isinstance(node, PrimFunc) else [node] if isinstance(node, Node) else list(node)
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         current, done = stack.pop()
@@ -78,7 +83,7 @@ def post_order(node: Node | Iterable[Node], fn: Callable[[Any], object]) -> None
                     stack.append((child, False))
 
 
-def collect(node: Node | Iterable[Node], *classes: type[N]) -> list[N]:
+def collect(node: Root, *classes: type[N]) -> list[N]:
     """Every distinct node of the given classes under `node`, children before parents."""
     found: list[N] = []
 
@@ -90,12 +95,12 @@ def collect(node: Node | Iterable[Node], *classes: type[N]) -> list[N]:
     return found
 
 
-def collect_vars(node: Node | Iterable[Node]) -> dict[Var, None]:
+def collect_vars(node: Root) -> dict[Var, None]:
     """The variables read under `node`, as an ordered set; binding alone is no read."""
     return dict.fromkeys(collect(node, Var))
 
 
-def uses_var(node: Node | Iterable[Node], test: Callable[[Var], bool]) -> bool:
+def uses_var(node: Root, test: Callable[[Var], bool]) -> bool:
     """True if `test` holds for some variable read under `node`."""
     return any(test(v) for v in collect_vars(node))
 
@@ -191,6 +196,11 @@ class Rewriter(_Dispatch):
 
     generic = rebuild
 
+    def visit_PrimFunc(self, func: PrimFunc) -> PrimFunc:
+        """A function with its body rewritten."""
+        body = self(func.body)
+        return func if body is func.body else func.with_body(body)
+
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         """What stands in place of a buffer wherever a node names it; by default itself."""
         return buffer
@@ -230,7 +240,7 @@ class _RuleRewriter(Rewriter):
         return made if replaced is None else replaced
 
 
-def rewrite(node: N, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> N:
+def rewrite(node: R, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> R:
     """Rewrite bottom-up: after its children, each node goes through `rules[its class]`; None there means keep it."""
     return _RuleRewriter(rules, memo)(node)  # type: ignore[no-any-return]
 
@@ -250,7 +260,7 @@ class _Substituter(Rewriter):
         return self._buffers.get(buffer, buffer)
 
 
-def substitute(node: N, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> N:
+def substitute(node: R, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> R:
     """`node` with every read of a key of `variables` replaced by its value, and likewise buffers where they are named.
 
     Loops keep binding their own variables: to rename a loop's variable, rebuild the `For` too.
