@@ -1,0 +1,206 @@
+"""Split loops where the guards in them become certain, so that the main part runs without guards."""
+
+from __future__ import annotations
+
+from tilewright.tir import op
+from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
+from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt, seq
+from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
+from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt, walk
+from tilewright.tir.visitor import collect_vars, substitute
+
+MOST_SPLITS = 32  # in one function: each copies a body
+
+
+def loop_partition(func: PrimFunc) -> PrimFunc:
+    """`func` with the `likely` guards of splits that do not divide taken out of the main part of each loop.
+
+    A loop is cut where a guard is true for all iterations of the loops inside. The rest keeps the guard, whose variable
+    is then often known, so that an inner loop is in turn cut to the iterations that run.
+
+        for i in range(7):                              for i in range(6):
+            for j in vectorized(16):                        for j in vectorized(16):
+                if likely(i*16 + j < 100):      =>              c[i*16 + j] = 0
+                    c[i*16 + j] = 0                     for j in vectorized(4):
+                                                            c[96 + j] = 0
+
+    A parallel loop is not cut (that would leave workers idle): its body gets a fast and a guarded version; likewise
+    where a guard depends on a quotient or remainder of the loop variable (a fused loop).
+    """
+    return func.with_body(_Partitioner().stmt(func.body))
+
+
+class _Partitioner:
+    """`ranges` holds what is known of each variable and quotient at the statement being visited."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[Expr, Interval] = {}
+        self.splits = 0
+        self.guards: dict[Expr, Guard | None] = {}
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if type(stmt) is For:
+            return self._for(stmt)
+        if type(stmt) is IfThenElse:
+            return self._if(stmt)
+        return map_stmt(stmt, self.stmt, _same)
+
+    # ------------------------------------------------------------------------------------------------ guards
+    def _if(self, stmt: IfThenElse) -> Stmt:
+        kept: Expr = op.const(True)
+        for part in split_conjunction(stmt.condition):
+            guard = self._guard(part)
+            bounds = None if guard is None else guard.bounds(self.ranges)
+            if bounds is not None and bounds[0] > 0:
+                return NO_OP if stmt.else_case is None else self.stmt(stmt.else_case)
+            if bounds is None or bounds[1] > 0:
+                kept = op.logical_and(kept, part)
+        then_case = self.stmt(stmt.then_case)
+        if isinstance(kept, IntImm):
+            return then_case
+        otherwise = None if stmt.else_case is None else self.stmt(stmt.else_case)
+        if is_no_op(then_case) and otherwise is None:
+            return NO_OP
+        return IfThenElse(kept, then_case, otherwise)
+
+    def _guard(self, condition: Expr) -> Guard | None:
+        """The guard that `condition` is, if it is marked `likely`."""
+        if not (isinstance(condition, Call) and condition.op == "likely"):
+            return None
+        if condition not in self.guards:
+            self.guards[condition] = read_guard(condition.args[0])
+        return self.guards[condition]
+
+    def _guards_in(self, body: Stmt) -> list[Guard]:
+        """The guards in `body` that are not certain yet."""
+        found: dict[Guard, None] = {}
+        for stmt in walk(body):
+            if type(stmt) is IfThenElse:
+                for part in split_conjunction(stmt.condition):
+                    guard = self._guard(part)
+                    if guard is not None:
+                        found[guard] = None
+        return list(found)
+
+    # ------------------------------------------------------------------------------------------------- loops
+    def _for(self, loop: For) -> Stmt:
+        low, extent = loop.min, loop.extent
+        if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
+            return map_stmt(loop, self.stmt, _same)
+        guards = self._guards_in(loop.body)
+        if not guards:
+            return loop
+        inner = _loop_ranges(loop.body)
+        self.ranges.update(inner)
+        self.ranges[loop.var] = whole = (low.value, low.value + extent.value - 1)
+        if loop.kind is ForKind.PARALLEL:
+            body = self._versions(loop.body, loop.var, [loop.var], guards)
+            return self._loop_over(loop, whole, body)
+        main = self._main_part(loop.var, guards)
+        pieces = [whole] if main is None else _cut(whole, main)
+        return seq(*[self._piece(loop, piece, guards, inner) for piece in pieces])
+
+    def _main_part(self, atom: Expr, guards: list[Guard]) -> Interval | None:
+        """The values of `atom` that make the most guards certain, or None where no cut helps."""
+        low, high = whole = self.ranges[atom]
+        for guard in guards:
+            sure = guard.always_true_for(atom, self.ranges)
+            if sure is None or sure[0] > sure[1] or sure == whole:
+                continue
+            if max(low, sure[0]) <= min(high, sure[1]):
+                low, high = max(low, sure[0]), min(high, sure[1])
+        if (low, high) == whole or self.splits >= MOST_SPLITS:
+            return None
+        self.splits += 1
+        return low, high
+
+    def _piece(self, loop: For, piece: Interval, guards: list[Guard], inner: dict[Expr, Interval]) -> Stmt:
+        """`loop` over the values `piece` only."""
+        self.ranges.update(inner)
+        self.ranges[loop.var] = piece
+        body = self._versions(loop.body, loop.var, [], guards)
+        return NO_OP if is_no_op(body) else self._loop_over(loop, piece, body)
+
+    def _loop_over(self, loop: For, piece: Interval, body: Stmt) -> Stmt:
+        low, high = (op.const(v, loop.var.dtype) for v in piece)
+        if piece == (loop.min.value, loop.min.value + loop.extent.value - 1):  # type: ignore[attr-defined]
+            return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+        if low is high and loop.kind is not ForKind.THREAD_BINDING:
+            return substitute(body, {loop.var: low})
+        var = Var(loop.var.name, loop.var.dtype)
+        body = substitute(body, {loop.var: var if loop.kind is not ForKind.VECTORIZED else var + low})
+        start = op.const(0, var.dtype) if loop.kind is ForKind.VECTORIZED else low
+        return For(var, start, high - low + 1, loop.kind, body, loop.thread, loop.annotations)
+
+    def _versions(self, body: Stmt, var: Var, atoms: list[Expr], guards: list[Guard]) -> Stmt:
+        """`body` in a version for the values of `atoms`, and of the quotients of `var` in guards, that decide them."""
+        for guard in guards:
+            for atom, _ in guard.terms:
+                if isinstance(atom, (FloorDiv, FloorMod)) and atom not in atoms and var in collect_vars(atom):
+                    known = self._quotient_range(atom)
+                    if known is not None:
+                        self.ranges[atom] = known
+                        atoms = [*atoms, atom]
+        return self._version(body, atoms, guards)
+
+    def _version(self, body: Stmt, atoms: list[Expr], guards: list[Guard]) -> Stmt:
+        for position, atom in enumerate(atoms):
+            whole = self.ranges[atom]
+            main = self._main_part(atom, guards)
+            if main is None:
+                continue
+            rest, known = atoms[position + 1 :], dict(self.ranges)
+            result: Stmt | None = None
+            for piece in reversed(sorted(_cut(whole, main), key=lambda p: p != main)):
+                self.ranges = {**known, atom: piece}
+                version = self._version(body, rest, guards)
+                result = version if result is None else IfThenElse(_within(atom, piece, whole), version, result)
+            self.ranges = known
+            assert result is not None
+            return result
+        return self.stmt(body)
+
+    def _quotient_range(self, atom: FloorDiv | FloorMod) -> Interval | None:
+        """The values of atom = x // c or x % c, c > 0, from the range of x."""
+        if not isinstance(atom.b, IntImm) or atom.b.value <= 0:
+            return None
+        c = atom.b.value
+        inside = atom.a
+        known = self.ranges.get(inside)
+        if known is None and isinstance(inside, (FloorDiv, FloorMod)):
+            known = self._quotient_range(inside)
+        if isinstance(atom, FloorMod):
+            return (0, c - 1) if known is None or known[0] < 0 or known[1] >= c else known
+        return None if known is None else (known[0] // c, known[1] // c)
+
+
+def _same(x: Expr) -> Expr:
+    return x
+
+
+def _cut(whole: Interval, main: Interval) -> list[Interval]:
+    """`whole` as up to three intervals in order, `main` one of them."""
+    pieces = [(whole[0], main[0] - 1), main, (main[1] + 1, whole[1])]
+    return [p for p in pieces if p[0] <= p[1]]
+
+
+def _within(atom: Expr, piece: Interval, whole: Interval) -> Expr:
+    low = op.const(True) if piece[0] == whole[0] else atom >= piece[0]
+    high = op.const(True) if piece[1] == whole[1] else atom <= piece[1]
+    return op.logical_and(low, high)
+
+
+def _loop_ranges(body: Stmt) -> dict[Expr, Interval]:
+    """The values of the loop variables in `body` whose loops have constant bounds."""
+    ranges: dict[Expr, Interval] = {}
+    unknown: set[Expr] = set()
+    for stmt in walk(body):
+        if type(stmt) is not For:
+            continue
+        if not (isinstance(stmt.min, IntImm) and isinstance(stmt.extent, IntImm)):
+            unknown.add(stmt.var)
+            continue
+        low, high = stmt.min.value, stmt.min.value + stmt.extent.value - 1
+        old = ranges.get(stmt.var, (low, high))
+        ranges[stmt.var] = (min(low, old[0]), max(high, old[1]))
+    return {var: known for var, known in ranges.items() if var not in unknown}
