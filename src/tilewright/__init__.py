@@ -1,0 +1,44 @@
+"""Tilewright: an end-to-end optimizing compiler for deep learning. The public names, imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.compile import compile as compile
+    from tilewright.runtime.executor import Executable as Executable
+    from tilewright.runtime.executor import load as load
+    from tilewright.target import Target as Target
+
+#: public name -> (module, attribute); an attribute of "" is the module itself.
+_PUBLIC = {
+    "compile": ("tilewright.compile", "compile"),
+    "load": ("tilewright.runtime.executor", "load"),
+    "Executable": ("tilewright.runtime.executor", "Executable"),
+    "Target": ("tilewright.target", "Target"),
+    "build": ("tilewright.codegen", "build"),
+    "te": ("tilewright.te", ""),
+    "tir": ("tilewright.tir", ""),
+    "arith": ("tilewright.arith", ""),
+    "topi": ("tilewright.topi", ""),
+    "relay": ("tilewright.relay", ""),
+    "runtime": ("tilewright.runtime", ""),
+    "errors": ("tilewright.errors", ""),
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    module_name, attribute = _PUBLIC[name]
+    module = importlib.import_module(module_name)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

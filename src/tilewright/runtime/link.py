@@ -12,7 +12,7 @@ import itertools
 import os
 import platform
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ArtifactError, EnvironmentError_
@@ -43,12 +43,14 @@ class Linked:
 
 
 def link(object_code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None) -> Linked:
-    """Link one ELF object; `exports` are looked up at once. Raises `ArtifactError` when it does not link here."""
+    """Link one ELF object, or several bundled by `bundle_objects`; `exports` are looked up at once. Raises `ArtifactError` when it does not link here."""
     from llvmlite import binding as llvm
 
-    if object_code[:4] != b"\x7fELF":
-        raise ArtifactError("this is not object code for Linux: it does not begin like an ELF file")
-    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for image in split_objects(object_code):
+        if image[:4] != b"\x7fELF":
+            raise ArtifactError("this is not object code for Linux: it does not begin like an ELF file")
+        builder.add_object_img(image)
     for name, address in (imports or {}).items():
         builder.import_symbol(name, address)
     exports = list(exports)
@@ -61,6 +63,30 @@ def link(object_code: bytes, exports: Iterable[str], imports: Mapping[str, int] 
         except RuntimeError as error:
             raise ArtifactError(f"the object code does not link in this process: {error}") from None
     return Linked(tracker, library, {name: tracker[name] for name in exports})
+
+
+_BUNDLE = b"TWOBJS\x00\x01"
+
+
+def bundle_objects(objects: Sequence[bytes]) -> bytes:
+    """Several objects that refer to each other as one string of bytes: a mark, then each with its length before it."""
+    if len(objects) == 1:
+        return objects[0]
+    return b"".join([_BUNDLE, *(part for code in objects for part in (len(code).to_bytes(8, "little"), code))])
+
+
+def split_objects(code: bytes) -> list[bytes]:
+    """The objects of a bundle; a single object is a bundle of itself. Raises `ArtifactError` where lengths do not add up."""
+    if not code.startswith(_BUNDLE):
+        return [code]
+    objects, position = [], len(_BUNDLE)
+    while position < len(code):
+        length = int.from_bytes(code[position : position + 8], "little")
+        objects.append(code[position + 8 : position + 8 + length])
+        position += 8 + length
+    if position != len(code):
+        raise ArtifactError("the object code is damaged: it ends within an object. Compile the model again")
+    return objects
 
 
 def compile_text(text: str) -> bytes:

@@ -119,6 +119,13 @@ def span(name: str) -> Iterator[None]:
         report._open.pop()
 
 
+def record(name: str, seconds: float) -> None:
+    """Add a stretch that was timed elsewhere (in another process) as `name`, beneath the span that is open now."""
+    report = _ACTIVE.get()
+    if report is not None:
+        report.spans.append(Span((*report._open, name), time.perf_counter() - seconds, seconds))
+
+
 def count(name: str, amount: int = 1) -> None:
     """Add to a counter of the collection in progress, if there is one."""
     report = _ACTIVE.get()

@@ -1,0 +1,94 @@
+"""Identify the type of files with Magika's trained classifier, compiled by Tilewright, beside onnxruntime.
+
+    python examples/identify_files.py FILE...        (default: files of this checkout and of the Python installation)
+
+Needs the model, which the PyPI package `magika` ships, and onnxruntime as the reference: `pip install tilewright[demo]`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tilewright.support import trace
+
+
+def model_folder() -> Path:
+    """The folder of the model inside the installed package, found without importing it."""
+    spec = importlib.util.find_spec("magika")
+    if spec is None or spec.origin is None:
+        sys.exit("the package magika, which ships the model, is not installed: pip install tilewright[demo]")
+    return next((Path(spec.origin).parent / "models").glob("standard_v*"))
+
+
+def features(content: bytes, config: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """What the model looks at: the first and last bytes without surrounding white space, as int32, padded.
+
+    Shape [1, beg_size + end_size]; the padding token stands for "no byte here".
+    """
+    block, padding = config["block_size"], config["padding_token"]
+    begin = content[:block].lstrip()[: config["beg_size"]]
+    end = content[-block:].rstrip()[-config["end_size"] :]
+    row = np.full(config["beg_size"] + config["end_size"], padding, np.int32)
+    row[: len(begin)] = np.frombuffer(begin, np.uint8)
+    if end:
+        row[-len(end) :] = np.frombuffer(end, np.uint8)
+    return row[None]
+
+
+def default_files() -> list[Path]:
+    """A few dozen real files of many kinds that every installation has."""
+    here = Path(__file__).resolve().parent.parent
+    places = (here, Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib")))
+    by_kind: dict[str, list[Path]] = {}
+    for place in places:
+        for path in sorted(p for p in place.glob("*/*") if p.is_file()):
+            kind = path.suffix or path.name
+            if path.stat().st_size >= 64 and len(by_kind.setdefault(kind, [])) < 4:
+                by_kind[kind].append(path)
+    return [path for group in by_kind.values() for path in group][:60]
+
+
+def main() -> None:
+    """Compile, run on each file, compare the top labels and say where the time went."""
+    import onnxruntime as ort
+
+    folder = model_folder()
+    config = json.loads((folder / "config.min.json").read_text())
+    labels = config["target_labels_space"]
+    files = [Path(name) for name in sys.argv[1:]] or default_files()
+
+    with trace.collect() as times:
+        exe = tw.compile(folder / "model.onnx", input_shapes={"bytes": (1, 2048)})
+    session = ort.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+
+    agree, ours_seconds, reference_seconds = 0, 0.0, 0.0
+    print(f"{'ours':16} {'reference':16} {'confidence':>10}  file")
+    for path in files:
+        row = features(path.read_bytes(), config)
+        start = time.perf_counter()
+        (scores,) = exe.run({"bytes": row})
+        middle = time.perf_counter()
+        (expected,) = session.run(None, {"bytes": row})
+        ours_seconds += middle - start
+        reference_seconds += time.perf_counter() - middle
+        ours, reference = int(np.asarray(scores).argmax()), int(expected.argmax())
+        agree += ours == reference
+        print(f"{labels[ours]:16} {labels[reference]:16} {float(np.asarray(scores)[0, ours]):10.4f}  {path.name}")
+    print(f"\nthe same label on {agree} of {len(files)} files")
+    print(f"a file takes {ours_seconds / len(files) * 1e3:.2f} ms here, {reference_seconds / len(files) * 1e3:.2f} ms in onnxruntime")
+    print(f"\ncompiling took:\n{times.table()}")
+    if agree != len(files):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The whole compiler as one straight list of calls into the layers below: read this first.
+
+    model file -> frontend -> Relay -> graph passes -> fused functions -> te schedules -> loop IR -> object code
+               -> memory plan -> run loop -> Executable
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.relay.build import build_executable
+from tilewright.relay.module import IRModule
+from tilewright.relay.transform.alter_layout import alter_layout
+from tilewright.relay.transform.dead_code import dead_code
+from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.fold_constant import fold_constant
+from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.fuse_ops import fuse_ops
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.pack_dense import pack_dense
+from tilewright.relay.transform.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify_inference import simplify_inference
+from tilewright.runtime.executor import Executable, load
+from tilewright.support import trace
+from tilewright.support.cache import DiskCache, open_cache
+from tilewright.support.fingerprint import compiler_fingerprint, file_digest
+from tilewright.support.cache import digest
+from tilewright.target import Target
+
+Shapes = Mapping[str, Sequence[int]]
+
+#: The graph passes in order; each maps a module to a module.
+GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
+    ("infer_type", lambda mod, target: infer_type(mod)),
+    ("simplify_inference", lambda mod, target: simplify_inference(mod)),
+    ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
+    ("simplify_expr", lambda mod, target: simplify_expr(mod)),
+    ("fold_constant", lambda mod, target: fold_constant(mod)),
+    ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
+    ("alter_layout", alter_layout),
+    ("pack_dense", pack_dense),
+    ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
+    ("dead_code", lambda mod, target: dead_code(mod)),
+    ("fuse_ops", lambda mod, target: fuse_ops(mod)),
+)
+
+
+def compile(
+    model: Any,
+    target: str | Target = "cpu",
+    *,
+    input_shapes: Shapes | None = None,
+    threads: int | None = None,
+    cache: bool = True,
+) -> Executable:
+    """Compile `model` for `target` into an `Executable`.
+
+    `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
+    dimensions by input name. `threads` is the number of workers (default: what the process may really use). With
+    `cache`, a model compiled before for the same target and shapes is loaded from the disk cache.
+
+    Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
+    """
+    target = target if isinstance(target, Target) else Target(target)
+    store = open_cache() if cache else DiskCache(None)
+    key = _cache_key(model, target, input_shapes) if store.directory is not None else None
+    found = store.find("artifact", key) if key is not None else None
+    if found is not None:
+        with trace.span("load from cache"):
+            return load(found, threads=threads)
+    with trace.span("frontend"):
+        mod = import_model(model, input_shapes)
+    mod = optimize(mod, target)
+    executable = build_executable(mod, target, threads=threads)
+    if key is not None:
+        with trace.span("write to cache"):
+            store.put_file("artifact", key, executable.save)
+    return executable
+
+
+def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
+    """The Relay module of a model in any of the forms `compile` takes."""
+    if isinstance(model, IRModule):
+        return model
+    if isinstance(model, str | os.PathLike) and not Path(model).is_file():
+        raise ModelError(f"{os.fspath(model)}: there is no such file")
+    if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
+        from tilewright.frontend.onnx import from_onnx
+
+        return from_onnx(model, input_shapes)[0]
+    raise UnsupportedError(
+        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto or a Relay module"
+    )
+
+
+def optimize(mod: IRModule, target: Target) -> IRModule:
+    """Run the graph passes; the result's `main` calls fused functions only."""
+    for name, graph_pass in GRAPH_PASSES:
+        with trace.span(name):
+            mod = infer_type(graph_pass(mod, target))
+    return mod
+
+
+def optimize_stages(mod: IRModule, target: Target) -> list[tuple[str, IRModule]]:
+    """The module after each graph pass, for inspection."""
+    stages = [("relay", infer_type(mod))]
+    for name, graph_pass in GRAPH_PASSES:
+        stages.append((name, infer_type(graph_pass(stages[-1][1], target))))
+    return stages
+
+
+def _cache_key(model: Any, target: Target, input_shapes: Shapes | None) -> str | None:
+    """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
+    if isinstance(model, str | os.PathLike):
+        if not Path(model).is_file():
+            return None
+        contents = file_digest(Path(model))
+    elif isinstance(model, bytes):
+        contents = digest(model)
+    elif type(model).__name__ == "ModelProto":
+        contents = digest(model.SerializeToString(deterministic=True))
+    else:
+        return None
+    shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
+    return digest(contents, str(target), shapes, compiler_fingerprint())
