@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.support.trace import span
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.flatten_buffers import flatten_buffers
+from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
+from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.tir.transform.plan_allocations import plan_allocations
+from tilewright.tir.transform.remove_no_op import remove_no_op
+from tilewright.tir.transform.unroll_loop import unroll_loop
+from tilewright.tir.transform.vectorize_loop import vectorize_loop
+
+PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    vectorize_loop,  # while the vectorized loop is still one loop
+    unroll_loop,  # copies whole vector statements
+    hoist_if,  # guards of what is now innermost move out
+    lower_parallel,  # one function that all workers run
+    plan_allocations,  # knows now which memory is a worker's own
+    flatten_buffers,
+    lower_intrinsics,
+    remove_no_op,
+)
 
 
 def lower_stages(
     schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order."""
-    func = schedule_to_tir(schedule, args, name, binds)
+    with span("schedule_to_tir"):
+        func = schedule_to_tir(schedule, args, name, binds)
     yield "schedule_to_tir", func
+    for transform in PASSES:
+        with span(transform.__name__):
+            func = transform(func)
+        yield transform.__name__, func
 
 
 def lower(
@@ -27,8 +52,5 @@ def lower(
 
     See `schedule_to_tir` for the arguments and errors.
     """
-    func: PrimFunc | None = None
-    for _, stage in lower_stages(schedule, args, name, binds):
-        func = stage
-    assert func is not None
+    *_, (_, func) = lower_stages(schedule, args, name, binds)
     return func

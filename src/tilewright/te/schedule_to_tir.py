@@ -27,7 +27,7 @@ def schedule_to_tir(
 ) -> PrimFunc:
     """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
 
-    `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer of
+    Its attribute "param_shapes" keeps the shapes of the parameters through the passes that flatten them. `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer of
     a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance.
     Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
     """
@@ -79,7 +79,9 @@ class _Builder:
         body = seq(*[self._emit(stage) for stage in roots])
         for buffer in reversed(internal):
             body = Allocate(buffer, body)
-        return PrimFunc(name, [*self.params, *self._free_variables()], body)
+        params = [*self.params, *self._free_variables()]
+        shapes = [p.shape if isinstance(p, Buffer) else None for p in params]
+        return PrimFunc(name, params, body, {"param_shapes": shapes})
 
     def _check_outputs(self, stage: Stage) -> None:
         for tensor in stage.outputs:
