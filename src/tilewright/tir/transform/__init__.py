@@ -1,0 +1,15 @@
+"""Lowering passes: each file holds one public function of its name that takes and returns a `PrimFunc`.
+
+`te/lower.py` runs them in this order:
+
+    simplify          ranges known, certain conditions and loops of one iteration gone
+    loop_partition    main parts of loops without guards
+    flatten_buffers   one index per access; before vectorizing, so that any dimension can be the vector
+    hoist_if          conditions out of loops
+    vectorize_loop    lanes
+    unroll_loop       copies
+    lower_parallel    one function that all workers run
+    plan_allocations  stack or workspace
+    lower_intrinsics  math as polynomials
+    remove_no_op      what came to nothing
+"""

@@ -96,9 +96,16 @@ class _Partitioner:
         if loop.kind is ForKind.PARALLEL:
             body = self._versions(loop.body, loop.var, [loop.var], guards)
             return self._loop_over(loop, whole, body)
-        main = self._main_part(loop.var, guards)
-        pieces = [whole] if main is None else _cut(whole, main)
-        return seq(*[self._piece(loop, piece, guards, inner) for piece in pieces])
+        return seq(*[self._piece(loop, piece, guards, inner) for piece in self._pieces(loop.var, whole, guards)])
+
+    def _pieces(self, var: Var, whole: Interval, guards: list[Guard]) -> list[Interval]:
+        """`whole` cut where guards become certain, in order."""
+        self.ranges[var] = whole
+        main = self._main_part(var, guards)
+        if main is None:
+            return [whole]
+        parts = [[p] if p == main else self._pieces(var, p, guards) for p in _cut(whole, main)]
+        return [piece for part in parts for piece in part]
 
     def _main_part(self, atom: Expr, guards: list[Guard]) -> Interval | None:
         """The values of `atom` that make the most guards certain, or None where no cut helps."""
@@ -149,11 +156,11 @@ class _Partitioner:
             main = self._main_part(atom, guards)
             if main is None:
                 continue
-            rest, known = atoms[position + 1 :], dict(self.ranges)
+            known = dict(self.ranges)
             result: Stmt | None = None
             for piece in reversed(sorted(_cut(whole, main), key=lambda p: p != main)):
                 self.ranges = {**known, atom: piece}
-                version = self._version(body, rest, guards)
+                version = self._version(body, atoms[position + (piece == main) :], guards)
                 result = version if result is None else IfThenElse(_within(atom, piece, whole), version, result)
             self.ranges = known
             assert result is not None
