@@ -1,20 +1,28 @@
 """Graph passes: one file each, each a function from a module to a module."""
 
+from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.fold_constant import fold_constant
+from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
 from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
+from tilewright.relay.transform.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify_inference import simplify_inference
 
 __all__ = [
     "MemoryPlan",
+    "alter_layout",
     "dead_code",
     "eliminate_common_subexpr",
     "fold_constant",
+    "fold_scale_axis",
     "fuse_ops",
     "infer_type",
     "plan_memory",
+    "simplify_expr",
+    "simplify_inference",
     "tensor_type_of",
     "type_of",
 ]

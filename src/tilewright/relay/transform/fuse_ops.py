@@ -84,6 +84,7 @@ def _grow_groups(flow: Flow, max_group: int) -> dict[Call, _Group]:
 
 def _path(flow: Flow, groups: dict[Call, _Group], source: Call, sink: Call, pattern: OpPattern) -> list[Call] | None:
     """All calls on the ways from `source` to `sink`, both included, or None if one of them may not join."""
+    at_sink: tuple[OpPattern, ...]
     if pattern == OpPattern.OUT_ELEMWISE_FUSABLE:
         between, at_sink = OpPattern.BROADCAST, (OpPattern.ELEMWISE, OpPattern.BROADCAST)
     else:

@@ -140,8 +140,8 @@ def _collect(main: Function) -> _Values:
         elif isinstance(node, Call) and isinstance(node.op, Function):
             values.buffers[node] = _run(node, values)
         else:
-            name = node.op.name if isinstance(node, Call) else type(node).__name__
-            raise UnsupportedError(f"the graph executor cannot run {name}; it runs straight graphs of fused functions")
+            kind = getattr(node.op, "name", "") if isinstance(node, Call) else type(node).__name__
+            raise UnsupportedError(f"the graph executor cannot run {kind}; it runs straight graphs of fused functions")
     return values
 
 

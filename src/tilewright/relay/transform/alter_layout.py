@@ -1,0 +1,157 @@
+"""Layouts over the whole graph: activations of convolutional networks run blocked by channels.
+
+Before: %0 = nn.conv2d(%x, w0); %1 = nn.relu(%0); nn.conv2d(%1, w1)                               (NCHW, OIHW)
+After:  %0 = nn.conv2d(%x, w0', data_layout="NCHW", kernel_layout="OIHW16o", out_layout="NCHW16c");
+        %1 = nn.relu(%0);
+        %2 = nn.conv2d(%1, w1', data_layout="NCHW16c", kernel_layout="OIHW16i16o", out_layout="NCHW16c");
+        layout_transform(%2, src_layout="NCHW16c", dst_layout="NCHW")
+
+Every operator is asked once, in order of evaluation, through its `Op.layout` rule: convolutions decide, elementwise
+operators, pooling, concatenation and the like follow. A value is transformed only where a reader wants another layout
+than it is in, once per layout, and constants are transformed at compile time. Outputs keep their plain layout.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.errors import TypeMismatchError
+from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
+from tilewright.relay.module import IRModule
+from tilewright.relay.op.registry import LayoutChoice, Op
+from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.make import make, reshape
+from tilewright.relay.type import TensorType, tensor_types
+from tilewright.relay.visitor import children, post_order, rebuild
+from tilewright.target import Target
+from tilewright.topi.layout import transform_shape
+
+_BLOCKS = re.compile(r"\d+[a-z]")
+
+
+def alter_layout(mod: IRModule, target: Target | None = None) -> IRModule:
+    """Choose the layout of every value of every function for `target`; see the module's docstring."""
+    mod = infer_type(mod)
+    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(target).run(func.body)))
+    return infer_type(altered)
+
+
+def plain(layout: str) -> str:
+    """The layout without its blocks: "NCHW" of "NCHW16c"."""
+    return _BLOCKS.sub("", layout)
+
+
+class _Rewriter:
+    """The rewriting of one function. Values are known by their nodes in the old graph, where all are plain."""
+
+    def __init__(self, target: Target | None) -> None:
+        self.target = target
+        #: Layout an old node's value is in after rewriting; absent if plain.
+        self.layout: dict[Expr, str] = {}
+        #: (old node, layout or None for plain) -> the new node with its value in that layout.
+        self.forms: dict[tuple[Expr, str | None], Expr] = {}
+
+    def run(self, root: Expr) -> Expr:
+        """The rewritten `root`, in the plain layout."""
+        for node in post_order(root):
+            self._visit(node)
+        return self.form(root, None)
+
+    def _visit(self, node: Expr) -> None:
+        if isinstance(node, Tuple):
+            return
+        choice = self._choose(node) if isinstance(node, Call) and isinstance(node.op, Op) else None
+        if isinstance(node, Call) and choice is not None:
+            fresh: Expr = self._altered(node, choice)
+            if choice.output != plain(choice.output):
+                self.layout[node] = choice.output
+        elif isinstance(node, TupleGetItem) and node.tuple_value in self.layout:
+            layout = self.layout[node] = self.layout[node.tuple_value]
+            fresh = TupleGetItem(self.forms[node.tuple_value, layout], node.index)
+        else:
+            fresh = rebuild(node, tuple([self.form(kid, None) for kid in children(node)]))
+        self.forms[node, self.layout.get(node)] = fresh
+
+    def _choose(self, call: Call) -> LayoutChoice | None:
+        """What the operator wants, or None for plain inputs and output."""
+        assert isinstance(call.op, Op)
+        if call.op.layout is None:
+            return None
+        inputs = _flat(call.args)
+        types = [type_of(value) for value in inputs]
+        if not all(isinstance(t, TensorType) for t in types):
+            return None
+        layouts = [self.layout.get(value) for value in inputs]
+        return call.op.layout(call.attrs, layouts, types, self.target)  # type: ignore[arg-type]
+
+    def _altered(self, call: Call, choice: LayoutChoice) -> Call:
+        wanted = iter(choice.inputs)
+        args: list[Expr] = []
+        for arg in call.args:
+            if isinstance(arg, Tuple):
+                args.append(Tuple([self.form(value, _blocked(next(wanted))) for value in arg.fields]))
+            else:
+                args.append(self.form(arg, _blocked(next(wanted))))
+        return Call(call.op, args, choice.attrs, call.span)
+
+    def form(self, node: Expr, layout: str | None) -> Expr:
+        """The new node with the value of the old `node` in `layout` (None: plain), transformed if need be, once."""
+        found = self.forms.get((node, layout))
+        if found is None:
+            found = self._transformed(node, layout)
+            self.forms[node, layout] = found
+        return found
+
+    def _transformed(self, node: Expr, layout: str | None) -> Expr:
+        if isinstance(node, Tuple):
+            return rebuild(node, tuple([self.form(field, layout) for field in node.fields]))
+        current = self.layout.get(node)
+        source = self.forms[node, current]
+        type_ = type_of(node)
+        if not isinstance(type_, TensorType):
+            fields = [TupleGetItem(source, index) for index in range(len(tensor_types(type_)))]
+            return Tuple([_transform(field, current, layout) for field in fields])
+        return _transform(_at_rank(source, layout) if current is None else source, current, layout)
+
+
+def _flat(args: tuple[Expr, ...]) -> list[Expr]:
+    """The arguments with the fields of tuples in place."""
+    return [value for arg in args for value in (arg.fields if isinstance(arg, Tuple) else (arg,))]
+
+
+def _blocked(layout: str | None) -> str | None:
+    """`layout`, or None if it is a plain one."""
+    return None if layout is None or layout == plain(layout) else layout
+
+
+def _at_rank(value: Expr, layout: str | None) -> Expr:
+    """A plain value with leading axes of extent 1 until it has as many as `layout` has letters for."""
+    assert layout is not None
+    type_ = type_of(value)
+    assert isinstance(type_, TensorType)
+    missing = len(plain(layout)) - type_.ndim
+    return reshape(value, (1,) * missing + type_.shape) if missing > 0 else value
+
+
+def _transform(value: Expr, source: str | None, target: str | None) -> Expr:
+    """`value` from layout `source` to `target`, one of which may be None; a reshape where no element moves."""
+    source, target = source or plain(target or ""), target or plain(source or "")
+    type_ = type_of(value)
+    if not isinstance(type_, TensorType):
+        raise TypeMismatchError(f"a value of type {type_} has no layout")
+    shape = transform_shape(type_.shape, source, target)
+    if _keeps_order(type_.shape, source, shape, target):
+        return reshape(value, shape)
+    return make("layout_transform", value, src_layout=source, dst_layout=target)
+
+
+def _keeps_order(shape: tuple[int, ...], source: str, result: tuple[int, ...], target: str) -> bool:
+    """True if both layouts have the elements in the same order: what differs is only where axes of extent 1 stand."""
+    return _long_axes(shape, source) == _long_axes(result, target)
+
+
+def _long_axes(shape: tuple[int, ...], layout: str) -> str:
+    """Letters of the axes longer than 1, in order, neighbours merged: "C" for [1, 2, 1, 1, 16] in NCHW16c."""
+    letters = [part[-1].upper() for part in re.findall(r"[A-Z]|\d+[a-z]", layout)]
+    long_letters = [letter for letter, extent in zip(letters, shape, strict=True) if extent != 1]
+    return "".join(a for a, b in zip(long_letters, [*long_letters[1:], ""], strict=True) if a != b)
