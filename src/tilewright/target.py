@@ -24,8 +24,8 @@ _SSE = ("sse2",)
 _V2 = (*_SSE, "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_ICE = (*_V4, "avx512vnni", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "gfni", "vaes",
-        "vpclmulqdq")  # fmt: skip
+_ICE = (*_V4, "avx512vnni", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "gfni",
+        "vaes", "vpclmulqdq")  # fmt: skip
 _SPR = (*_ICE, "avx512bf16", "avx512fp16", "avxvnni", "amx-tile", "amx-int8", "amx-bf16")
 _NEON = ("neon",)
 _DOT = (*_NEON, "fullfp16", "dotprod")
@@ -58,7 +58,8 @@ _CACHES = {
     "znver4": (32 << 10, 1 << 20, 32 << 20), "znver": (32 << 10, 512 << 10, 16 << 20),
     "skylake-avx512": (32 << 10, 1 << 20, 24 << 20), "cascadelake": (32 << 10, 1 << 20, 24 << 20),
     "icelake": (48 << 10, 1280 << 10, 36 << 20), "sapphire": (48 << 10, 2 << 20, 45 << 20),
-    "neoverse": (64 << 10, 1 << 20, 32 << 20), "cortex": (32 << 10, 512 << 10, 2 << 20), "": (32 << 10, 256 << 10, 8 << 20),
+    "neoverse": (64 << 10, 1 << 20, 32 << 20), "cortex": (32 << 10, 512 << 10, 2 << 20),
+    "": (32 << 10, 256 << 10, 8 << 20),
 }  # fmt: skip
 _OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores)=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
@@ -116,7 +117,7 @@ class Target:
 
     @property
     def architecture(self) -> str:
-        """"x86_64", "aarch64" or "riscv64"."""
+        """ "x86_64", "aarch64" or "riscv64"."""
         return _architecture(self.triple)
 
     @property
@@ -174,7 +175,7 @@ def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, st
     changes = {name: on for name, on in sorted(changes.items()) if on != (name in base)}
     if changes.get("avx512f") is False:
         changes.update((name, False) for name in base if name.startswith("avx512"))
-    features = tuple(sorted((set(base) | {n for n, on in changes.items() if on}) - {n for n, on in changes.items() if not on}))
+    features = tuple(sorted(name for name in {*base, *changes} if changes.get(name, True)))
     bits, registers = _vectors(architecture, features)
     attributes = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items()))
     figures = dict(zip(_FIGURES, _figures(architecture, cpu), strict=True))
@@ -185,12 +186,24 @@ def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, st
             figures[name] = int(options[name])
     words = [f"llvm -mtriple={triple} -mcpu={cpu}", f"-mattr={attributes}" if attributes else ""]
     words += [f"-{name}={figures[name]}" for name in _FIGURES]
-    self = object.__new__(Target)
-    values = dict(kind="llvm", triple=triple, cpu=cpu, features=features, vector_bits=bits, vector_registers=registers,
-                  feature_string=_llvm_features(architecture, changes), spelling=" ".join(w for w in words if w), **figures)  # fmt: skip
+    return _filled(
+        kind="llvm",
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        feature_string=_llvm_features(architecture, changes),
+        vector_bits=bits,
+        vector_registers=registers,
+        spelling=" ".join(w for w in words if w),
+        **figures,
+    )
+
+
+def _filled(**values: Any) -> Target:
+    target = object.__new__(Target)
     for name, value in values.items():
-        object.__setattr__(self, name, value)
-    return self
+        object.__setattr__(target, name, value)
+    return target
 
 
 def _llvm_features(architecture: str, changes: dict[str, bool]) -> str:
@@ -231,8 +244,10 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
     known = {name for table in PROCESSORS.values() for features in table.values() for name in features}
     for word in filter(None, text.split(",")):
         if word[0] not in "+-" or word[1:] not in known:
-            raise TargetError(f"target {spec!r}: unknown feature {word!r} in -mattr; write +name or -name, with a name of: "
-                              f"{', '.join(sorted(known))}")  # fmt: skip
+            raise TargetError(
+                f"target {spec!r}: unknown feature {word!r} in -mattr; write +name or -name, with a name of: "
+                f"{', '.join(sorted(known))}"
+            )
         changes[word[1:]] = word[0] == "+"
     return changes
 

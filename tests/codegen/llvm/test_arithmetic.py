@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, selection and conversions of compiled code equal NumPy's, scalar and vector, for each dtype."""
+"""Arithmetic, comparisons, selection and conversions of compiled code equal NumPy's, for each dtype, in vectors too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sample(dtype: str, size: int = 64, seed: int = 0) -> np.ndarray:
         return (rng.standard_normal(size) * 8).astype(kind.numpy)
     low, high = kind.limits()
     values = rng.integers(low, high, size, dtype=kind.numpy, endpoint=True)
-    values[:8] = np.array([low, high, 0, 1, 2, 3, 5, 7]).astype(kind.numpy)
+    values[:8] = [low, high, 0, 1, 2, 3, 5, 7]
     return values
 
 
@@ -88,7 +88,7 @@ def test_float_division_and_remainder(elementwise, dtype):
 def test_comparisons(elementwise, dtype, lanes):
     x, y = sample(dtype), sample(dtype, seed=3)
     y[::3] = x[::3]
-    if DType(dtype).is_float:
+    if DType(dtype).is_float and dtype != "bfloat16":  # ml_dtypes warns when it compares NaN
         x[1], y[2] = np.nan, np.nan
     tests = {e.EQ: operator.eq, e.NE: operator.ne, e.LT: operator.lt, e.LE: operator.le, e.GT: operator.gt,
              e.GE: operator.ge}  # fmt: skip

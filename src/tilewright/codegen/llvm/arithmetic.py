@@ -7,7 +7,7 @@ to float32 around each operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
@@ -336,8 +336,7 @@ def shuffle(b: FunctionBuilder, expr: e.Shuffle) -> Value:
     if len(expr.indices) > 1 and len(parts) <= 2 and len(set(lanes)) == 1 and lanes[0] > 1:
         kind = register_type(expr.vectors[0].dtype)
         second = parts[1].text if len(parts) == 2 else "poison"
-        mask = vector_constant("i32", map(str, expr.indices))
-        return b.define(f"shufflevector {kind} {parts[0].text}, {kind} {second}, {mask_type(mask, expr)} {mask}", *parts)
+        return permute(b, parts[0], second, kind, expr.indices, *parts)
     picked = []
     for index in expr.indices:
         part, lane = places[index]
@@ -350,9 +349,10 @@ def shuffle(b: FunctionBuilder, expr: e.Shuffle) -> Value:
     return picked[0] if len(picked) == 1 else gather_lanes(b, picked, register_type(expr.dtype), element)
 
 
-def mask_type(_: str, expr: e.Shuffle) -> str:
-    """Type of a shuffle's constant mask."""
-    return f"<{len(expr.indices)} x i32>"
+def permute(b: FunctionBuilder, first: Value, second: str, kind: str, picks: Sequence[int], *operands: Value) -> Value:
+    """Lanes `picks` of `first` and `second`, both vectors of LLVM type `kind`; `operands` are those that are values."""
+    mask = vector_constant("i32", map(str, picks))
+    return b.define(f"shufflevector {kind} {first.text}, {kind} {second}, <{len(picks)} x i32> {mask}", *operands)
 
 
 def gather_lanes(b: FunctionBuilder, lanes: list[Value], kind: str, element: str) -> Value:

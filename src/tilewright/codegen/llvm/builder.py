@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tilewright.errors import InternalError
-from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
@@ -111,6 +110,7 @@ class FunctionBuilder:
         self.buffers: dict[Buffer, Value] = {}
         self.roots: dict[Buffer, Any] = {}  # buffers that may overlap others, and what stands for their memory
         self.wide_variables: dict[Var, Value] = {}
+        self.lanes: dict[tuple[Expr, int], Var] = {}  # stand-ins for the lanes of vector indices
         self.nonnegative: dict[Expr, bool] = {}
         self.writes: dict[Any, frozenset[Any]] = {}
         self.count = 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes, nonnegative
-from tilewright.codegen.llvm.builder import NOTHING, Block, FunctionBuilder, Value
+from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
+from tilewright.codegen.llvm.builder import Block, FunctionBuilder, Value
 from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
@@ -184,9 +183,9 @@ def _vector_reduce(b: FunctionBuilder, expr: Call) -> Value:
     while x.dtype.lanes > 1:
         lanes = x.dtype.lanes
         half = lanes // 2
-        low, high = e.Shuffle((x,), range(half)), e.Shuffle((x,), range(half, 2 * half))
+        low, high = e.Shuffle((x,), tuple(range(half))), e.Shuffle((x,), tuple(range(half, 2 * half)))
         folded = combine(low, high)
-        x = folded if lanes % 2 == 0 else e.Shuffle((folded, e.Shuffle((x,), (lanes - 1,))), range(half + 1))
+        x = folded if lanes % 2 == 0 else e.Shuffle((folded, e.Shuffle((x,), (lanes - 1,))), tuple(range(half + 1)))
     return b.value(x)
 
 
@@ -195,7 +194,7 @@ def _if_then_else(b: FunctionBuilder, expr: Call) -> Value:
     """Only the side taken is evaluated: two blocks joined by a phi."""
     condition, x, y = expr.args
     test = b.value(condition)
-    if not (may_fault(x) or may_fault(y)):
+    if is_cheap(b, x) and is_cheap(b, y):
         return b.value(e.Select(condition, x, y))
     before = b.block
     then_block, then_value, then_end = _side(b, "then", x)
@@ -220,12 +219,16 @@ def _side(b: FunctionBuilder, hint: str, expr: Expr) -> tuple[Block, Value, Bloc
     return first, value, b.close()
 
 
-def may_fault(expr: Expr) -> bool:
-    """True unless `expr` is cheap and safe to evaluate where its guard is false: no load, call or division inside."""
-    kind = type(expr)
-    if kind in (e.IntImm, e.FloatImm, e.Var, e.SizeVar):
+_CHEAP = frozenset((e.Add, e.Sub, e.Mul, e.Min, e.Max, e.Cast, e.Broadcast, e.Ramp, e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE))
+
+
+def is_cheap(b: FunctionBuilder, expr: Expr, depth: int = 2) -> bool:
+    """True if `expr` may as well be evaluated where its guard is false: a few operations, no load, no call."""
+    if isinstance(expr, (e.IntImm, e.FloatImm, e.Var)) or expr in b.memo:
+        return True
+    if depth == 0 or type(expr) not in _CHEAP:
         return False
-    return kind is not e.Broadcast or may_fault(expr.value)  # type: ignore[attr-defined]
+    return all(is_cheap(b, x, depth - 1) for x in expr.fields() if isinstance(x, Expr))
 
 
 # ---------------------------------------------------------------------------------- context, pointers, functions
@@ -279,7 +282,9 @@ def _call_function(b: FunctionBuilder, expr: Call) -> None:
 def _prefetch(b: FunctionBuilder, expr: Call) -> None:
     """prefetch(address[, write, locality]): a hint that memory will be used soon."""
     target, *hints = expr.args
-    pointer = _address_of(b, Call("handle", "address_of", (target,))) if isinstance(target, e.BufferLoad) else b.value(target)
+    if isinstance(target, e.BufferLoad):
+        target = Call(DType("handle"), "address_of", (target,))
+    pointer = b.value(target)
     write, locality = ([x.value for x in hints if isinstance(x, e.IntImm)] + [0, 3])[:2] if len(hints) == 2 else (0, 3)
     callee = b.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     b.line(f"call void {callee}(ptr {pointer.text}, i32 {write}, i32 {locality}, i32 1)")

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.codegen.llvm.arithmetic import broadcast_value, gather_lanes
+from tilewright.codegen.llvm.arithmetic import broadcast_value, constant_lane, gather_lanes, nonnegative, permute
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
-from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type, vector_constant
+from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type
 from tilewright.errors import InternalError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
+from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, IntImm
 
@@ -25,6 +26,8 @@ def split_index(index: Expr) -> tuple[list[tuple[Expr, int]], int]:
     """`index` as terms (expression, coefficient) and a constant."""
     terms: list[tuple[Expr, int]] = []
     constant = 0
+    if index.dtype.code != "int":
+        return [(index, 1)], 0
     stack = [(index, 1)]
     while stack:
         expr, factor = stack.pop()
@@ -64,8 +67,8 @@ def _wide_leaf(b: FunctionBuilder, expr: Expr) -> Value:
         return value
     if isinstance(expr, IntImm):
         return Value(str(expr.value))
-    op = "sext" if expr.dtype.code == "int" else "zext"
-    return b.define(f"{op} {register_type(expr.dtype)} {value.text} to i64", value)
+    extend = "zext" if expr.dtype.code != "int" else "zext nneg" if nonnegative(b, expr) else "sext"
+    return b.define(f"{extend} {register_type(expr.dtype)} {value.text} to i64", value)
 
 
 def _wide_variable(b: FunctionBuilder, expr: e.Var) -> Value:
@@ -104,6 +107,18 @@ def _wide_product(b: FunctionBuilder, expr: e.Mul) -> Value:
     return b.defined_once(f"mul nsw i64 {x.text}, {y.text}", x, y)
 
 
+def _wide_division(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
+    """Division by a power of two: a shift or mask at full width; any other divides in its own type."""
+    divisor = constant_lane(expr.b)
+    if expr.dtype.code != "int" or divisor <= 0 or divisor & (divisor - 1):
+        return _wide_leaf(b, expr)
+    x = wide(b, expr.a)
+    if type(expr) is e.FloorMod:
+        return b.define(f"and i64 {x.text}, {divisor - 1}", x)
+    shift = "lshr" if nonnegative(b, expr.a) else "ashr"
+    return b.define(f"{shift} i64 {x.text}, {divisor.bit_length() - 1}", x)
+
+
 def _wide_cast(b: FunctionBuilder, expr: e.Cast) -> Value:
     inner = expr.value.dtype
     if expr.dtype == "int64" and inner.is_int and inner.lanes == 1:
@@ -117,6 +132,8 @@ _WIDEN: dict[type, Any] = {
     e.Add: _wide_sum,
     e.Sub: _wide_sum,
     e.Mul: _wide_product,
+    e.FloorDiv: _wide_division,
+    e.FloorMod: _wide_division,
     e.Cast: _wide_cast,
 }
 
@@ -134,27 +151,29 @@ def _by_depth(b: FunctionBuilder, terms: list[tuple[Expr, int]]) -> list[tuple[i
     return sorted(groups.items(), key=lambda item: item[0])
 
 
-def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> Value:
-    """The address of ``buffer[index + extra]`` (both in elements)."""
-    pointer = b.buffers.get(buffer)
-    if pointer is None:
-        raise InternalError(f"buffer {buffer.name!r} is used outside the statement that allocates or declares it")
-    element = memory_type(buffer.dtype)
+def _row(b: FunctionBuilder, buffer: Buffer, index: Expr) -> tuple[Value, int]:
+    """The address of ``buffer[index]`` without its constant term, and that term."""
+    terms, constant = split_index(index)
     key = ("row", buffer, index)
-    row = b.memo.get(key)
-    if row is None:
-        terms, constant = split_index(index)
+    pointer = b.memo.get(key)
+    if pointer is None:
+        pointer = b.buffers.get(buffer)
+        if pointer is None:
+            raise InternalError(f"buffer {buffer.name!r} is used outside the statement that allocates or declares it")
+        element = memory_type(buffer.dtype)
         for _, group in _by_depth(b, terms):
             total = Value("0")
             for text, factor, value in group:
                 total = _accumulate(b, total, text, factor, value)
             pointer = b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {total.text}", pointer, total)
-        row = Value(pointer.text, pointer.depth, pointer.reads), constant
-        b.memo[key] = row  # type: ignore[assignment]
-        b.scopes[pointer.depth].keys.append(key)
-        for root in pointer.reads:
-            b.readers.setdefault(root, []).append(key)
-    pointer, constant = row
+        b.remember(key, pointer)
+    return pointer, constant
+
+
+def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> Value:
+    """The address of ``buffer[index + extra]`` (both in elements)."""
+    element = memory_type(buffer.dtype)
+    pointer, constant = _row(b, buffer, index)
     if constant + extra == 0:
         return pointer
     return b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {constant + extra}", pointer)
@@ -192,26 +211,17 @@ def load(b: FunctionBuilder, expr: e.BufferLoad) -> Value:
     if isinstance(index, e.Broadcast):
         return broadcast_value(b, _move_in(b, buffer, index.value, 0, 1), expr.dtype)
     stride = index.stride.value if isinstance(index, e.Ramp) and isinstance(index.stride, IntImm) else None
-    if stride is None:
-        return _gather(b, expr, _lane_indices(b, index))
-    base = index.base  # type: ignore[attr-defined]
+    base = index.base if isinstance(index, e.Ramp) else index
     if stride == 1:
         return _move_in(b, buffer, base, 0, lanes)
     if stride == -1:
-        return _permute(b, [_move_in(b, buffer, base, 1 - lanes, lanes)], expr.dtype, range(lanes - 1, -1, -1))
+        part = _move_in(b, buffer, base, 1 - lanes, lanes)
+        return permute(b, part, "poison", register_type(expr.dtype), range(lanes - 1, -1, -1), part)
     if stride == 2:
-        parts = [_move_in(b, buffer, base, 0, lanes), _move_in(b, buffer, base, lanes - 1, lanes)]
+        low, high = _move_in(b, buffer, base, 0, lanes), _move_in(b, buffer, base, lanes - 1, lanes)
         picks = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
-        return _permute(b, parts, expr.dtype, picks)
-    return _gather(b, expr, [(base, stride * i) for i in range(lanes)])
-
-
-def _permute(b: FunctionBuilder, parts: list[Value], dtype: DType, picks: Any) -> Value:
-    kind, second = register_type(dtype), parts[1].text if len(parts) > 1 else "poison"
-    mask = vector_constant("i32", map(str, picks))
-    return b.define(
-        f"shufflevector {kind} {parts[0].text}, {kind} {second}, <{dtype.lanes} x i32> {mask}", *parts
-    )
+        return permute(b, low, high.text, register_type(expr.dtype), picks, low, high)
+    return _gather(b, expr, _lane_places(b, index))
 
 
 def _move_in(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, lanes: int) -> Value:
@@ -223,7 +233,7 @@ def _move_in(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, lanes:
 def load_from(b: FunctionBuilder, pointer: Value, dtype: DType, align: int, depth: int, root: Any) -> Value:
     """A value of `dtype` read at `pointer`, in memory `root`, no further out than `depth`."""
     kind = memory_type(dtype)
-    key = (kind, pointer.text)
+    key = (root, kind, pointer.text)  # views of one place with lifetimes apart are different memory
     found = b.memo.get(key)
     if found is None:
         value = b.define(f"load {kind}, ptr {pointer.text}, align {align}", pointer, depth=depth)
@@ -235,17 +245,24 @@ def load_from(b: FunctionBuilder, pointer: Value, dtype: DType, align: int, dept
     return found
 
 
-def _lane_indices(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
-    """Scalar indices of a vector index, one a lane, through variables bound to the lanes' values."""
+def _lane_places(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
+    """The scalar index and constant of each lane of a vector index."""
+    lanes = index.dtype.lanes
+    if isinstance(index, e.Ramp):
+        if isinstance(index.stride, IntImm):
+            return [(index.base, index.stride.value * i) for i in range(lanes)]
+        return [(op.add(index.base, op.multiply(index.stride, i)), 0) for i in range(lanes)]
     vector = b.value(index)
     kind = register_type(index.dtype)
-    result: list[tuple[Expr, int]] = []
-    for lane in range(index.dtype.lanes):
+    places: list[tuple[Expr, int]] = []
+    for lane in range(lanes):
         value = b.defined_once(f"extractelement {kind} {vector.text}, i64 {lane}", vector)
-        var = e.Var("lane", index.dtype.element)
+        var = b.lanes.get((index, lane))
+        if var is None:
+            var = b.lanes[index, lane] = e.Var("lane", index.dtype.element)
         b.remember(var, value)
-        result.append((var, 0))
-    return result
+        places.append((var, 0))
+    return places
 
 
 def _gather(b: FunctionBuilder, expr: e.BufferLoad, places: list[tuple[Expr, int]]) -> Value:
@@ -264,11 +281,7 @@ def store(b: FunctionBuilder, buffer: Buffer, index: Expr, value: Value, dtype: 
     elif isinstance(index, e.Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
         _move_out(b, buffer, index.base, 0, value, dtype)
     else:
-        if isinstance(index, e.Ramp) and isinstance(index.stride, IntImm):
-            places = [(index.base, index.stride.value * i) for i in range(dtype.lanes)]
-        else:
-            places = _lane_indices(b, index)
-        for lane, (place, extra) in enumerate(places):
+        for lane, (place, extra) in enumerate(_lane_places(b, index)):
             part = b.define(f"extractelement {memory_type(dtype)} {value.text}, i64 {lane}", value)
             _move_out(b, buffer, place, extra, part, dtype.element)
     b.forget(b.root(buffer))

@@ -2,7 +2,7 @@
 
 For a kernel ``k`` with parameters p0 … pn::
 
-    i32 @k(ptr noalias p0, …, ptr ctx)       buffers as addresses, scalars by value; 0, or the code of a failed assertion
+    i32 @k(ptr noalias p0, …, ptr ctx)       buffers as addresses, scalars by value; 0 or a failed assertion's code
     i32 @k__entry(ptr args, ptr ctx)         args: one 8-byte slot per parameter
 """
 
@@ -50,7 +50,9 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
     declarations = [module.declarations[name] for name in sorted(module.declarations)]
     metadata = [f"!{i} = {text}" for i, text in enumerate(module.metadata)]
     width = target.vector_bits
-    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
+    attributes = (
+        f'attributes #0 = {{ nounwind noinline "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
+    )
     sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, "\n".join(metadata)]
     return EmittedModule("\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
 

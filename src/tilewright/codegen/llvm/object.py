@@ -69,10 +69,7 @@ def _machine(target: Target) -> Any:
 
     found = _machines.get(target)
     if found is None:
-        if not _initialized:
-            llvm.initialize_all_targets()
-            llvm.initialize_all_asmprinters()
-            _initialized.add("all")
+        _initialize(target.architecture == Target.host().architecture)
         try:
             made = llvm.Target.from_triple(target.triple)
         except RuntimeError as error:
@@ -82,6 +79,20 @@ def _machine(target: Target) -> Any:
         )
         _machines[target] = found
     return found
+
+
+def _initialize(native: bool) -> None:
+    """Register LLVM's code generators, once: this machine's own, or all of them (some 20 ms)."""
+    from llvmlite import binding as llvm
+
+    if native and not _initialized:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _initialized.add("native")
+    if not native and "all" not in _initialized:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        _initialized.add("all")
 
 
 def _parse(text: str, machine: Any) -> Any:

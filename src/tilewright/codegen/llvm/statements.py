@@ -60,7 +60,7 @@ def _sequence(b: FunctionBuilder, stmt: s.SeqStmt) -> None:
 def _store(b: FunctionBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
     if index.dtype.lanes != stmt.value.dtype.lanes:
-        raise InternalError(f"store of {stmt.value.dtype} to {stmt.buffer.name} at an index of {index.dtype.lanes} lanes")
+        raise InternalError(f"store of {stmt.value.dtype} to {stmt.buffer.name} at {index.dtype.lanes} indices")
     store(b, stmt.buffer, index, b.value(stmt.value), stmt.value.dtype)
 
 
@@ -95,7 +95,7 @@ def _allocate(b: FunctionBuilder, stmt: s.Allocate) -> None:
     if buffer not in b.buffers:
         size = buffer.constant_size()
         if size is None:
-            raise UnsupportedError(f"local buffer {buffer!r} has a size unknown at compile time; give it a constant shape")
+            raise UnsupportedError(f"local buffer {buffer!r} has a symbolic size; give it a constant shape")
         if size * buffer.dtype.itemsize * buffer.dtype.lanes > STACK_LIMIT:
             raise UnsupportedError(
                 f"local buffer {buffer!r} needs more than {STACK_LIMIT} bytes of stack; use scope 'global' for it"
@@ -157,7 +157,7 @@ def _for(b: FunctionBuilder, stmt: s.For) -> None:
         body:  i = phi [min, pre], [i + 1, latch]; ...; br i1 (i + 1 < end), body, after
     """
     if stmt.kind is not s.ForKind.SERIAL:
-        raise InternalError(f"a {stmt.kind.value} loop over {stmt.var.name!r} reached the code generator; lower it first")
+        raise InternalError(f"a {stmt.kind.value} loop over {stmt.var.name!r} reached codegen; lower it first")
     extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else None
     if extent is not None and extent <= 0:
         return
@@ -199,8 +199,11 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
     statement(b, stmt.body)
     latch = b.block
     after = b.new_block("after")
-    latch.lines.append(f"  {counter}.next = add nuw nsw i64 {counter}, 1" if first.text == "0" else
-                       f"  {counter}.next = add nsw i64 {counter}, 1")
+    latch.lines.append(
+        f"  {counter}.next = add nuw nsw i64 {counter}, 1"
+        if first.text == "0"
+        else f"  {counter}.next = add nsw i64 {counter}, 1"
+    )
     latch.lines.append(f"  {counter}.more = icmp slt i64 {counter}.next, {end.text}")
     loop = b.module.loop_metadata(_loop_properties(stmt))
     latch.terminator = f"br i1 {counter}.more, label %{body.label}, label %{after.label}, !llvm.loop {loop}"

@@ -57,7 +57,7 @@ def integer_constant(dtype: DType, value: int) -> str:
 
 
 def float_constant(dtype: DType, value: float) -> str:
-    """A floating point constant of one lane, exact: hexadecimal bits of the double, or the bit pattern of a 16-bit float."""
+    """A floating point constant of one lane, exact: the bits of the double, or of a 16-bit float."""
     if is_small_float(dtype):
         kind = ml_dtypes.bfloat16 if dtype.code == "bfloat" else np.float16
         return str(int(np.asarray(value, kind).view(np.int16)))
@@ -79,4 +79,4 @@ def vector_constant(element_type: str, elements: Iterable[str]) -> str:
 def check_lanes(dtype: DType) -> None:
     """Refuse lane counts that LLVM cannot split sensibly."""
     if dtype.lanes > 1024:
-        raise InternalError(f"a vector of {dtype.lanes} lanes ({dtype}) reached the code generator; at most 1024 are allowed")
+        raise InternalError(f"a vector of {dtype.lanes} lanes reached codegen; at most 1024 are allowed")
