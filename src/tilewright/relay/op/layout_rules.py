@@ -73,7 +73,7 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
     return LayoutChoice((layout, vector), layout, attrs.replace(axis=CHANNEL_AXIS))
 
 
-def follow_spatial(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """Operators that work on H and W and name their layout in the attribute `layout`: pooling, resize2d."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or attrs.layout != "NCHW":
