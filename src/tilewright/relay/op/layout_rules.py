@@ -73,6 +73,21 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
     return LayoutChoice((layout, vector), layout, attrs.replace(axis=CHANNEL_AXIS))
 
 
+def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`nn.conv2d` decides: `topi.schedule.cpu.layout` knows which blocking its kernels want."""
+    from tilewright.topi.schedule.cpu.layout import conv2d_layouts
+
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":
+        return None
+    in_channels, out_channels, groups = types[0].shape[1], types[1].shape[0], attrs.groups
+    depthwise = groups == in_channels and types[1].shape[1] == 1 and groups > 1
+    choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target)
+    if choice is None:
+        return None
+    altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
+    return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
+
+
 def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """Operators that work on H and W and name their layout in the attribute `layout`: pooling, resize2d."""
     layout = layouts[0]
