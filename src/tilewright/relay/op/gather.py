@@ -1,0 +1,125 @@
+"""Operators that pick elements by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import topi
+from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.op.common import Types, call, check_axis, require, tensors, with_attrs
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.reference import transform as ref
+
+
+def _indexed(types: Types) -> tuple[TensorType, TensorType]:
+    data, indices = tensors(types[:2])
+    require(indices.dtype.is_int, f"the indices must be integers, not {indices.dtype}; cast them first")
+    return data, indices
+
+
+def _take_type(types: Types, attrs: Attrs) -> Type:
+    data, indices = _indexed(types)
+    require(attrs["mode"] in ("clip", "wrap", "fast"), f"mode {attrs['mode']!r}; known: clip, wrap, fast")
+    if attrs["axis"] is None:
+        return TensorType(indices.shape, data.dtype)
+    at = check_axis(attrs["axis"], data.ndim)
+    return TensorType((*data.shape[:at], *indices.shape, *data.shape[at + 1 :]), data.dtype)
+
+
+register(
+    "take",
+    num_inputs=2,
+    type_rule=_take_type,
+    compute=with_attrs(topi.take, "axis", "mode"),
+    pattern=OpPattern.INJECTIVE,
+    reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
+)
+
+
+def take(data: Expr, indices: Any, axis: int | None = None, mode: str = "clip") -> Call:
+    """Slices of `data` along `axis` (of the flattened data if None) at `indices`.
+
+    Out of range indices are clipped, wrapped around, or with mode ``"fast"`` undefined. Negative indices count from the
+    back in the modes clip and wrap.
+    """
+    return call("take", data, indices if isinstance(indices, Expr) else const(indices), axis=axis, mode=mode)
+
+
+def _gather_type(types: Types, attrs: Attrs) -> Type:
+    data, indices = _indexed(types)
+    at = check_axis(attrs["axis"], data.ndim)
+    fits = indices.ndim == data.ndim and all(
+        i <= s or d == at for d, (i, s) in enumerate(zip(indices.shape, data.shape))
+    )
+    require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
+    return TensorType(indices.shape, data.dtype)
+
+
+register(
+    "gather",
+    num_inputs=2,
+    type_rule=_gather_type,
+    compute=lambda attrs, inputs, _out: [topi.gather(inputs[0], attrs["axis"], inputs[1])],
+    pattern=OpPattern.INJECTIVE,
+    reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
+)
+
+
+def gather(data: Expr, axis: int, indices: Expr) -> Call:
+    """out[i, j, …] = data[i, …, indices[i, j, …], …] with the index on `axis` (ONNX GatherElements)."""
+    return call("gather", data, indices, axis=axis)
+
+
+def _gather_nd_type(types: Types, attrs: Attrs) -> Type:
+    data, indices = _indexed(types)
+    batch = attrs["batch_dims"]
+    require(indices.ndim >= 1, "the indices need a first axis that holds the coordinates")
+    depth = indices.shape[0] + batch
+    require(depth <= data.ndim, f"{indices.shape[0]} coordinates are too many for data of {data.ndim} dimensions")
+    require(indices.shape[1 : 1 + batch] == data.shape[:batch], "the batch dimensions of data and indices differ")
+    return TensorType((*indices.shape[1:], *data.shape[depth:]), data.dtype)
+
+
+register(
+    "gather_nd",
+    num_inputs=2,
+    type_rule=_gather_nd_type,
+    compute=with_attrs(topi.gather_nd, "batch_dims"),
+    pattern=OpPattern.INJECTIVE,
+    reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
+)
+
+
+def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Call:
+    """Slices of `data` at the coordinates in the first axis of `indices`, after `batch_dims` shared leading axes.
+
+    ONNX keeps the coordinates in the last axis: transpose the indices first.
+    """
+    return call("gather_nd", data, indices, batch_dims=batch_dims)
+
+
+def _one_hot_type(types: Types, attrs: Attrs) -> Type:
+    indices, on_value, off_value = tensors(types)
+    require(indices.dtype.is_int, f"the indices must be integers, not {indices.dtype}; cast them first")
+    require(on_value.shape == () == off_value.shape, "on_value and off_value must be scalars")
+    at = check_axis(attrs["axis"], indices.ndim + 1)
+    return TensorType((*indices.shape[:at], attrs["depth"], *indices.shape[at:]), attrs["dtype"])
+
+
+register(
+    "one_hot",
+    num_inputs=3,
+    type_rule=_one_hot_type,
+    compute=with_attrs(topi.one_hot, "depth", "axis", "dtype"),
+    pattern=OpPattern.INJECTIVE,
+    reference=lambda attrs, indices, on_value, off_value: ref.one_hot(
+        indices, on_value, off_value, attrs["depth"], attrs["axis"], TensorType((), attrs["dtype"]).dtype.numpy
+    ),
+)
+
+
+def one_hot(indices: Expr, on_value: Any, off_value: Any, depth: int, axis: int = -1, dtype: str = "float32") -> Call:
+    """`on_value` where the new `axis` of size `depth` equals the index (negatives from the back), else `off_value`."""
+    values = [v if isinstance(v, Expr) else const(v, dtype) for v in (on_value, off_value)]
+    return call("one_hot", indices, *values, depth=depth, axis=axis, dtype=str(dtype))

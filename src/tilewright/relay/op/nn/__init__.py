@@ -1,0 +1,71 @@
+"""Neural network operators: `relay.nn.conv2d` and its kin."""
+
+from tilewright.relay.op.nn.activation import (
+    bias_add,
+    leaky_relu,
+    pad,
+    prelu,
+    relu,
+)
+from tilewright.relay.op.nn.convolution import (
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+)
+from tilewright.relay.op.nn.dense import (
+    batch_matmul,
+    dense,
+    matmul,
+)
+from tilewright.relay.op.nn.normalization import (
+    batch_flatten,
+    batch_norm,
+    depth_to_space,
+    dropout,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    log_softmax,
+    lrn,
+    softmax,
+    space_to_depth,
+)
+from tilewright.relay.op.nn.pooling import (
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+    avg_pool2d,
+    global_avg_pool2d,
+    global_max_pool2d,
+    max_pool2d,
+)
+
+__all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
+    "avg_pool2d",
+    "batch_flatten",
+    "batch_matmul",
+    "batch_norm",
+    "bias_add",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "dense",
+    "depth_to_space",
+    "dropout",
+    "global_avg_pool2d",
+    "global_max_pool2d",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "leaky_relu",
+    "log_softmax",
+    "lrn",
+    "matmul",
+    "max_pool2d",
+    "pad",
+    "prelu",
+    "relu",
+    "softmax",
+    "space_to_depth",
+]

@@ -1,0 +1,151 @@
+"""Activations, bias and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    check_axis,
+    one,
+    require,
+    require_same_dtype,
+    same_as_float_input,
+    same_as_input,
+    tensor,
+    tensors,
+    with_attrs,
+)
+from tilewright.relay.op.layout_rules import follow_channels, follow_input, follow_pad
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.reference import nn as ref
+
+register(
+    "nn.relu",
+    num_inputs=1,
+    type_rule=same_as_input,
+    compute=one(topi.nn.relu),
+    pattern=OpPattern.ELEMWISE,
+    reference=lambda _attrs, x: np.maximum(x, np.zeros((), x.dtype)),
+    layout=follow_input,
+)
+
+
+def relu(data: Expr) -> Call:
+    """max(data, 0)."""
+    return call("nn.relu", data)
+
+
+register(
+    "nn.leaky_relu",
+    num_inputs=1,
+    type_rule=same_as_float_input,
+    compute=with_attrs(topi.nn.leaky_relu, "alpha"),
+    pattern=OpPattern.ELEMWISE,
+    reference=lambda attrs, x: np.where(x > 0, x, x * np.asarray(attrs["alpha"], x.dtype)),
+    layout=follow_input,
+)
+
+
+def leaky_relu(data: Expr, alpha: float = 0.05) -> Call:
+    """`data` where positive, alpha * data elsewhere."""
+    return call("nn.leaky_relu", data, alpha=alpha)
+
+
+def _per_channel_type(types: Types, attrs: Attrs) -> Type:
+    """The vector has one value per channel: [C], [1], or [C/b, b] beside data blocked by channels."""
+    data, vector = tensors(types)
+    require_same_dtype(data, vector)
+    at = check_axis(attrs["axis"], data.ndim)
+    wanted = (data.shape[at],) if vector.ndim != 2 else (data.shape[at], data.shape[-1])
+    fits = vector.shape in (wanted, (1,))
+    require(fits, f"the vector {vector.shape} must hold one value for each of {data.shape[at]} channels (axis {at})")
+    return data
+
+
+def along_axis(vector: np.ndarray, data: np.ndarray, axis: int) -> np.ndarray:
+    """`vector` ([C], [1] or [C/b, b]) shaped to broadcast beside `data` with its channels on `axis`."""
+    shape = [1] * data.ndim
+    shape[axis] = vector.shape[0]
+    if vector.ndim == 2:
+        shape[-1] = vector.shape[1]
+    return vector.reshape(shape)
+
+
+def _prelu_reference(attrs: Attrs, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, x * along_axis(slope, x, attrs["axis"]))
+
+
+register(
+    "nn.prelu",
+    num_inputs=2,
+    type_rule=_per_channel_type,
+    compute=with_attrs(topi.nn.prelu, "axis"),
+    pattern=OpPattern.BROADCAST,
+    reference=_prelu_reference,
+    layout=follow_channels,
+)
+
+
+def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Call:
+    """`data` where positive, alpha[channel] * data elsewhere; channels along `axis`, one alpha serves all."""
+    return call("nn.prelu", data, alpha, axis=axis)
+
+
+register(
+    "nn.bias_add",
+    num_inputs=2,
+    type_rule=_per_channel_type,
+    compute=with_attrs(topi.nn.bias_add, "axis"),
+    pattern=OpPattern.BROADCAST,
+    reference=lambda attrs, x, bias: x + along_axis(bias, x, attrs["axis"]),
+    layout=follow_channels,
+)
+
+
+def bias_add(data: Expr, bias: Expr, axis: int = 1) -> Call:
+    """`data` + bias[channel], channels along `axis`."""
+    return call("nn.bias_add", data, bias, axis=axis)
+
+
+# ------------------------------------------------------------------------------------------------------- padding
+def _pad_type(types: Types, attrs: Attrs) -> Type:
+    data, width, mode = tensor(types[0]), attrs["pad_width"], attrs["pad_mode"]
+    require(len(width) == data.ndim, f"pad_width has {len(width)} pairs for {data.ndim} dimensions")
+    require(mode in ("constant", "reflect", "edge"), f"pad_mode {mode!r}; known: constant, reflect, edge")
+    shape = [b + s + a for (b, a), s in zip(width, data.shape)]
+    require(all(s >= 0 for s in shape), f"the padding {width} crops more than there is")
+    if mode == "reflect":
+        fits = all(max(pair) < s or pair == (0, 0) for pair, s in zip(width, data.shape))
+        require(fits, f"the padding {width} reflects more than there is of shape {data.shape}")
+    return TensorType(shape, data.dtype)
+
+
+def _pad_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    before, after = [p[0] for p in attrs["pad_width"]], [p[1] for p in attrs["pad_width"]]
+    if attrs["pad_mode"] == "constant":
+        return [topi.nn.pad(inputs[0], before, after, attrs["pad_value"])]
+    return [topi.nn.mirror_pad(inputs[0], before, after, attrs["pad_mode"])]
+
+
+register(
+    "nn.pad",
+    num_inputs=1,
+    type_rule=_pad_type,
+    compute=_pad_compute,
+    pattern=OpPattern.INJECTIVE,
+    reference=lambda attrs, x: ref.pad(x, attrs["pad_width"], attrs["pad_mode"], attrs["pad_value"]),
+    layout=follow_pad,
+)
+
+
+def pad(data: Expr, pad_width: Sequence[Sequence[int]], pad_value: float = 0, pad_mode: str = "constant") -> Call:
+    """`data` with (before, after) elements added per axis: a constant, the mirror image (reflect) or the edge."""
+    return call("nn.pad", data, pad_width=pad_width, pad_value=pad_value, pad_mode=pad_mode)

@@ -1,0 +1,287 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.errors import UnsupportedError
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
+from tilewright.relay.op.registry import LayoutChoice, OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.layout import parse_layout, transform_shape
+from tilewright.topi.reference import conv as ref
+from tilewright.topi.schedule.cpu.layout import conv2d_layouts
+from tilewright.topi.shapes import conv_output, transpose_output
+from tilewright.topi.util import four_sided, pair
+
+
+def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
+    """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
+    require_same_dtype(data, kernel)
+    groups = attrs["groups"]
+    require(groups >= 1 and channels % groups == 0, f"{channels} input channels do not divide into {groups} groups")
+    require(
+        per_group * groups == channels,
+        f"the kernel {kernel.shape} takes {per_group} channels in each of {groups} groups, the data has {channels}",
+    )
+
+
+def _check_kernel_attrs(attrs: Attrs, size: Sequence[int], channels: int) -> None:
+    given = attrs["kernel_size"]
+    require(
+        given is None or tuple(given) == tuple(size), f"kernel_size {given} is not that of the kernel, {tuple(size)}"
+    )
+    given = attrs["channels"]
+    require(given is None or given == channels, f"channels={given}, but the kernel makes {channels}")
+
+
+# -------------------------------------------------------------------------------------------------------- conv2d
+def _conv2d_type(types: Types, attrs: Attrs) -> Type:
+    data, kernel = tensors(types)
+    n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
+    o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
+    _check_weights(data, kernel, c, i, attrs)
+    _check_kernel_attrs(attrs, (kh, kw), o)
+    require(o % attrs["groups"] == 0, f"{o} output channels do not divide into {attrs['groups']} groups")
+    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
+    oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
+    ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
+    require(oh > 0 and ow > 0, f"the kernel {kh}x{kw} is larger than the padded data {h}x{w}, padding {pads}")
+    layout = attrs["out_layout"] or attrs["data_layout"]
+    return TensorType(transform_shape((n, o, oh, ow), "NCHW", layout), attrs["out_dtype"] or data.dtype)
+
+
+def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> list[te.Tensor]:
+    """Pick the compute by the layouts: plain, blocked, first layer, depthwise."""
+    data, kernel = inputs
+    data_layout, kernel_layout = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
+    window = (attrs["strides"], attrs["padding"], attrs["dilation"])
+    out_dtype, groups = attrs["out_dtype"], attrs["groups"]
+    blocks = "".join(letter for letter, block in kernel_layout.axes if block)
+    if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
+        if groups > 1 and groups == out_type.shape[1] and data.shape[1].value == groups:
+            return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
+        return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
+    if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
+        depthwise = kernel_layout.blocks["I"] == (1,)
+        if blocks == "IO" and depthwise and data_layout.is_blocked and groups > 1:
+            return [topi.nn.depthwise_conv2d_NCHWc(data, kernel, *window, out_dtype)]
+        if blocks == "IO" and groups == 1 and data_layout.is_blocked:
+            return [topi.nn.conv2d_NCHWc(data, kernel, *window, out_dtype)]
+        if blocks == "O" and groups == 1 and not data_layout.is_blocked:
+            return [topi.nn.conv2d_first_NCHWc(data, kernel, *window, out_dtype)]
+    return [_conv2d_by_transform(attrs, data, kernel)]
+
+
+def _conv2d_by_transform(attrs: Attrs, data: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+    """Any other layout (such as NHWC): transformed to NCHW before and back after, in stages of their own."""
+    if parse_layout(attrs["data_layout"]).is_blocked or parse_layout(attrs["kernel_layout"]).is_blocked:
+        raise UnsupportedError(
+            f"nn.conv2d: there is no compute for data {attrs['data_layout']}, kernel {attrs['kernel_layout']} with "
+            f"{attrs['groups']} groups; use NCHW and OIHW"
+        )
+    plain = topi.layout_transform(data, attrs["data_layout"], "NCHW")
+    weights = topi.layout_transform(kernel, attrs["kernel_layout"], "OIHW")
+    out = topi.nn.conv2d_nchw(
+        plain, weights, attrs["strides"], attrs["padding"], attrs["dilation"], attrs["groups"], attrs["out_dtype"]
+    )
+    return topi.layout_transform(out, "NCHW", attrs["out_layout"] or attrs["data_layout"])
+
+
+def _conv2d_layout(
+    attrs: Attrs, _layouts: Sequence[str | None], types: Sequence[TensorType], target: Any
+) -> LayoutChoice | None:
+    """The blocked layouts the target's schedules want; None where the convolution stays in NCHW."""
+    if attrs["data_layout"] != "NCHW" or attrs["kernel_layout"] != "OIHW":
+        return None
+    channels, out_channels = types[0].shape[1], types[1].shape[0]
+    depthwise = attrs["groups"] > 1 and attrs["groups"] == channels
+    wanted = conv2d_layouts(channels, out_channels, attrs["groups"], depthwise, target)
+    if wanted is None:
+        return None
+    altered = attrs.replace(data_layout=wanted.data, kernel_layout=wanted.kernel, out_layout=wanted.out)
+    return LayoutChoice((wanted.data, wanted.kernel), wanted.out, altered)
+
+
+register(
+    "nn.conv2d",
+    num_inputs=2,
+    type_rule=_conv2d_type,
+    compute=_conv2d_compute,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=lambda attrs, data, kernel: ref.conv2d(data, kernel, attrs),
+    layout=_conv2d_layout,
+)
+
+
+def conv2d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> Call:
+    """2-D convolution (cross-correlation); `padding` is one number, (height, width) or (top, left, bottom, right)."""
+    return call(
+        "nn.conv2d",
+        data,
+        weight,
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        groups=groups,
+        channels=channels,
+        kernel_size=None if kernel_size is None else pair(kernel_size),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- conv1d
+def _conv1d_type(types: Types, attrs: Attrs) -> Type:
+    data, kernel = tensors(types)
+    require(data.ndim == 3 and kernel.ndim == 3, "data [N, C, W] and kernel [O, I, K] have three dimensions")
+    (n, c, w), (o, i, k) = data.shape, kernel.shape
+    _check_weights(data, kernel, c, i, attrs)
+    _check_kernel_attrs(attrs, (k,), o)
+    ow = conv_output(w, k, attrs["strides"][0], *attrs["padding"], attrs["dilation"][0])
+    require(ow > 0, f"the kernel of {k} is larger than the padded data of {w}, padding {attrs['padding']}")
+    return TensorType((n, o, ow), attrs["out_dtype"] or data.dtype)
+
+
+def _conv1d_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    before, after = attrs["padding"]
+    return ref.conv2d_nchw(
+        data[:, :, None],
+        kernel[:, :, None],
+        (1, *attrs["strides"]),
+        (0, before, 0, after),
+        (1, *attrs["dilation"]),
+        attrs["groups"],
+        attrs["out_dtype"],
+    )[:, :, 0]
+
+
+register(
+    "nn.conv1d",
+    num_inputs=2,
+    type_rule=_conv1d_type,
+    compute=lambda attrs, inputs, _out: [
+        topi.nn.conv1d_ncw(
+            *inputs,
+            attrs["strides"][0],
+            attrs["padding"],
+            attrs["dilation"][0],
+            attrs["groups"],
+            attrs["out_dtype"],
+        )
+    ],
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=_conv1d_reference,
+)
+
+
+def conv1d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    out_dtype: str = "",
+) -> Call:
+    """1-D convolution of [N, C, W]; `padding` is one number or (before, after). as 2-D of height 1."""
+    sides = pair(padding)
+    return call(
+        "nn.conv1d",
+        data,
+        weight,
+        strides=pair(strides)[:1],
+        padding=sides,
+        dilation=pair(dilation)[:1],
+        groups=groups,
+        channels=channels,
+        kernel_size=None if kernel_size is None else pair(kernel_size)[:1],
+        out_dtype=out_dtype,
+    )
+
+
+# ---------------------------------------------------------------------------------------------- conv2d_transpose
+def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
+    data, kernel = tensors(types)
+    require(data.ndim == 4 and kernel.ndim == 4, "data [N, C, H, W] and kernel [C, O/groups, KH, KW] are needed")
+    layouts = (attrs["data_layout"], attrs["kernel_layout"])
+    require(layouts == ("NCHW", "IOHW"), f"layouts {layouts}; only NCHW data and IOHW kernels are supported")
+    (n, c, h, w), (i, o, kh, kw) = data.shape, kernel.shape
+    require(i == c, f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
+    _check_weights(data, kernel, c, c // attrs["groups"], attrs)
+    _check_kernel_attrs(attrs, (kh, kw), o * attrs["groups"])
+    pads, strides, dilation, extra = (attrs[k] for k in ("padding", "strides", "dilation", "output_padding"))
+    oh = transpose_output(h, kh, strides[0], pads[0], pads[2], dilation[0], extra[0])
+    ow = transpose_output(w, kw, strides[1], pads[1], pads[3], dilation[1], extra[1])
+    require(oh > 0 and ow > 0, f"the padding {pads} leaves nothing of the output")
+    return TensorType((n, o * attrs["groups"], oh, ow), attrs["out_dtype"] or data.dtype)
+
+
+_TRANSPOSE_ATTRS = ("strides", "padding", "dilation", "groups", "output_padding", "out_dtype")
+
+register(
+    "nn.conv2d_transpose",
+    num_inputs=2,
+    type_rule=_conv2d_transpose_type,
+    compute=lambda attrs, inputs, _out: [
+        topi.nn.conv2d_transpose_nchw(*inputs, **{name: attrs[name] for name in _TRANSPOSE_ATTRS})
+    ],
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=lambda attrs, data, kernel: ref.conv2d_transpose_nchw(
+        data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS}
+    ),
+)
+
+
+def conv2d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    output_padding: int | Sequence[int] = (0, 0),
+    out_dtype: str = "",
+) -> Call:
+    """Transposed 2-D convolution of [N, C, H, W] with a kernel [C, O/groups, KH, KW]; `padding` is cut off."""
+    return call(
+        "nn.conv2d_transpose",
+        data,
+        weight,
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        groups=groups,
+        channels=channels,
+        kernel_size=None if kernel_size is None else pair(kernel_size),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        output_padding=pair(output_padding),
+        out_dtype=out_dtype,
+    )

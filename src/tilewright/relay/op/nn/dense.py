@@ -1,0 +1,109 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te, topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, with_attrs
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.layout import transform_shape
+from tilewright.topi.reference import nn as ref
+
+PLAIN = ("NC", "NK", "")
+
+
+def _dense_type(types: Types, attrs: Attrs) -> Type:
+    data, weight = tensors(types)
+    require_same_dtype(data, weight)
+    require(data.ndim >= 1, "the data needs at least one dimension")
+    layout = attrs["weight_layout"]
+    units, depth = weight.shape if layout in PLAIN else transform_shape(weight.shape, layout, layout[:2])
+    require(data.shape[-1] == depth, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
+    given = attrs["units"]
+    require(given is None or given == units, f"units={given}, but the weight makes {units}")
+    return TensorType((*data.shape[:-1], units), attrs["out_dtype"] or data.dtype)
+
+
+def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    function = topi.nn.dense if attrs["weight_layout"] in PLAIN else topi.nn.dense_pack
+    return [function(*inputs, attrs["out_dtype"])]
+
+
+register(
+    "nn.dense",
+    num_inputs=2,
+    type_rule=_dense_type,
+    compute=_dense_compute,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=lambda attrs, data, weight: ref.dense(data, weight, out_dtype=attrs["out_dtype"]),
+)
+
+
+def dense(data: Expr, weight: Expr, units: int | None = None, out_dtype: str = "", weight_layout: str = "NC") -> Call:
+    """`data` [..., K] times the transpose of `weight` [units, K]; ``weight_layout="NC32n"``: [units/32, K, 32]."""
+    return call("nn.dense", data, weight, units=units, out_dtype=out_dtype, weight_layout=weight_layout)
+
+
+def _product_shape(a: TensorType, b: TensorType, attrs: Attrs) -> tuple[int, int]:
+    require_same_dtype(a, b)
+    rows, depth = (a.shape[-1], a.shape[-2]) if attrs["transpose_a"] else a.shape[-2:]
+    inner, columns = (b.shape[-1], b.shape[-2]) if attrs["transpose_b"] else b.shape[-2:]
+    require(depth == inner, f"the products run over {depth} and {inner} elements, of shapes {a.shape} and {b.shape}")
+    return rows, columns
+
+
+def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
+    a, b = tensors(types)
+    require(a.ndim == b.ndim == 3, f"two stacks of matrices [B, M, K] are needed, not {a.shape} and {b.shape}")
+    require(a.shape[0] == b.shape[0] or 1 in (a.shape[0], b.shape[0]), f"{a.shape[0]} and {b.shape[0]} matrices")
+    batch = b.shape[0] if a.shape[0] == 1 else a.shape[0]
+    return TensorType((batch, *_product_shape(a, b, attrs)), attrs["out_dtype"] or a.dtype)
+
+
+def _matmul_type(types: Types, attrs: Attrs) -> Type:
+    a, b = tensors(types)
+    require(a.ndim == b.ndim == 2, f"two matrices are needed, not {a.shape} and {b.shape}; use nn.batch_matmul")
+    return TensorType(_product_shape(a, b, attrs), attrs["out_dtype"] or a.dtype)
+
+
+register(
+    "nn.batch_matmul",
+    num_inputs=2,
+    type_rule=_batch_matmul_type,
+    compute=with_attrs(topi.nn.batch_matmul, "transpose_a", "transpose_b", "out_dtype"),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=lambda attrs, a, b: ref.batch_matmul(
+        a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
+    ),
+)
+
+
+def batch_matmul(
+    tensor_a: Expr, tensor_b: Expr, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = True
+) -> Call:
+    """Products of two stacks of matrices [B, M, K] and, by default transposed, [B, N, K]; a stack of 1 broadcasts."""
+    return call(
+        "nn.batch_matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b
+    )
+
+
+register(
+    "nn.matmul",
+    num_inputs=2,
+    type_rule=_matmul_type,
+    compute=with_attrs(topi.nn.matmul, "transpose_a", "transpose_b", "out_dtype"),
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=lambda attrs, a, b: ref.batch_matmul(
+        a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
+    ),
+)
+
+
+def matmul(
+    tensor_a: Expr, tensor_b: Expr, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = False
+) -> Call:
+    """The product of two matrices, either transposed first. A constant right-hand side is better off in `nn.dense`."""
+    return call("nn.matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b)

@@ -1,0 +1,127 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import layout_rules
+from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.util import normalize_axes
+
+Axis = int | Sequence[int] | None
+
+
+def _shape(first: TensorType, attrs: Attrs) -> list[int]:
+    axis = attrs["axis"]
+    for a in () if axis is None else (axis,) if isinstance(axis, int) else axis:
+        check_axis(a, first.ndim)
+    axes = normalize_axes(axis, first.ndim, attrs["exclude"])
+    return [1 if d in axes else s for d, s in enumerate(first.shape) if attrs["keepdims"] or d not in axes]
+
+
+def _reduced(kind: str) -> Any:
+    def rule(types: Types, attrs: Attrs) -> Type:
+        first = tensor(types[0])
+        if kind == "bool":
+            require(first.dtype.is_bool, f"it needs a bool tensor, not {first.dtype}; cast it first")
+        else:
+            require(not first.dtype.is_bool, "it needs a numeric tensor, not bool; cast it first")
+        return TensorType(_shape(first, attrs), first.dtype)
+
+    return rule
+
+
+def _register(name: str, function: Callable[..., Any], kind: str = "number") -> Any:
+    """Register the reduction `name`; `function(x, axes, keepdims)` is its reference."""
+
+    def reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+        axes = normalize_axes(attrs["axis"], x.ndim, attrs["exclude"])
+        return np.asarray(function(x, axes, attrs["keepdims"])).astype(x.dtype) if axes else x
+
+    register(
+        name,
+        num_inputs=1,
+        type_rule=_reduced(kind),
+        compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude"),
+        pattern=OpPattern.COMM_REDUCE,
+        reference=reference,
+        layout=layout_rules.follow_reduce,
+    )
+
+    def build(data: Expr, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Call:
+        return call(name, data, axis=axis, keepdims=keepdims, exclude=exclude)
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
+    return build
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64) if x.dtype.kind == "f" or x.dtype.name == "bfloat16" else x
+
+
+def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    value = np.mean(_wide(x), axis=axes, keepdims=keepdims)
+    return np.trunc(value) if x.dtype.kind in "iu" else value
+
+
+sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep))
+mean = _register("mean", _mean)
+prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep))
+max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep))
+min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep))
+all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep), "bool")
+any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
+
+
+def _register_arg(name: str, function: Callable[..., Any]) -> Any:
+    def reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+        axes = normalize_axes(attrs["axis"], x.ndim, attrs["exclude"])
+        rest = [d for d in range(x.ndim) if d not in axes]
+        rows = x.transpose([*rest, *axes]).reshape([x.shape[d] for d in rest] + [-1])
+        if attrs["select_last_index"]:
+            found = rows.shape[-1] - 1 - function(rows[..., ::-1], axis=-1)
+        else:
+            found = function(rows, axis=-1)
+        shape = [1 if d in axes else s for d, s in enumerate(x.shape)] if attrs["keepdims"] else found.shape
+        return np.asarray(found).reshape(shape).astype(attrs["dtype"])
+
+    register(
+        name,
+        num_inputs=1,
+        type_rule=lambda types, attrs: TensorType(_shape(tensor(types[0]), attrs), attrs["dtype"]),
+        compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
+        pattern=OpPattern.COMM_REDUCE,
+        reference=reference,
+    )
+
+    def build(
+        data: Expr,
+        axis: Axis = None,
+        keepdims: bool = False,
+        exclude: bool = False,
+        select_last_index: bool = False,
+        dtype: str = "int32",
+    ) -> Call:
+        return call(
+            name,
+            data,
+            axis=axis,
+            keepdims=keepdims,
+            exclude=exclude,
+            select_last_index=select_last_index,
+            dtype=str(dtype),
+        )
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
+    return build
+
+
+argmax = _register_arg("argmax", np.argmax)
+argmin = _register_arg("argmin", np.argmin)

@@ -1,0 +1,328 @@
+"""Element-wise operators: of one tensor, of two with broadcasting, and constructors of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import topi
+from tilewright.errors import TypeMismatchError
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import layout_rules
+from tilewright.relay.op.common import (
+    Types,
+    broadcast_shapes,
+    call,
+    one,
+    require,
+    require_same_dtype,
+    same_as_float_input,
+    same_as_input,
+    tensor,
+    tensors,
+    to_bool,
+    with_attrs,
+)
+from tilewright.relay.op.registry import OpPattern, TypeRule, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.elemwise import bounds
+from tilewright.topi.reference import math as ref
+
+
+# --------------------------------------------------------------------------------------------------- one tensor
+def _numeric_input(types: Types, _attrs: Attrs) -> Type:
+    first = tensor(types[0])
+    require(not first.dtype.is_bool, "it needs a numeric tensor, not bool; cast it first")
+    return first
+
+
+def _bool_input(types: Types, _attrs: Attrs) -> Type:
+    first = tensor(types[0])
+    require(first.dtype.is_bool, f"it needs a bool tensor, not {first.dtype}; cast it first")
+    return first
+
+
+def _int_input(types: Types, _attrs: Attrs) -> Type:
+    first = tensor(types[0])
+    require(first.dtype.is_int, f"it needs an integer tensor, not {first.dtype}; cast it first")
+    return first
+
+
+def _float_to_bool(types: Types, attrs: Attrs) -> Type:
+    return to_bool([same_as_float_input(types, attrs)], attrs)
+
+
+def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = same_as_float_input) -> Any:
+    """Register the element-wise operator `name` of one tensor, and return its builder."""
+    register(
+        name,
+        num_inputs=1,
+        type_rule=type_rule,
+        compute=one(getattr(topi, name)),
+        pattern=OpPattern.ELEMWISE,
+        reference=lambda _attrs, x: reference(x),
+        layout=layout_rules.follow_input,
+    )
+
+    def build(data: Expr) -> Call:
+        return call(name, data)
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
+    return build
+
+
+negative = _unary("negative", np.negative, _numeric_input)
+abs = _unary("abs", np.abs, _numeric_input)
+sign = _unary("sign", np.sign, _numeric_input)
+exp = _unary("exp", np.exp)
+log = _unary("log", np.log)
+sqrt = _unary("sqrt", np.sqrt)
+rsqrt = _unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype))
+tanh = _unary("tanh", np.tanh)
+sigmoid = _unary("sigmoid", ref.sigmoid)
+erf = _unary("erf", ref.erf)
+sin = _unary("sin", np.sin)
+cos = _unary("cos", np.cos)
+tan = _unary("tan", np.tan)
+floor = _unary("floor", np.floor)
+ceil = _unary("ceil", np.ceil)
+trunc = _unary("trunc", np.trunc)
+round = _unary("round", np.rint)
+logical_not = _unary("logical_not", np.logical_not, _bool_input)
+bitwise_not = _unary("bitwise_not", np.invert, _int_input)
+isnan = _unary("isnan", np.isnan, _float_to_bool)
+isinf = _unary("isinf", np.isinf, _float_to_bool)
+isfinite = _unary("isfinite", np.isfinite, _float_to_bool)
+
+register(
+    "copy",
+    num_inputs=1,
+    type_rule=same_as_input,
+    compute=one(topi.identity),
+    pattern=OpPattern.ELEMWISE,
+    reference=lambda _attrs, x: x,
+    layout=layout_rules.follow_input,
+)
+
+
+def copy(data: Expr) -> Call:
+    """`data` in memory of its own."""
+    return call("copy", data)
+
+
+def _clip_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    low, high = bounds(TensorType((), x.dtype).dtype, attrs["a_min"], attrs["a_max"])
+    return np.minimum(np.maximum(x, np.asarray(low, x.dtype)), np.asarray(high, x.dtype))
+
+
+register(
+    "clip",
+    num_inputs=1,
+    type_rule=_numeric_input,
+    compute=with_attrs(topi.clip, "a_min", "a_max"),
+    pattern=OpPattern.ELEMWISE,
+    reference=_clip_reference,
+    layout=layout_rules.follow_input,
+)
+
+
+def clip(data: Expr, a_min: float, a_max: float) -> Call:
+    """`data` limited to [a_min, a_max]."""
+    return call("clip", data, a_min=a_min, a_max=a_max)
+
+
+register(
+    "cast",
+    num_inputs=1,
+    type_rule=lambda types, attrs: TensorType(tensor(types[0]).shape, attrs["dtype"]),
+    compute=with_attrs(topi.cast, "dtype"),
+    pattern=OpPattern.ELEMWISE,
+    reference=lambda attrs, x: ref.cast(x, TensorType((), attrs["dtype"]).dtype.numpy),
+    layout=layout_rules.follow_input,
+)
+
+
+def cast(data: Expr, dtype: str) -> Call:
+    """`data` converted to `dtype`; float to int rounds towards zero, anything to bool means != 0."""
+    return call("cast", data, dtype=str(dtype))
+
+
+# -------------------------------------------------------------------------------------------------- two tensors
+def _broadcast_type(types: Types, kind: str, result: str | None) -> TensorType:
+    operands = tensors(types)
+    require_same_dtype(*operands)
+    dtype = operands[0].dtype
+    if kind == "bool":
+        require(dtype.is_bool, f"it needs bool tensors, not {dtype}; cast them first")
+    elif kind == "int":
+        require(dtype.is_int, f"it needs integer tensors, not {dtype}; cast them first")
+    elif kind == "number":
+        require(not dtype.is_bool, "it needs numeric tensors, not bool; cast them first")
+    return TensorType(broadcast_shapes(*[t.shape for t in operands]), result or dtype)
+
+
+def _binary(name: str, reference: Callable[[Any, Any], Any], kind: str = "number", result: str | None = None) -> Any:
+    """Register the broadcasting operator `name` of two tensors of one `kind` of dtype, and return its builder."""
+    register(
+        name,
+        num_inputs=2,
+        type_rule=lambda types, _attrs: _broadcast_type(types, kind, result),
+        compute=one(getattr(topi, name)),
+        pattern=OpPattern.BROADCAST,
+        reference=lambda _attrs, a, b: reference(a, b),
+        layout=layout_rules.follow_broadcast,
+    )
+
+    def build(lhs: Any, rhs: Any) -> Call:
+        return call(name, lhs, rhs)
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
+    return build
+
+
+def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if np.asarray(a).dtype.kind in "iu":
+        return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+    return np.power(a, b)
+
+
+add = _binary("add", np.add)
+subtract = _binary("subtract", np.subtract)
+multiply = _binary("multiply", np.multiply)
+divide = _binary("divide", ref.trunc_divide)
+floor_divide = _binary("floor_divide", np.floor_divide)
+mod = _binary("mod", ref.trunc_mod)
+floor_mod = _binary("floor_mod", np.mod)
+power = _binary("power", _power)
+maximum = _binary("maximum", np.maximum)
+minimum = _binary("minimum", np.minimum)
+equal = _binary("equal", np.equal, "any", "bool")
+not_equal = _binary("not_equal", np.not_equal, "any", "bool")
+less = _binary("less", np.less, "number", "bool")
+less_equal = _binary("less_equal", np.less_equal, "number", "bool")
+greater = _binary("greater", np.greater, "number", "bool")
+greater_equal = _binary("greater_equal", np.greater_equal, "number", "bool")
+logical_and = _binary("logical_and", np.logical_and, "bool")
+logical_or = _binary("logical_or", np.logical_or, "bool")
+logical_xor = _binary("logical_xor", np.logical_xor, "bool")
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "int")
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "int")
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "int")
+left_shift = _binary("left_shift", np.left_shift, "int")
+right_shift = _binary("right_shift", np.right_shift, "int")
+
+
+# ------------------------------------------------------------------------------------------------ three tensors
+def _where_type(types: Types, _attrs: Attrs) -> Type:
+    condition, x, y = tensors(types)
+    require(condition.dtype.is_bool, f"the condition must be bool, not {condition.dtype}; cast it first")
+    require_same_dtype(x, y)
+    return TensorType(broadcast_shapes(condition.shape, x.shape, y.shape), x.dtype)
+
+
+register(
+    "where",
+    num_inputs=3,
+    type_rule=_where_type,
+    compute=one(topi.where),
+    pattern=OpPattern.BROADCAST,
+    reference=lambda _attrs, condition, x, y: np.where(condition, x, y),
+    layout=layout_rules.follow_broadcast,
+)
+
+
+def where(condition: Expr, x: Any, y: Any) -> Call:
+    """x where `condition` (bool) else y, all broadcast."""
+    branches = call("maximum", x, y).args  # turns a Python number into a constant of the other branch's dtype
+    return call("where", condition, *branches)
+
+
+# ------------------------------------------------------------------------------------------------- constructors
+register(
+    "full",
+    num_inputs=1,
+    type_rule=lambda types, attrs: TensorType(attrs["shape"], attrs["dtype"] or tensor(types[0]).dtype),
+    compute=lambda _attrs, inputs, out: [topi.full_from(out.shape, topi.cast(inputs[0], out.dtype))],  # type: ignore[attr-defined]
+    pattern=OpPattern.BROADCAST,
+    reference=lambda attrs, value: np.full(
+        attrs["shape"], np.asarray(value).reshape(()), TensorType((), attrs["dtype"] or value.dtype).dtype.numpy
+    ),
+)
+
+
+def full(fill_value: Any, shape: Sequence[int], dtype: str = "") -> Call:
+    """A tensor of `shape` filled with the scalar `fill_value`."""
+    return call("full", fill_value, shape=shape, dtype=str(dtype))
+
+
+def _register_constant(name: str, value: int) -> Any:
+    register(
+        name,
+        num_inputs=0,
+        type_rule=lambda _types, attrs: TensorType(attrs["shape"], attrs["dtype"]),
+        compute=lambda attrs, _inputs, _out: [topi.full(attrs["shape"], attrs["dtype"], value)],
+        pattern=OpPattern.ELEMWISE,
+        reference=lambda attrs: np.full(attrs["shape"], value, TensorType((), attrs["dtype"]).dtype.numpy),
+    )
+
+    def build(shape: Sequence[int], dtype: str = "float32") -> Call:
+        return call(name, shape=shape, dtype=str(dtype))
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, f"A tensor of `shape` filled with {value}."
+    return build
+
+
+zeros = _register_constant("zeros", 0)
+ones = _register_constant("ones", 1)
+
+
+def _register_like(name: str, value: int) -> Any:
+    register(
+        name,
+        num_inputs=1,
+        type_rule=same_as_input,
+        compute=lambda _attrs, _inputs, out: [topi.full(out.shape, out.dtype, value)],  # type: ignore[attr-defined]
+        pattern=OpPattern.ELEMWISE,
+        reference=lambda _attrs, x: np.full(x.shape, value, x.dtype),
+    )
+
+    def build(data: Expr) -> Call:
+        return call(name, data)
+
+    build.__name__, build.__qualname__ = name, name
+    build.__doc__ = f"A tensor of the type of `data` filled with {value}."
+    return build
+
+
+zeros_like = _register_like("zeros_like", 0)
+ones_like = _register_like("ones_like", 1)
+
+
+def _count(attrs: Attrs) -> int:
+    if attrs["step"] == 0:
+        raise TypeMismatchError("the step must not be 0")
+    return max(0, int(np.ceil((attrs["stop"] - attrs["start"]) / attrs["step"])))
+
+
+def _arange_reference(attrs: Attrs) -> np.ndarray:
+    dtype = TensorType((), attrs["dtype"]).dtype.numpy
+    steps = np.arange(_count(attrs), dtype=np.int64).astype(dtype)
+    return (np.asarray(attrs["start"], dtype) + steps * np.asarray(attrs["step"], dtype)).astype(dtype)
+
+
+register(
+    "arange",
+    num_inputs=0,
+    type_rule=lambda _types, attrs: TensorType((_count(attrs),), attrs["dtype"]),
+    compute=lambda attrs, _inputs, _out: [topi.arange(attrs["start"], _count(attrs), attrs["step"], attrs["dtype"])],
+    pattern=OpPattern.INJECTIVE,
+    reference=_arange_reference,
+)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: str = "float32") -> Call:
+    """start, start + step, … below `stop`; with one argument from 0 up to it."""
+    first, last = (0, start) if stop is None else (start, stop)
+    return call("arange", start=first, stop=last, step=step, dtype=str(dtype))

@@ -1,0 +1,113 @@
+"""Element-wise operators of several tensors with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.errors import TypeMismatchError
+from tilewright.te import Tensor
+from tilewright.tir import IntImm
+from tilewright.topi import tag
+
+
+def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The common shape, aligned at the last axis; a symbolic size must be the same object in all. Raises TypeMismatchError."""
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[Any] = [1] * rank
+    for shape in shapes:
+        for d, dim in enumerate(shape, rank - len(shape)):
+            size = dim.value if isinstance(dim, IntImm) else dim
+            if result[d] is size or size == 1 if isinstance(size, int) else result[d] is size:
+                continue
+            if isinstance(result[d], int) and result[d] == 1:
+                result[d] = size
+            elif not (isinstance(size, int) and isinstance(result[d], int) and size == result[d]):
+                listed = " and ".join(str(tuple(s)) for s in shapes)
+                raise TypeMismatchError(f"the shapes {listed} do not broadcast: sizes {result[d]} and {size} differ")
+    return tuple(result)
+
+
+def element(x: Tensor, indices: Sequence[Any]) -> Any:
+    """The element of `x` that broadcasts to `indices` of a result of at least its rank."""
+    own = indices[len(indices) - x.ndim :]
+    return x(*[0 if isinstance(dim, IntImm) and dim.value == 1 else i for i, dim in zip(own, x.shape)])
+
+
+def nary(function: Callable[..., Any], name: str, *tensors: Tensor) -> Tensor:
+    """`function` of the elements of broadcast tensors."""
+    shape = broadcast_shape(*[t.shape for t in tensors])
+    same = all(len(t.shape) == len(shape) and _same(t.shape, shape) for t in tensors)
+    return te.compute(
+        shape,
+        lambda *i: function(*[element(t, i) for t in tensors]),
+        name=f"T_{name}",
+        tag=tag.ELEMWISE if same else tag.BROADCAST,
+    )
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return all((x.value if isinstance(x, IntImm) else x) == y for x, y in zip(a, b))
+
+
+def _named(function: Callable[[Any, Any], Any], name: str, doc: str) -> Callable[[Tensor, Tensor], Tensor]:
+    def build(a: Tensor, b: Tensor) -> Tensor:
+        return nary(function, name, a, b)
+
+    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
+    return build
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return tir.div(a, b) if a.dtype.is_float else tir.truncdiv(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if a.dtype.is_float:
+        return tir.power(a, b)
+    return tir.power(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+
+
+def _bits(name: str) -> Callable[[Any, Any], Any]:
+    return lambda a, b: tir.call_intrin(a.dtype, name, a, b)
+
+
+add = _named(tir.add, "add", "a + b.")
+subtract = _named(tir.subtract, "subtract", "a - b.")
+multiply = _named(tir.multiply, "multiply", "a * b.")
+divide = _named(_divide, "divide", "a / b; integers round towards zero.")
+floor_divide = _named(tir.floordiv, "floor_divide", "a / b rounded down.")
+mod = _named(tir.truncmod, "mod", "Remainder with the sign of a.")
+floor_mod = _named(tir.floormod, "floor_mod", "Remainder with the sign of b.")
+power = _named(_power, "power", "a to the power of b.")
+maximum = _named(tir.maximum, "maximum", "The larger of a and b.")
+minimum = _named(tir.minimum, "minimum", "The smaller of a and b.")
+equal = _named(tir.eq, "equal", "a == b.")
+not_equal = _named(tir.ne, "not_equal", "a != b.")
+less = _named(tir.less, "less", "a < b.")
+less_equal = _named(tir.less_equal, "less_equal", "a <= b.")
+greater = _named(tir.greater, "greater", "a > b.")
+greater_equal = _named(tir.greater_equal, "greater_equal", "a >= b.")
+logical_and = _named(tir.logical_and, "logical_and", "a and b, of bools.")
+logical_or = _named(tir.logical_or, "logical_or", "a or b, of bools.")
+logical_xor = _named(
+    lambda a, b: tir.logical_and(tir.logical_or(a, b), tir.logical_not(tir.logical_and(a, b))),
+    "logical_xor",
+    "Exactly one of a and b, of bools.",
+)
+bitwise_and = _named(_bits("bitwise_and"), "bitwise_and", "a & b.")
+bitwise_or = _named(_bits("bitwise_or"), "bitwise_or", "a | b.")
+bitwise_xor = _named(_bits("bitwise_xor"), "bitwise_xor", "a ^ b.")
+left_shift = _named(_bits("shift_left"), "left_shift", "a << b.")
+right_shift = _named(_bits("shift_right"), "right_shift", "a >> b, keeping the sign.")
+
+
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """x where `condition` (bool) else y, all broadcast."""
+    return nary(tir.select, "where", condition, x, y)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """x repeated along its axes of size 1, and along new leading axes, to `shape`."""
+    return te.compute(shape, lambda *i: element(x, i), name="T_broadcast_to", tag=tag.BROADCAST)

@@ -1,0 +1,127 @@
+"""Image resizing: nearest neighbour, linear and cubic, with the coordinate conventions of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.errors import UnsupportedError
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.nn.pooling import spatial_axes
+from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices
+from tilewright.topi.util import constant_shape
+
+
+def _f32(value: float) -> Any:
+    return tir.const(value, "float32")
+
+
+def source_coordinate(index: Any, size: int, out: int, scale: float, mode: str) -> Any:
+    """Where output position `index` lies on an axis of `size` elements, in float32; operation for operation the reference."""
+    x = index.astype("float32")
+    if mode == "asymmetric":
+        return x / _f32(scale)
+    if mode == "align_corners":
+        return x * _f32(size - 1) / _f32(out - 1) if out > 1 else _f32(0)
+    if mode == "tf_half_pixel_for_nn":
+        return (x + _f32(0.5)) / _f32(scale)
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and out > 1):
+        return (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
+    if mode == "pytorch_half_pixel":
+        return _f32(0)
+    if mode == "half_pixel_symmetric":
+        offset = size / 2 * (1 - out / (scale * size))
+        return _f32(offset) + (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
+    raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r} is not known")
+
+
+def _clamped(index: Any, size: int) -> Any:
+    return tir.minimum(tir.maximum(index, 0), size - 1)
+
+
+def _nearest(index: Any, size: int, out: int, scale: float, mode: str, rounding: str) -> Any:
+    """The source index of nearest-neighbour resizing: integer arithmetic for whole factors, else rounded coordinates."""
+    table = nearest_indices(size, out, scale, mode, rounding)
+    step = integer_step(table)
+    if step is not None:
+        return index * step[0] // step[1]
+    x = source_coordinate(index, size, out, scale, mode)
+    rounded = {
+        "floor": tir.floor,
+        "ceil": tir.ceil,
+        "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5)),
+    }.get(rounding, lambda v: tir.ceil(v - _f32(0.5)))(x)
+    return _clamped(rounded.astype("int32"), size)
+
+
+def _cubic_weights(t: Any, alpha: float) -> list[Any]:
+    a = alpha
+
+    def far(u: Any) -> Any:
+        return ((_f32(a) * u - _f32(5 * a)) * u + _f32(8 * a)) * u - _f32(4 * a)
+
+    def near(u: Any) -> Any:
+        return (_f32(a + 2) * u - _f32(a + 3)) * u * u + _f32(1)
+
+    one = _f32(1)
+    return [far(t + one), near(t), near(one - t), far(one - t + one)]
+
+
+def _taps(index: Any, size: int, out: int, scale: float, attrs: Any) -> list[tuple[Any, Any]]:
+    """(source index, weight) of each tap of linear or cubic interpolation along one axis."""
+    if size == out and scale == 1:
+        return [(index, _f32(1))]
+    x = source_coordinate(index, size, out, scale, attrs["coordinate_transformation_mode"])
+    base = tir.floor(x)
+    t, first = x - base, base.astype("int32")
+    if attrs["method"] == "linear":
+        return [(_clamped(first, size), _f32(1) - t), (_clamped(first + 1, size), t)]
+    weights, places = _cubic_weights(t, attrs["cubic_alpha"]), [first + k for k in range(-1, 3)]
+    if attrs["cubic_exclude"]:
+        inside = [tir.all(p >= 0, p < size) for p in places]
+        weights = [tir.select(ok, w, _f32(0)) for ok, w in zip(inside, weights)]
+        total = weights[0] + weights[1] + weights[2] + weights[3]
+        weights = [w / total for w in weights]
+    return [(_clamped(p, size), w) for p, w in zip(places, weights)]
+
+
+def resize2d(x: Tensor, attrs: Any) -> Tensor:
+    """`image.resize2d` of `x` with its attributes; interpolation is in float32, cubic in two passes (rows, columns)."""
+    axes, shape = spatial_axes(attrs["layout"]), constant_shape(x)
+    sizes, outs = [shape[a] for a in axes], attrs["size"]
+    scales = [axis_scale(sizes[i], outs[i], attrs["scales"], i) for i in range(2)]
+    if attrs["method"] == "nearest_neighbor":
+        mode, rounding = attrs["coordinate_transformation_mode"], attrs["rounding_method"]
+
+        def nearest(*indices: Any) -> Any:
+            where = list(indices)
+            for i, a in enumerate(axes):
+                where[a] = _nearest(indices[a], sizes[i], outs[i], scales[i], mode, rounding)
+            return x(*where)
+
+        return te.compute(_resized(shape, axes, outs), nearest, name="resize2d", tag=tag.INJECTIVE)
+
+    def pass_along(source: Tensor, i: int, name: str) -> Tensor:
+        """One axis interpolated, in float32 unless it is the last pass."""
+        a = axes[i]
+        new_shape = [*constant_shape(source)[:a], outs[i], *constant_shape(source)[a + 1 :]]
+
+        def body(*indices: Any) -> Any:
+            total: Any = None
+            for place, weight in _taps(indices[a], sizes[i], outs[i], scales[i], attrs):
+                value = source(*indices[:a], place, *indices[a + 1 :]).astype("float32")
+                total = value * weight if total is None else total + value * weight
+            return total.astype(x.dtype) if i == 0 else total
+
+        return te.compute(new_shape, body, name=name, tag=tag.INJECTIVE)
+
+    return pass_along(pass_along(x, 1, "resize2d_columns"), 0, "resize2d")
+
+
+def _resized(shape: Sequence[int], axes: Sequence[int], outs: Sequence[int]) -> list[int]:
+    new_shape = list(shape)
+    for i, a in enumerate(axes):
+        new_shape[a] = outs[i]
+    return new_shape

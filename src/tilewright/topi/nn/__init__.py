@@ -1,0 +1,41 @@
+"""Computes of neural network operators."""
+
+from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
+from tilewright.topi.nn.conv2d import conv1d_ncw, conv2d_nchw, depthwise_conv2d_nchw
+from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
+from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, dilate
+from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
+from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
+from tilewright.topi.nn.pad import mirror_pad, pad
+from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
+from tilewright.topi.nn.softmax import log_softmax, softmax
+
+__all__ = [
+    "adaptive_pool2d",
+    "batch_matmul",
+    "batch_norm",
+    "bias_add",
+    "conv1d_ncw",
+    "conv2d_NCHWc",
+    "conv2d_first_NCHWc",
+    "conv2d_nchw",
+    "conv2d_transpose_nchw",
+    "dense",
+    "dense_pack",
+    "depthwise_conv2d_NCHWc",
+    "depthwise_conv2d_nchw",
+    "dilate",
+    "global_pool2d",
+    "group_norm",
+    "layer_norm",
+    "leaky_relu",
+    "log_softmax",
+    "lrn",
+    "matmul",
+    "mirror_pad",
+    "pad",
+    "pool2d",
+    "prelu",
+    "relu",
+    "softmax",
+]

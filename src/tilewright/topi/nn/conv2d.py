@@ -1,0 +1,135 @@
+"""Direct convolution in the plain layout: any group count, stride, dilation and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.elemwise import unary
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.shapes import conv_output
+from tilewright.topi.util import accumulator_dtype, constant_shape
+
+
+def sum_dtype(data: Tensor, out_dtype: str) -> str:
+    """The type to sum products in: float32 for half floats, int32 at least for integers."""
+    wanted = accumulator_dtype(out_dtype or data.dtype)
+    return "int32" if wanted in ("int8", "uint8", "int16", "uint16") else wanted
+
+
+def finish(out: Tensor, data: Tensor, out_dtype: str) -> Tensor:
+    """`out` in the requested type: itself, or converted in an element-wise stage."""
+    wanted = out_dtype or data.dtype
+    return out if out.dtype == wanted else unary(out, lambda v: v.astype(wanted), "cast")
+
+
+def workload(
+    strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int, **more: Any
+) -> dict[str, Any]:
+    """The facts of a convolution that schedules ask for, as the attributes of its stage."""
+    return {
+        "strides": tuple(strides),
+        "padding": tuple(padding),
+        "dilation": tuple(dilation),
+        "groups": groups,
+        **more,
+    }
+
+
+def output_size(
+    size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[int, int]:
+    """Height and width of the result; `padding` is top, left, bottom, right."""
+    oh, ow = (conv_output(size[i], kernel[i], strides[i], padding[i], padding[i + 2], dilation[i]) for i in range(2))
+    return oh, ow
+
+
+def conv2d_nchw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    out_dtype: str = "",
+) -> Tensor:
+    """Convolution of `data` [N, C, H, W] with `kernel` [O, C/groups, KH, KW] to [N, O, OH, OW].
+
+    Stages: data_pad (if there is padding), conv2d_nchw with the reduction axes ic, kh, kw.
+    """
+    n, _, h, w = constant_shape(data)
+    o, icg, kh, kw = constant_shape(kernel)
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    wide = sum_dtype(data, out_dtype)
+    rc = te.reduce_axis((0, icg), name="ic")
+    ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+
+    def body(b: Any, f: Any, y: Any, x: Any) -> Any:
+        channel = rc if groups == 1 else f // (o // groups) * icg + rc
+        value = padded(b, channel, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
+        return te.sum(value.astype(wide) * kernel(f, rc, ry, rx).astype(wide), axis=[rc, ry, rx])
+
+    out = te.compute(
+        (n, o, oh, ow),
+        body,
+        name="conv2d_nchw",
+        tag=tag.CONV2D_NCHW,
+        attrs=workload(strides, padding, dilation, groups),
+    )
+    return finish(out, data, out_dtype)
+
+
+def depthwise_conv2d_nchw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    out_dtype: str = "",
+) -> Tensor:
+    """Each channel of `data` [N, C, H, W] convolved with its own M kernels of `kernel` [C·M, 1, KH, KW]."""
+    n, c, h, w = constant_shape(data)
+    o, _, kh, kw = constant_shape(kernel)
+    multiplier = o // c
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    wide = sum_dtype(data, out_dtype)
+    ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+
+    def body(b: Any, f: Any, y: Any, x: Any) -> Any:
+        value = padded(b, f // multiplier, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
+        return te.sum(value.astype(wide) * kernel(f, 0, ry, rx).astype(wide), axis=[ry, rx])
+
+    out = te.compute(
+        (n, o, oh, ow),
+        body,
+        name="depthwise_conv2d_nchw",
+        tag=tag.DEPTHWISE_NCHW,
+        attrs=workload(strides, padding, dilation, c, channel_multiplier=multiplier),
+    )
+    return finish(out, data, out_dtype)
+
+
+def conv1d_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: int,
+    padding: Sequence[int],
+    dilation: int = 1,
+    groups: int = 1,
+    out_dtype: str = "",
+) -> Tensor:
+    """Convolution of `data` [N, C, W] with `kernel` [O, C/groups, KW]: a 2-D one of height 1."""
+    from tilewright.topi.transform import expand_dims, squeeze
+
+    image, weights = expand_dims(data, 2), expand_dims(kernel, 2)
+    sides = (0, padding[0], 0, padding[1])
+    if groups == constant_shape(data)[1] and groups > 1:
+        out = depthwise_conv2d_nchw(image, weights, (1, strides), sides, (1, dilation), out_dtype)
+    else:
+        out = conv2d_nchw(image, weights, (1, strides), sides, (1, dilation), groups, out_dtype)
+    return squeeze(out, 2)

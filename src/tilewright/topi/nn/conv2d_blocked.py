@@ -1,0 +1,115 @@
+"""Direct convolution in blocked layouts: the innermost dimension is a block of channels, one or more vectors wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.nn.conv2d import finish, output_size, sum_dtype, workload
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.util import constant_shape
+
+
+def conv2d_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    out_dtype: str = "",
+) -> Tensor:
+    """`data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
+
+    Stages: data_pad (if there is padding), conv2d_NCHWc with the reduction axes ic_outer, kh, kw, ic_inner.
+    """
+    n, ico, h, w, ib = constant_shape(data)
+    oco, _, kh, kw, _, ob = constant_shape(kernel)
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
+    wide = sum_dtype(data, out_dtype)
+    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
+    ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+
+    def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
+        value = padded(b, outer, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1], inner)
+        weight = kernel(oc, outer, ry, rx, inner, block)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
+
+    out = te.compute(
+        (n, oco, oh, ow, ob),
+        body,
+        name="conv2d_NCHWc",
+        tag=tag.CONV2D_NCHWC,
+        attrs=workload(strides, padding, dilation, 1, ic_block=ib, oc_block=ob),
+    )
+    return finish(out, data, out_dtype)
+
+
+def conv2d_first_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    out_dtype: str = "",
+) -> Tensor:
+    """A network's first layer: plain `data` [N, C, H, W] with few channels, `kernel` [O/ob, C, KH, KW, ob], blocked result.
+
+    Stages: data_pad (if there is padding), conv2d_first_NCHWc with the reduction axes ic, kh, kw.
+    """
+    n, c, h, w = constant_shape(data)
+    oco, _, kh, kw, ob = constant_shape(kernel)
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    wide = sum_dtype(data, out_dtype)
+    rc = te.reduce_axis((0, c), name="ic")
+    ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+
+    def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
+        value = padded(b, rc, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
+        return te.sum(value.astype(wide) * kernel(oc, rc, ry, rx, block).astype(wide), axis=[rc, ry, rx])
+
+    out = te.compute(
+        (n, oco, oh, ow, ob),
+        body,
+        name="conv2d_first_NCHWc",
+        tag=tag.CONV2D_FIRST,
+        attrs=workload(strides, padding, dilation, 1, oc_block=ob),
+    )
+    return finish(out, data, out_dtype)
+
+
+def depthwise_conv2d_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    out_dtype: str = "",
+) -> Tensor:
+    """Each channel with its own kernel: `data` [N, C/b, H, W, b], `kernel` [C/b, 1, KH, KW, 1, b].
+
+    Stages: data_pad (if there is padding), depthwise_conv2d_NCHWc with the reduction axes kh, kw.
+    """
+    n, co, h, w, block_size = constant_shape(data)
+    kh, kw = constant_shape(kernel)[2:4]
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
+    wide = sum_dtype(data, out_dtype)
+    ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+
+    def body(b: Any, c: Any, y: Any, x: Any, block: Any) -> Any:
+        value = padded(b, c, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1], block)
+        return te.sum(value.astype(wide) * kernel(c, 0, ry, rx, 0, block).astype(wide), axis=[ry, rx])
+
+    out = te.compute(
+        (n, co, oh, ow, block_size),
+        body,
+        name="depthwise_conv2d_NCHWc",
+        tag=tag.DEPTHWISE_NCHWC,
+        attrs=workload(strides, padding, dilation, co * block_size, oc_block=block_size),
+    )
+    return finish(out, data, out_dtype)

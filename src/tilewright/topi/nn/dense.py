@@ -1,0 +1,94 @@
+"""Matrix products: dense (weights), packed dense, stacks of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.nn.conv2d import finish, sum_dtype
+from tilewright.topi.util import constant_shape
+
+
+def dense(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
+    """`data` [..., K] times the transpose of `weight` [N, K]: [..., N]."""
+    units, depth = constant_shape(weight)
+    wide = sum_dtype(data, out_dtype)
+    k = te.reduce_axis((0, depth), name="k")
+
+    def body(*i: Any) -> Any:
+        return te.sum(data(*i[:-1], k).astype(wide) * weight(i[-1], k).astype(wide), axis=k)
+
+    out = te.compute((*data.shape[:-1], units), body, name="dense", tag=tag.DENSE)
+    return finish(out, data, out_dtype)
+
+
+def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
+    """`data` [..., K] times the transpose of a weight packed in panels of b rows, [N/b, K, b]: [..., N]."""
+    panels, depth, block = constant_shape(weight)
+    wide = sum_dtype(data, out_dtype)
+    k = te.reduce_axis((0, depth), name="k")
+
+    def body(*i: Any) -> Any:
+        panel = weight(i[-1] // block, k, i[-1] % block)
+        return te.sum(data(*i[:-1], k).astype(wide) * panel.astype(wide), axis=k)
+
+    out = te.compute(
+        (*data.shape[:-1], panels * block), body, name="dense_pack", tag=tag.DENSE_PACK, attrs={"block": block}
+    )
+    return finish(out, data, out_dtype)
+
+
+def batch_matmul(
+    a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = True, out_dtype: str = ""
+) -> Tensor:
+    """Products of two stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
+
+    Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory),
+    batch_matmul.
+    """
+    (batch_a, *left), (batch_b, *right) = constant_shape(a), constant_shape(b)
+    rows, depth = reversed(left) if transpose_a else left
+    columns = right[0] if transpose_b else right[1]
+    wide = sum_dtype(a, out_dtype)
+    k = te.reduce_axis((0, depth), name="k")
+    source = b
+    if transpose_b:
+        b = te.compute((batch_b, depth, columns), lambda n, r, c: source(n, c, r), name="packed_b", tag=tag.INJECTIVE)
+
+    def body(n: Any, i: Any, j: Any) -> Any:
+        n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
+        x = a(n_a, k, i) if transpose_a else a(n_a, i, k)
+        return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
+
+    out = te.compute(
+        (max(batch_a, batch_b), rows, columns),
+        body,
+        name="batch_matmul",
+        tag=tag.BATCH_MATMUL,
+        attrs={"transpose_a": transpose_a, "transpose_b": transpose_b},
+    )
+    return finish(out, a, out_dtype)
+
+
+def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str = "") -> Tensor:
+    """The product of two matrices, either transposed first."""
+    left, right = constant_shape(a), constant_shape(b)
+    rows, depth = reversed(left) if transpose_a else left
+    wide = sum_dtype(a, out_dtype)
+    k = te.reduce_axis((0, depth), name="k")
+
+    def body(i: Any, j: Any) -> Any:
+        x = a(k, i) if transpose_a else a(i, k)
+        y = b(j, k) if transpose_b else b(k, j)
+        return te.sum(x.astype(wide) * y.astype(wide), axis=k)
+
+    out = te.compute(
+        (rows, right[0] if transpose_b else right[1]),
+        body,
+        name="matmul",
+        tag=tag.MATMUL,
+        attrs={"transpose_a": transpose_a, "transpose_b": transpose_b},
+    )
+    return finish(out, a, out_dtype)

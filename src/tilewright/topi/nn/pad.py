@@ -1,0 +1,59 @@
+"""Padding as a stage of its own, so that a schedule may inline it or compute it at a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.util import constant_shape
+
+
+def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0) -> Tensor:
+    """x with `pad_value` added before and after each axis (negative widths crop); x itself if there is nothing to add."""
+    after = list(pad_before if pad_after is None else pad_after)
+    before = list(pad_before)
+    if not any(before) and not any(after):
+        return x
+    shape = constant_shape(x)
+    value = tir.const(pad_value, x.dtype)
+
+    def body(*indices: Any) -> Any:
+        inside, where = [], []
+        for i, b, a, size in zip(indices, before, after, shape):
+            where.append(i - b)
+            if b > 0:
+                inside.append(tir.greater_equal(i, b))
+            if a > 0:
+                inside.append(tir.less(i, size + b))
+        return tir.if_then_else(tir.all(*inside), x(*where), value) if inside else x(*where)
+
+    return te.compute(
+        [b + s + a for b, s, a in zip(before, shape, after)],
+        body,
+        name="data_pad",
+        tag=tag.PAD,
+        attrs={"pad_before": tuple(before), "pad_after": tuple(after)},
+    )
+
+
+def mirror_pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str) -> Tensor:
+    """x continued past each end by its mirror image (``"reflect"``, without repeating the edge) or by its ``"edge"``."""
+    shape = constant_shape(x)
+
+    def source(i: Any, before: int, after: int, size: int) -> Any:
+        index = i - before
+        if mode == "edge":
+            low = tir.maximum(index, 0) if before > 0 else index
+            return tir.minimum(low, size - 1) if after > 0 else low
+        low = tir.select(index < 0, -index, index) if before > 0 else index
+        return tir.select(low >= size, 2 * (size - 1) - low, low) if after > 0 else low
+
+    return te.compute(
+        [b + s + a for b, s, a in zip(pad_before, shape, pad_after)],
+        lambda *i: x(*[source(*parts) for parts in zip(i, pad_before, pad_after, shape)]),
+        name=f"T_{mode}_pad",
+        tag=tag.INJECTIVE,
+    )

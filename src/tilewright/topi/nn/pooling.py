@@ -1,0 +1,154 @@
+"""Pooling over height and width, in any layout with H and W whole (NCHW, NHWC, NCHW16c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.layout import parse_layout
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.reduction import max as reduce_max
+from tilewright.topi.reduction import mean
+from tilewright.topi.shapes import pool_output
+from tilewright.topi.util import accumulator_dtype, constant_shape
+
+
+def spatial_axes(layout: str) -> tuple[int, int]:
+    """Positions of H and W."""
+    axes = parse_layout(layout).axes
+    return axes.index(("H", 0)), axes.index(("W", 0))
+
+
+def _lowest(dtype: Any) -> Any:
+    return float("-inf") if dtype.is_float else dtype.limits()[0]
+
+
+def pool2d(
+    x: Tensor,
+    kind: str,
+    pool_size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    layout: str = "NCHW",
+) -> Tensor:
+    """``"max"`` or ``"avg"`` over windows. Stages: data_pad, pool_max; or data_pad, pool_sum, pool_avg."""
+    axes, shape = spatial_axes(layout), constant_shape(x)
+    sides = [(padding[i], padding[i + 2]) for i in range(2)]
+    sizes = [shape[a] for a in axes]
+    out = [pool_output(sizes[i], pool_size[i], strides[i], *sides[i], dilation[i], ceil_mode) for i in range(2)]
+    before, after, out_shape = [0] * x.ndim, [0] * x.ndim, list(shape)
+    for i, a in enumerate(axes):
+        reach = (out[i] - 1) * strides[i] + (pool_size[i] - 1) * dilation[i] + 1
+        before[a], after[a], out_shape[a] = sides[i][0], max(0, reach - sizes[i] - sides[i][0]), out[i]
+    padded = pad(x, before, after, _lowest(x.dtype) if kind == "max" else 0)
+    window = [te.reduce_axis((0, k), name=name) for k, name in zip(pool_size, ("kh", "kw"))]
+
+    def read(indices: Any) -> Any:
+        where = list(indices)
+        for i, a in enumerate(axes):
+            where[a] = indices[a] * strides[i] + window[i] * dilation[i]
+        return padded(*where)
+
+    facts = {
+        "pool_size": tuple(pool_size),
+        "strides": tuple(strides),
+        "padding": tuple(padding),
+        "dilation": tuple(dilation),
+        "layout": layout,
+    }
+    if kind == "max":
+        return te.compute(
+            out_shape, lambda *i: te.max(read(i), axis=window), name="pool_max", tag=tag.POOL, attrs=facts
+        )
+    wide = accumulator_dtype(x.dtype)
+    total = te.compute(
+        out_shape, lambda *i: te.sum(read(i).astype(wide), axis=window), name="pool_sum", tag=tag.POOL, attrs=facts
+    )
+
+    def average(*indices: Any) -> Any:
+        counts = [
+            _covered(indices[a], sizes[i], pool_size[i], strides[i], sides[i], dilation[i], out[i], count_include_pad)
+            for i, a in enumerate(axes)
+        ]
+        count = counts[0] * counts[1]
+        value = total(*indices)
+        divisor = tir.const(count, wide) if isinstance(count, int) else count.astype(wide)
+        return (tir.div(value, divisor) if value.dtype.is_float else tir.truncdiv(value, divisor)).astype(x.dtype)
+
+    return te.compute(out_shape, average, name="pool_avg", tag=tag.ELEMWISE)
+
+
+def _covered(
+    index: Any,
+    size: int,
+    kernel: int,
+    stride: int,
+    sides: tuple[int, int],
+    dilation: int,
+    out: int,
+    include_pad: bool,
+) -> Any:
+    """How many taps of window `index` along one axis are averaged over: a number where it is the same for all windows."""
+    low, high = (-sides[0], size + sides[1]) if include_pad else (0, size)
+
+    def inside(position: int) -> int:
+        start = position * stride - sides[0]
+        return max(1, sum(low <= start + k * dilation < high for k in range(kernel)))
+
+    counts = {inside(p) for p in range(out)}
+    if len(counts) == 1:
+        return counts.pop()
+    start = index * stride - sides[0]
+    ends = tir.minimum((high - start + dilation - 1) // dilation, kernel)
+    begins = tir.maximum((low - start + dilation - 1) // dilation, 0)
+    return tir.maximum(ends - begins, 1)
+
+
+def global_pool2d(x: Tensor, kind: str, layout: str = "NCHW") -> Tensor:
+    """The mean or maximum over all of H and W, kept as dimensions of size 1."""
+    axes = spatial_axes(layout)
+    return reduce_max(x, axes, keepdims=True) if kind == "max" else mean(x, axes, keepdims=True)
+
+
+def adaptive_pool2d(x: Tensor, kind: str, output_size: Sequence[int], layout: str = "NCHW") -> Tensor:
+    """Pooling whose windows divide H and W into `output_size` nearly equal, possibly overlapping parts."""
+    axes, shape = spatial_axes(layout), constant_shape(x)
+    sizes = [shape[a] for a in axes]
+    if all(s % o == 0 for s, o in zip(sizes, output_size)):
+        steps = [s // o for s, o in zip(sizes, output_size)]
+        return pool2d(x, kind, steps, steps, (0, 0, 0, 0), layout=layout)
+    longest = [max(-(-(i + 1) * s // o) - i * s // o for i in range(o)) for s, o in zip(sizes, output_size)]
+    window = [te.reduce_axis((0, k), name=name) for k, name in zip(longest, ("kh", "kw"))]
+    out_shape = list(shape)
+    for i, a in enumerate(axes):
+        out_shape[a] = output_size[i]
+    wide = x.dtype if kind == "max" else accumulator_dtype(x.dtype)
+    neutral = tir.const(_lowest(x.dtype) if kind == "max" else 0, wide)
+
+    def bounds(index: Any, i: int) -> tuple[Any, Any]:
+        return index * sizes[i] // output_size[i], ((index + 1) * sizes[i] + output_size[i] - 1) // output_size[i]
+
+    def body(*indices: Any) -> Any:
+        where, inside = list(indices), []
+        for i, a in enumerate(axes):
+            first, last = bounds(indices[a], i)
+            where[a] = first + window[i]
+            inside.append(tir.less(where[a], last))
+        value = tir.if_then_else(tir.all(*inside), x(*where).astype(wide), neutral)
+        return te.max(value, axis=window) if kind == "max" else te.sum(value, axis=window)
+
+    reduced = te.compute(out_shape, body, name=f"adaptive_pool_{kind}", tag=tag.COMM_REDUCE)
+    if kind == "max":
+        return reduced
+
+    def average(*indices: Any) -> Any:
+        extents = [last - first for first, last in (bounds(indices[a], i) for i, a in enumerate(axes))]
+        return (reduced(*indices) / (extents[0] * extents[1]).astype(wide)).astype(x.dtype)
+
+    return te.compute(out_shape, average, name="adaptive_pool_avg", tag=tag.ELEMWISE)

@@ -1,0 +1,160 @@
+"""Reductions: sum, product, extremes and their positions, any and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.elemwise import unary
+from tilewright.topi.util import accumulator_dtype, constant_shape, flatten_index, normalize_axes
+
+Axis = int | Sequence[int] | None
+
+_all = te.comm_reducer(tir.logical_and, lambda t: tir.const(True, t), "all")
+_any = te.comm_reducer(tir.logical_or, lambda t: tir.const(False, t), "any")
+
+
+def _reduced(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> list[Any]:
+    return [1 if d in axes else s for d, s in enumerate(shape) if keepdims or d not in axes]
+
+
+def reduce(
+    x: Tensor, reducer: Callable[..., Any], axis: Axis, keepdims: bool, exclude: bool, name: str, source: Any = None
+) -> Tensor:
+    """`reducer` over `axis` of `source(*indices)`, by default the elements of `x`."""
+    axes = normalize_axes(axis, x.ndim, exclude)
+    if not axes:
+        return unary(x, lambda v: v, name)
+    ranges = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]
+    read = source or (lambda *i: x(*i))
+
+    def body(*outer: Any) -> Any:
+        return reducer(read(*full_indices(x.ndim, axes, outer, ranges, keepdims)), axis=ranges)
+
+    shape = _reduced(x.shape, axes, keepdims)
+    return te.compute(shape, body, name=f"T_{name}", tag=tag.COMM_REDUCE, attrs={"axes": axes})
+
+
+def full_indices(
+    ndim: int, axes: Sequence[int], outer: Sequence[Any], ranges: Sequence[Any], keepdims: bool
+) -> list[Any]:
+    """Indices into the reduced tensor: the reduction variables on `axes`, the output's own elsewhere."""
+    free = iter([i for d, i in enumerate(outer) if not keepdims or d not in axes])
+    inner = iter(ranges)
+    return [next(inner) if d in axes else next(free) for d in range(ndim)]
+
+
+def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """The sum over `axis`; half floats are summed in float32 and rounded once."""
+    wide = accumulator_dtype(x.dtype)
+    if wide == x.dtype:
+        return reduce(x, te.sum, axis, keepdims, exclude, "sum")
+    total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
+    return unary(total, lambda v: v.astype(x.dtype), "sum_cast")
+
+
+def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """The product over `axis`."""
+    return reduce(x, te.prod, axis, keepdims, exclude, "prod")
+
+
+def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """The largest element over `axis`."""
+    return reduce(x, te.max, axis, keepdims, exclude, "max")
+
+
+def min(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """The smallest element over `axis`."""
+    return reduce(x, te.min, axis, keepdims, exclude, "min")
+
+
+def all(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """True where every element over `axis` is."""
+    return reduce(x, _all, axis, keepdims, exclude, "all")
+
+
+def any(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """True where some element over `axis` is."""
+    return reduce(x, _any, axis, keepdims, exclude, "any")
+
+
+def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
+    """The mean over `axis`: a sum, then a division by the count (integers round towards zero)."""
+    wide = accumulator_dtype(x.dtype)
+    count = 1
+    for a in normalize_axes(axis, x.ndim, exclude):
+        count *= constant_shape(x)[a]
+    total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
+
+    def body(v: Any) -> Any:
+        n = tir.const(count, wide)
+        return (tir.div(v, n) if v.dtype.is_float else tir.truncdiv(v, n)).astype(x.dtype)
+
+    return unary(total, body, "mean")
+
+
+def _index_reducer(better: Callable[[Any, Any], Any], last: bool, name: str) -> Callable[..., Any]:
+    """A reducer of (index, value) pairs that keeps the better value and, among equals, the first or last index."""
+
+    def combine(x: Any, y: Any) -> Any:
+        earlier = x[0] > y[0] if last else x[0] < y[0]
+        take = tir.any(better(x[1], y[1]), tir.all(tir.eq(x[1], y[1]), earlier))
+        return tir.select(take, x[0], y[0]), tir.select(take, x[1], y[1])
+
+    def identity(index: Any, value: Any) -> Any:
+        low = float("-inf") if value.is_float else value.limits()[0]
+        high = float("inf") if value.is_float else value.limits()[1]
+        worst = low if name.startswith("argmax") else high
+        return tir.const(-1 if last else 2**31 - 1, index), tir.const(worst, value)
+
+    return te.comm_reducer(combine, identity, name)
+
+
+_ARG = {
+    ("argmax", False): _index_reducer(lambda a, b: a > b, False, "argmax"),
+    ("argmax", True): _index_reducer(lambda a, b: a > b, True, "argmax_last"),
+    ("argmin", False): _index_reducer(lambda a, b: a < b, False, "argmin"),
+    ("argmin", True): _index_reducer(lambda a, b: a < b, True, "argmin_last"),
+}
+
+
+def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last: bool, dtype: str) -> Tensor:
+    axes = normalize_axes(axis, x.ndim, exclude)
+    sizes = [constant_shape(x)[a] for a in axes]
+    ranges = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]
+
+    def body(*outer: Any) -> Any:
+        position = flatten_index([r.var for r in ranges], sizes)
+        value = x(*full_indices(x.ndim, axes, outer, ranges, keepdims))
+        return _ARG[which, last]((position, value), axis=ranges)
+
+    shape = _reduced(x.shape, axes, keepdims)
+    index, _ = te.compute(shape, body, name=f"T_{which}", tag=tag.COMM_REDUCE_IDX, attrs={"axes": axes})
+    return unary(index, lambda v: v.astype(dtype), f"{which}_index")
+
+
+def argmax(
+    x: Tensor,
+    axis: Axis = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    select_last_index: bool = False,
+    dtype: str = "int32",
+) -> Tensor:
+    """Position of the largest element over `axis` (row-major over several axes), the first of equals by default."""
+    return _arg(x, "argmax", axis, keepdims, exclude, select_last_index, dtype)
+
+
+def argmin(
+    x: Tensor,
+    axis: Axis = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    select_last_index: bool = False,
+    dtype: str = "int32",
+) -> Tensor:
+    """Position of the smallest element over `axis`, as `argmax`."""
+    return _arg(x, "argmin", axis, keepdims, exclude, select_last_index, dtype)
