@@ -99,13 +99,13 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
     """Open and check a file whose manifest's ``format`` is `kind`. Raises `ArtifactError` saying what is wrong."""
     try:
         with open(path, "rb") as file:
-            layout, digest = _read_header(path, file)
+            layout, header, digest = _read_header(path, file)
             text = _read_section(file, *layout.manifest)
             code = _read_section(file, *layout.code)
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
-    if _digest(layout.pack(), text, code) != digest:
+    if _digest(header, text, code) != digest:
         raise ArtifactError(f"{path} is damaged: its checksum does not match. Compile the model again")
     manifest = json.loads(text)
     if manifest.get("format") != kind:
@@ -115,7 +115,8 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
     return Container(manifest, code, weights)
 
 
-def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout, bytes]:
+def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout, bytes, bytes]:
+    """The layout, the header bytes that the checksum covers, and the checksum that the file records."""
     head = file.read(_HEADER_BYTES)
     if head[: len(MAGIC)] != MAGIC:
         raise ArtifactError(f"{path} is not a Tilewright artifact")
@@ -134,7 +135,7 @@ def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout,
         raise ArtifactError(f"{path} is {damage}: it has {actual} bytes, its header says {layout.file_bytes}")
     if any(offset + length > actual for offset, length in (layout.manifest, layout.code, layout.weights)):
         raise ArtifactError(f"{path} is damaged: a section lies outside the file. Compile the model again")
-    return layout, head[_HEADER.size : _HEADER.size + _DIGEST_BYTES]
+    return layout, head[: _HEADER.size], head[_HEADER.size : _HEADER.size + _DIGEST_BYTES]
 
 
 def _digest(header: bytes, manifest: bytes, code: bytes) -> bytes:

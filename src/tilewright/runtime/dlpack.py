@@ -1,148 +1,75 @@
-"""DLPack in plain ctypes, for the types NumPy's own implementation leaves out (bfloat16).
+"""DLPack for what NumPy's own implementation leaves out: bfloat16.
 
-The structures are those of DLPack 1.0's unversioned `DLManagedTensor` (https://dmlc.github.io/dlpack). A capsule named
-``dltensor`` owns a `DLManagedTensor`; a consumer renames it to ``used_dltensor`` and calls its deleter when done.
+NumPy exports and imports DLPack capsules, with their ownership, for every type it knows. bfloat16 travels as 16-bit
+integers through NumPy's implementation, and only the type code inside the capsule is changed on the way: from unsigned
+integer to bfloat on export, the other way round on import. The layouts are those of https://dmlc.github.io/dlpack.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
-import weakref
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 CPU = 1
-# NumPy's kind, or bfloat16, to DLPack's type code
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_BFLOAT = 4
+_UINT, _BFLOAT = 1, 4
 
+# capsule name -> where the DLTensor's type code lies: after data (8), device (8) and ndim (4); the versioned structure
+# puts version, context, deleter and flags (8 bytes each) before the DLTensor
+_CODE_OFFSETS = {b"dltensor": 20, b"dltensor_versioned": 52}
 
-class _Device(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int32), ("number", ctypes.c_int32)]
-
-
-class _DataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Managed(ctypes.Structure):
-    pass
-
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
-_Managed._fields_ = [("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
-
-_new = ctypes.pythonapi.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_name = ctypes.pythonapi.PyCapsule_GetName
+_name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_rename = ctypes.pythonapi.PyCapsule_SetName
-_rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
-# Exported tensors by ticket (the `context` field), kept alive until their consumer calls the deleter.
-_exported: dict[int, tuple[Any, ...]] = {}
-_tickets = itertools.count(1)
+Array = np.ndarray[Any, Any]
 
 
-@_Deleter
-def _release(managed: Any) -> None:
-    _exported.pop(managed.contents.context, None)
+def export_array(array: Array) -> Any:
+    """A capsule on the memory of a writable array of any dtype a tensor can have."""
+    if array.dtype != ml_dtypes.bfloat16:
+        return array.__dlpack__()
+    capsule = array.view(np.uint16).__dlpack__()
+    _type_code(capsule).value = _BFLOAT
+    return capsule
 
 
-# A capsule destructor runs when the capsule dies: only a capsule that nobody consumed still owns its tensor.
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
+def import_array(producer: Any) -> Array:
+    """The memory of a DLPack producer as a NumPy array. Raises `BufferError` when it is not in CPU memory."""
+    device = getattr(producer, "__dlpack_device__", None)
+    if device is not None and int(device()[0]) != CPU:
+        raise BufferError("the array is not in CPU memory; copy it there first, for instance with .cpu()")
+    try:
+        return np.from_dlpack(producer)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        # bfloat16, or a producer that cannot export at all: that one raises its own message here.
+        capsule = producer.__dlpack__()
+    code = _type_code(capsule)
+    if code.value != _BFLOAT:
+        return np.from_dlpack(_Holder(capsule))
+    code.value = _UINT
+    return np.from_dlpack(_Holder(capsule)).view(ml_dtypes.bfloat16)
 
 
-@_Destructor
-def _destroy(capsule: int) -> None:
-    if _raw_is_valid(capsule, b"dltensor"):
-        managed = _Managed.from_address(_raw_pointer(capsule, b"dltensor") or 0)
-        _exported.pop(managed.context, None)
+def _type_code(capsule: Any) -> ctypes.c_uint8:
+    """The byte of an unused capsule that holds its tensor's type code."""
+    name = _name(capsule)
+    if name not in _CODE_OFFSETS:
+        raise BufferError("the DLPack capsule has been used already")
+    return ctypes.c_uint8.from_address(_pointer(capsule, name) + _CODE_OFFSETS[name])
 
 
-def to_capsule(array: np.ndarray[Any, Any], address: int) -> Any:
-    """A ``dltensor`` capsule that shares the memory of `array` (C-contiguous, at `address`) and keeps it alive."""
-    code = _BFLOAT if array.dtype == ml_dtypes.bfloat16 else _CODES.get(array.dtype.kind)
-    if code is None:
-        raise BufferError(f"DLPack has no type for {array.dtype}")
-    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
-    ticket = next(_tickets)
-    tensor = _DLTensor(
-        address, _Device(CPU, 0), array.ndim, _DataType(code, array.itemsize * 8, 1),
-        ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), None, 0,
-    )  # fmt: skip
-    managed = _Managed(tensor, ticket, _release)
-    _exported[ticket] = (array, shape, managed)
-    return _new(ctypes.addressof(managed), b"dltensor", ctypes.cast(_destroy, ctypes.c_void_p))
+class _Holder:
+    """A producer of one capsule, as `np.from_dlpack` wants it."""
 
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
 
-def from_capsule(capsule: Any) -> np.ndarray[Any, Any]:
-    """The array in an unversioned ``dltensor`` capsule, sharing its memory. Raises `BufferError` off the CPU."""
-    if not _is_valid(capsule, b"dltensor"):
-        raise BufferError("the object's DLPack capsule is of an unknown kind or has been used already")
-    address = _pointer(capsule, b"dltensor")
-    managed = _Managed.from_address(address)
-    tensor = managed.tensor
-    if tensor.device.kind != CPU:
-        raise BufferError("the array is not in CPU memory; copy it there first")
-    dtype = _numpy_dtype(tensor.dtype)
-    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = None
-    if tensor.strides:
-        strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim))
-    _rename(capsule, b"used_dltensor")
-    owner = _Owner(address)
-    extent = (
-        sum((n - 1) * (s // dtype.itemsize) for n, s in zip(shape, strides)) + 1 if strides else int(np.prod(shape))
-    )
-    size = 0 if 0 in shape else extent * dtype.itemsize
-    if size == 0:
-        return np.empty(shape, dtype)
-    memory: Any = (ctypes.c_uint8 * size).from_address((tensor.data or 0) + tensor.byte_offset)
-    memory._owner = owner
-    return np.ndarray(shape, dtype, memory, strides=strides)
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
 
-
-def _numpy_dtype(dtype: _DataType) -> np.dtype[Any]:
-    if dtype.code == _BFLOAT and dtype.bits == 16:
-        return np.dtype(ml_dtypes.bfloat16)
-    for kind, code in _CODES.items():
-        if dtype.code == code and dtype.lanes == 1:
-            return np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{dtype.bits // 8}")
-    raise BufferError(f"DLPack type code {dtype.code} with {dtype.bits} bits is not supported")
-
-
-class _Owner:
-    """Calls an imported tensor's deleter when the last array on its memory goes away."""
-
-    def __init__(self, address: int) -> None:
-        weakref.finalize(self, _call_deleter, address)
-
-
-def _call_deleter(address: int) -> None:
-    managed = _Managed.from_address(address)
-    if managed.deleter:
-        managed.deleter(ctypes.pointer(managed))
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0)

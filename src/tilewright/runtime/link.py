@@ -43,7 +43,10 @@ class Linked:
 
 
 def link(object_code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None) -> Linked:
-    """Link one ELF object, or several bundled by `bundle_objects`; `exports` are looked up at once. Raises `ArtifactError` when it does not link here."""
+    """Link one ELF object, or several bundled by `bundle_objects`; `exports` are looked up at once.
+
+    Raises `ArtifactError` when it does not link here.
+    """
     from llvmlite import binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_current_process()
@@ -76,7 +79,7 @@ def bundle_objects(objects: Sequence[bytes]) -> bytes:
 
 
 def split_objects(code: bytes) -> list[bytes]:
-    """The objects of a bundle; a single object is a bundle of itself. Raises `ArtifactError` where lengths do not add up."""
+    """The objects of a bundle; a single object is its own bundle. Raises `ArtifactError` when one is cut short."""
     if not code.startswith(_BUNDLE):
         return [code]
     objects, position = [], len(_BUNDLE)

@@ -23,10 +23,11 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.container import read_container, write_container
+from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.link import link
 from tilewright.runtime.memory import ALIGNMENT, Array, Region, address_of, round_up
 from tilewright.runtime.native import native
-from tilewright.runtime.tensor import Tensor, array_from_dlpack
+from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.threads import available_processors, default_workers
 from tilewright.support.dtype import DType
 
@@ -248,7 +249,7 @@ def _array(value: Any, param: Param) -> Array:
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        return array_from_dlpack(value)
+        return import_array(value)
     raise InputError(f"argument {param} must be a Tensor or array, not {type(value).__name__}")
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.memory import Array
-from tilewright.runtime.tensor import Tensor, array_from_dlpack
+from tilewright.runtime.tensor import Tensor
 from tilewright.support.dtype import DType
 
 
@@ -97,7 +98,7 @@ def as_array(value: Any, spec: TensorSpec) -> Array:
         if isinstance(value, np.generic | np.ndarray):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
-            return array_from_dlpack(value)
+            return import_array(value)
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise InputError(

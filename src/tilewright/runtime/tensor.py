@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.device import Device, cpu
-from tilewright.runtime.dlpack import from_capsule, to_capsule
+from tilewright.runtime.dlpack import export_array, import_array
 from tilewright.runtime.memory import Array, address_of, aligned_empty
 from tilewright.support.dtype import DType
 
@@ -59,7 +59,7 @@ class Tensor:
     @classmethod
     def from_dlpack(cls, producer: Any) -> Tensor:
         """A tensor on the memory of any object with `__dlpack__`; copied only when it is not contiguous."""
-        return cls.from_numpy(array_from_dlpack(producer))
+        return cls.from_numpy(import_array(producer))
 
     @classmethod
     def from_buffer(cls, buffer: Any, dtype: str | None = None, shape: Sequence[int] | None = None) -> Tensor:
@@ -110,7 +110,7 @@ class Tensor:
             return Tensor.from_numpy(self._array, copy=True).__dlpack__()
         if not self.writable:
             raise BufferError("this tensor is read-only and cannot be shared through DLPack; copy it first")
-        return to_capsule(self._array, self.address)
+        return export_array(self._array)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.dlpack
@@ -124,15 +124,3 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)})\n{self._array}"
-
-
-def array_from_dlpack(producer: Any) -> Array:
-    """The memory of a DLPack producer as a NumPy array. Raises `BufferError` when it is not in CPU memory."""
-    device = getattr(producer, "__dlpack_device__", None)
-    if device is not None and int(device()[0]) != 1:
-        raise BufferError("the array is not in CPU memory; copy it there first, for instance with .cpu()")
-    try:
-        return np.from_dlpack(producer)
-    except (BufferError, RuntimeError, TypeError):
-        # NumPy knows no bfloat16; a producer that cannot export at all raises its own message here.
-        return from_capsule(producer.__dlpack__())

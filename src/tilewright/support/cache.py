@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tilewright.errors import EnvironmentError_
+from tilewright.errors import EnvironmentError_, UserError
 from tilewright.support import knobs
 
 
@@ -106,8 +106,9 @@ class DiskCache:
             with atomic_file(path, durable=False) as temporary:
                 write(temporary)
             self._evict(added=path)
-        except OSError as error:
-            warn_once(f"cannot write to the cache directory {self.directory} ({error.strerror}); going on without it")
+        except (OSError, UserError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            warn_once(f"cannot write to the cache directory {self.directory} ({reason}); going on without it")
             return None
         return path if path.exists() else None
 

@@ -1,0 +1,118 @@
+"""The artifact file: every kind of damage is one clear `ArtifactError`, and nothing half-written is left."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime import link
+from tilewright.runtime.artifact import is_artifact, load_artifact, save_artifact
+from tilewright.runtime.container import MAGIC
+from tilewright.runtime.executor import load
+from tilewright.runtime.module import FunctionInfo, Module, Param
+
+WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
+
+
+@pytest.fixture
+def artifact(kernels: ModuleType, tmp_path: Path) -> Path:
+    path = tmp_path / "model.tw"
+    save_artifact(path, kernels.MANIFEST, kernels.object_of(kernels.MODEL), WEIGHTS)
+    return path
+
+
+def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
+    data = artifact.read_bytes()
+    offset, length = (int.from_bytes(data[at : at + 8], "little") for at in (24, 32))
+    assert data[:16] == MAGIC and json.loads(data[offset : offset + length]) == kernels.MANIFEST
+    weights = int.from_bytes(data[56:64], "little")
+    assert weights % 4096 == 0
+    np.testing.assert_array_equal(np.frombuffer(data, np.float32, 8, weights), WEIGHTS[0])
+    np.testing.assert_array_equal(np.frombuffer(data, np.float32, 8, weights + 64), WEIGHTS[1])
+    assert len(data) == weights + 96
+
+
+def test_every_truncation_is_noticed(artifact: Path) -> None:
+    data = artifact.read_bytes()
+    for length in (0, 1, 15, 16, 19, 24, 100, 127, 128, 600, len(data) // 2, len(data) - 1):
+        artifact.write_bytes(data[:length])
+        with pytest.raises(ArtifactError, match="not a Tilewright artifact" if length < 16 else "truncated|damaged"):
+            load(artifact)
+
+
+def test_flipped_bytes_are_noticed(artifact: Path) -> None:
+    data = bytearray(artifact.read_bytes())
+    weights = int.from_bytes(data[56:64], "little")
+    manifest_bytes, code, code_bytes = (int.from_bytes(data[at : at + 8], "little") for at in (32, 40, 48))
+    places = [*range(0, 112, 3), *range(128, 128 + manifest_bytes, 41), *range(code, code + code_bytes, 97)]
+    assert max(places) < weights
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= 0x10
+        artifact.write_bytes(damaged)
+        with pytest.raises(ArtifactError):
+            load(artifact)
+
+
+def test_foreign_files(tmp_path: Path, kernels: ModuleType) -> None:
+    other = tmp_path / "other.tw"
+    other.write_bytes(b"\x08\x07\x12\x07pytorch" * 50)
+    assert not is_artifact(other) and not is_artifact(tmp_path / "absent")
+    with pytest.raises(ArtifactError, match=r"other\.tw is not a Tilewright artifact"):
+        load(other)
+    with pytest.raises(ArtifactError, match=r"cannot read .*absent: No such file"):
+        load(tmp_path / "absent")
+    with pytest.raises(ArtifactError, match=r"cannot read .*Is a directory"):
+        load(tmp_path)
+    params = (Param("x", "float32"), Param("y", "float32"))
+    Module(kernels.object_of(kernels.AXPY), [FunctionInfo("axpy", params)]).save(other)
+    with pytest.raises(ArtifactError, match="holds a tilewright-module, not a tilewright-artifact"):
+        load(other)
+
+
+def test_another_version(artifact: Path) -> None:
+    data = bytearray(artifact.read_bytes())
+    data[16] = 9
+    artifact.write_bytes(data)
+    with pytest.raises(ArtifactError, match="artifact version 9; this Tilewright reads version 1"):
+        load(artifact)
+
+
+def test_another_machine(kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
+    host = link.host_architecture()
+    save_artifact(path, {**kernels.MANIFEST, "arch": host, "cpu_features": ["avx1024", "zz"]}, code, WEIGHTS)
+    with pytest.raises(ArtifactError, match=r"features this one lacks: avx1024, zz\. Compile .*llvm -mcpu=test"):
+        load(path)
+    save_artifact(path, {**kernels.MANIFEST, "arch": "riscv64"}, code, WEIGHTS)
+    with pytest.raises(ArtifactError, match=f"compiled for riscv64 and this machine is {host}"):
+        load(path)
+
+
+def test_incomplete_manifest(kernels: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "model.tw"
+    save_artifact(path, {"inputs": [{"name": "x"}], "weights": []}, kernels.object_of(kernels.MODEL), [])
+    with pytest.raises(ArtifactError, match="incomplete manifest"):
+        load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(artifact: Path, kernels: ModuleType) -> None:
+    before = artifact.read_bytes()
+    with pytest.raises(ArtifactError, match="weight 'b' has"):
+        save_artifact(artifact, kernels.MANIFEST, b"", [WEIGHTS[0], WEIGHTS[1][:3]])
+    assert artifact.read_bytes() == before and os.listdir(artifact.parent) == ["model.tw"]
+    with pytest.raises(ArtifactError, match=r"cannot write .*absent/model\.tw: No such file"):
+        save_artifact(artifact.parent / "absent" / "model.tw", kernels.MANIFEST, b"", WEIGHTS)
+
+
+def test_weights_are_mapped_not_read(artifact: Path) -> None:
+    found = load_artifact(artifact)
+    assert found.weights.ctypes.data % 4096 == 0 and not found.weights.flags.writeable
+    artifact.unlink()
+    np.testing.assert_array_equal(found.weights[:32].view(np.float32), WEIGHTS[0])

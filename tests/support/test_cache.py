@@ -1,0 +1,149 @@
+"""The disk cache: hits, atomic writes, the size bound, and directories that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tilewright.errors import ArtifactError, EnvironmentError_
+from tilewright.support import cache
+from tilewright.support.cache import DiskCache, atomic_file, digest, open_cache
+
+
+@pytest.fixture(autouse=True)
+def no_memory_of_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_warned", set())
+    monkeypatch.setattr(cache, "_unusable_defaults", set())
+    for name in ("TILEWRIGHT_CACHE", "TILEWRIGHT_CACHE_DIR", "TILEWRIGHT_CACHE_SIZE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_digest_is_stable_and_minds_boundaries() -> None:
+    assert digest("a", b"b") == "0b69733ad13ba6bf894e1301c5470c20b680a43a"
+    assert digest("ab", "c") != digest("a", "bc") != digest("abc")
+    assert digest("a") == digest(b"a")
+
+
+def test_put_and_get(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1 << 20)
+    assert store.get("kernel", "k1") is None
+    path = store.put("kernel", "k1", b"code")
+    assert path == tmp_path / "kernel" / "k1" == store.find("kernel", "k1")
+    assert store.get("kernel", "k1") == b"code" and store.get("artifact", "k1") is None
+    store.put("kernel", "k1", b"other")
+    assert store.get("kernel", "k1") == b"other" and store.size() == 5
+    assert store.clear() == 1 and store.get("kernel", "k1") is None
+
+
+def test_files_made_in_place(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1 << 20)
+    path = store.put_file("artifact", "m", lambda target: target.write_text("model") and None)
+    assert path is not None and path.read_text() == "model"
+    assert os.listdir(tmp_path / "artifact") == ["m"]
+
+
+def test_a_write_that_fails_leaves_nothing_and_warns_once(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1 << 20)
+
+    def fail(target: Path) -> None:
+        target.write_text("half")
+        raise ArtifactError("no space")
+
+    with pytest.warns(RuntimeWarning, match="cannot write to the cache directory .*no space"):
+        assert store.put_file("artifact", "m", fail) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.put_file("artifact", "m", fail) is None
+    assert os.listdir(tmp_path / "artifact") == []
+
+
+def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1000)
+    for i in range(10):
+        path = store.put("kernel", str(i), bytes(100))
+        assert path is not None
+        os.utime(path, (1000 + i, 1000 + i))
+    assert store.get("kernel", "0") is not None  # renews it
+    store.put("kernel", "new", bytes(100))
+    left = set(os.listdir(tmp_path / "kernel"))
+    assert {"0", "new", "9"} <= left and not {"1", "2", "3"} & left
+    assert store.size() <= 1000
+
+
+def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1000)
+    assert store.put("kernel", "huge", bytes(2000)) is None
+    assert store.size() == 0
+
+
+def test_a_cache_that_holds_nothing() -> None:
+    store = DiskCache(None)
+    assert store.put("kernel", "k", b"x") is None and store.get("kernel", "k") is None
+    assert store.size() == store.clear() == 0
+
+
+def test_open_cache_prefers_argument_then_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert open_cache().directory == tmp_path / "xdg" / "tilewright"
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "variable"))
+    assert open_cache().directory == tmp_path / "variable"
+    assert open_cache(tmp_path / "argument").directory == tmp_path / "argument"
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "0")
+    assert open_cache().directory is None
+    assert cache.describe() == "off (TILEWRIGHT_CACHE=0)"
+
+
+def test_a_directory_asked_for_must_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file" / "cache"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentError_, match=r"cache directory .*file/cache is not writable: Not a directory"):
+        open_cache(blocked)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(blocked))
+    with pytest.raises(EnvironmentError_, match=r"\(from TILEWRIGHT_CACHE_DIR\) is not writable"):
+        open_cache()
+    assert "is not writable: Not a directory" in cache.describe()
+
+
+def test_the_default_directory_may_be_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match="working without a cache"):
+        assert open_cache().directory is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_cache().directory is None
+
+
+def test_describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "2G")
+    open_cache().put("kernel", "k", bytes(3 << 20))
+    assert cache.describe() == f"{tmp_path}, 3.0 MiB of at most 2048 MiB"
+
+
+def test_atomic_file(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as temporary:
+        temporary.write_text("new")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["out"]
+    with atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new" and os.listdir(tmp_path) == ["out"]
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_hit_renews_the_entry(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1000)
+    path = store.put("kernel", "k", b"x")
+    assert path is not None
+    os.utime(path, (1, 1))
+    store.find("kernel", "k")
+    assert time.time() - path.stat().st_mtime < 60
