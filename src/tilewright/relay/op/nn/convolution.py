@@ -11,11 +11,11 @@ from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
-from tilewright.relay.op.registry import LayoutChoice, OpPattern, register
+from tilewright.relay.op.layout_rules import conv2d_layout
+from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
-from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.shapes import conv_output, transpose_output
 from tilewright.topi.util import four_sided, pair
 
@@ -93,21 +93,6 @@ def _conv2d_by_transform(attrs: Attrs, data: te.Tensor, kernel: te.Tensor) -> te
     return topi.layout_transform(out, "NCHW", attrs["out_layout"] or attrs["data_layout"])
 
 
-def _conv2d_layout(
-    attrs: Attrs, _layouts: Sequence[str | None], types: Sequence[TensorType], target: Any
-) -> LayoutChoice | None:
-    """The blocked layouts the target's schedules want; None where the convolution stays in NCHW."""
-    if attrs["data_layout"] != "NCHW" or attrs["kernel_layout"] != "OIHW":
-        return None
-    channels, out_channels = types[0].shape[1], types[1].shape[0]
-    depthwise = attrs["groups"] > 1 and attrs["groups"] == channels
-    wanted = conv2d_layouts(channels, out_channels, attrs["groups"], depthwise, target)
-    if wanted is None:
-        return None
-    altered = attrs.replace(data_layout=wanted.data, kernel_layout=wanted.kernel, out_layout=wanted.out)
-    return LayoutChoice((wanted.data, wanted.kernel), wanted.out, altered)
-
-
 register(
     "nn.conv2d",
     num_inputs=2,
@@ -115,7 +100,7 @@ register(
     compute=_conv2d_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, kernel: ref.conv2d(data, kernel, attrs),
-    layout=_conv2d_layout,
+    layout=conv2d_layout,
 )
 
 
