@@ -1,0 +1,190 @@
+"""Random tensor expressions and random schedules of them, drawn through hypothesis so that failures shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tilewright import te, tir
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
+    """The constant shape of a tensor."""
+    return tuple(int(d.value) for d in tensor.shape)
+
+
+# ------------------------------------------------------------------------------------------------ computations
+def _pointwise(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    return te.compute(t.shape, lambda *i: tir.maximum(t(*i) * 2, 1) - t(*i), name=name)
+
+
+def _both(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    first, second = te.compute(t.shape, lambda *i: (t(*i) + 1, t(*i) * 3), name=name)
+    return draw(st.sampled_from([first, second]))
+
+
+def _shift(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """A stencil along the last axis."""
+    *rest, last = shape_of(t)
+    if last < 3:
+        return _pointwise(draw, t, name)
+    step = draw(st.integers(1, 2))
+    size = (last - 3) // step + 1
+    return te.compute(
+        (*rest, size), lambda *i: t(*i[:-1], i[-1] * step) - t(*i[:-1], i[-1] * step + 2), name=name
+    )
+
+
+def _transpose(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    return te.compute(shape_of(t)[::-1], lambda *i: t(*i[::-1]) + i[0], name=name)
+
+
+def _reverse(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    last = shape_of(t)[-1]
+    return te.compute(t.shape, lambda *i: t(*i[:-1], last - 1 - i[-1]), name=name)
+
+
+def _reshape(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """Two axes flattened into one, or one axis blocked."""
+    shape = shape_of(t)
+    if len(shape) >= 2:
+        n = shape[1]
+        return te.compute((shape[0] * n, *shape[2:]), lambda i, *r: t(i // n, i % n, *r), name=name)
+    by = draw(st.integers(1, 4))
+    blocks = -(-shape[0] // by)
+    return te.compute(
+        (blocks, by), lambda i, j: tir.if_then_else(i * by + j < shape[0], t(i * by + j), 0), name=name
+    )
+
+
+def _pad(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    *rest, last = shape_of(t)
+    before = draw(st.integers(0, 2))
+    return te.compute(
+        (*rest, last + before + 1),
+        lambda *i: tir.if_then_else(
+            tir.all(i[-1] >= before, i[-1] < last + before), t(*i[:-1], i[-1] - before), tir.const(5)
+        ),
+        name=name,
+    )
+
+
+def _reduce(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """The last axis reduced."""
+    *rest, last = shape_of(t)
+    k = te.reduce_axis((0, last), "k")
+    kind = draw(st.sampled_from([te.sum, te.max, te.min]))
+    return te.compute(rest or (1,), lambda *i: kind(t(*(i if rest else ()), k), axis=k), name=name)
+
+
+def _window(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """A convolution along the last axis with a window of up to 3."""
+    *rest, last = shape_of(t)
+    size = min(draw(st.integers(1, 3)), last)
+    step = draw(st.integers(1, 2))
+    k = te.reduce_axis((0, size), "k")
+    return te.compute(
+        (*rest, (last - size) // step + 1),
+        lambda *i: te.sum(t(*i[:-1], i[-1] * step + k) * (k + 1), axis=k),
+        name=name,
+    )
+
+
+def _outer(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """All pairs along the first axis, multiplied and summed over the second."""
+    shape = shape_of(t)
+    if len(shape) < 2:
+        return te.compute((shape[0], 3), lambda i, j: t(i) * (j + 1), name=name)
+    k = te.reduce_axis((0, shape[1]), "k")
+    tail = tuple(0 for _ in shape[2:])
+    return te.compute(
+        (shape[0], shape[0]),
+        lambda i, j: te.sum(t(i, k, *tail) * t(j, k, *tail), axis=k, where=tir.ne(k, i)),
+        name=name,
+    )
+
+
+_UNARY = (_pointwise, _both, _shift, _transpose, _reverse, _reshape, _pad, _reduce, _window, _outer)
+
+
+def random_graph(draw: Draw, stages: int = 4) -> tuple[te.Tensor, te.Tensor]:
+    """(input, output) of a random graph of int32 computations."""
+    shape = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    source = te.placeholder(shape, "int32", name="A")
+    tensors = [source]
+    for n in range(draw(st.integers(1, stages))):
+        t = draw(st.sampled_from(tensors[-2:]))
+        same = [u for u in tensors if u is not t and shape_of(u) == shape_of(t)]
+        if same and draw(st.booleans()):
+            u = draw(st.sampled_from(same))
+            made = te.compute(t.shape, lambda *i, t=t, u=u: t(*i) - u(*i), name=f"T{n}")
+        else:
+            made = draw(st.sampled_from(_UNARY))(draw, t, f"T{n}")
+        tensors.append(made)
+    return source, tensors[-1]
+
+
+# --------------------------------------------------------------------------------------------------- schedules
+def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor) -> te.Schedule:
+    """A random valid schedule of `output`."""
+    s = te.create_schedule(output.op)
+    if draw(st.booleans()) and isinstance(output.op, te.ComputeOp) and output.op.num_outputs == 1:
+        s.cache_write(output, draw(st.sampled_from(["local", "global"])))
+    if draw(st.integers(0, 3)) == 0:
+        readers = [stage.op for stage in s.stages if source in stage.op.input_tensors]
+        s.cache_read(source, "local", draw(st.lists(st.sampled_from(readers), min_size=1, unique=True)))
+    for stage in reversed(list(s.stages)):
+        if isinstance(stage.op, te.ComputeOp):
+            if not stage.is_output:
+                _place(draw, s, stage)
+            if stage.attach_type != "inline":
+                _transform_loops(draw, stage)
+    return s
+
+
+def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
+    """Inline, compute at a loop around all readers, or leave at the root."""
+    readers = _real_readers(s, stage)
+    choice = draw(st.integers(0, 4))
+    if choice == 0 and not stage.op.is_reduction:
+        stage.compute_inline()
+    elif choice <= 3 and len(readers) == 1 and readers[0].leaf_iter_vars:
+        stage.compute_at(readers[0], draw(st.sampled_from(readers[0].leaf_iter_vars)))
+        if not stage.scope and draw(st.booleans()):
+            stage.set_scope("local")
+
+
+def _real_readers(s: te.Schedule, stage: te.Stage) -> list[te.Stage]:
+    """The stages that read `stage`, through inlined ones."""
+    found: dict[te.Stage, None] = {}
+    for reader in s.stages:
+        if any(t in stage.outputs for t in reader.op.input_tensors):
+            found.update(dict.fromkeys(_real_readers(s, reader) if reader.attach_type == "inline" else [reader]))
+    return list(found)
+
+
+def _transform_loops(draw: Draw, stage: te.Stage) -> None:
+    for _ in range(draw(st.integers(0, 4))):
+        leaves = stage.leaf_iter_vars
+        what = draw(st.sampled_from(["split", "split", "nparts", "fuse", "reorder"]))
+        if what in ("split", "nparts"):
+            axis, size = draw(st.sampled_from(leaves)), draw(st.integers(1, 5))
+            stage.split(axis, **{"factor" if what == "split" else "nparts": size})
+        elif what == "reorder":
+            stage.reorder(*draw(st.permutations(leaves)))
+        else:
+            at = draw(st.integers(0, len(leaves) - 1))
+            if at + 1 < len(leaves) and leaves[at].iter_type is leaves[at + 1].iter_type:
+                stage.fuse(leaves[at], leaves[at + 1])
+    for axis in stage.leaf_iter_vars:
+        mark = draw(st.sampled_from(["", "", "unroll", "vectorize", "parallel", "pragma"]))
+        if mark == "unroll":
+            stage.unroll(axis)
+        elif mark == "pragma":
+            stage.pragma(axis, "unroll", 2)
+        elif mark and axis.iter_type is te.IterVar.DATA_PAR:
+            stage.vectorize(axis) if mark == "vectorize" else stage.parallel(axis)
