@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tilewright import te
+from tilewright.target import Target
 from tilewright.tir import IntImm
 
 #: Fewer elements than this are not worth waking a second worker for.
@@ -75,6 +76,27 @@ def vector_lanes(extent: int, limit: int = 16) -> int:
         if lanes > 1 and extent % lanes == 0:
             return lanes
     return limit
+
+
+def vectorize_lanes(s: te.Schedule, tensor: te.Tensor, axis: te.IterVar, extent: int, target: Target) -> list[te.IterVar]:
+    """Make `axis` of `extent` iterations whole vectors: one vectorized axis, after an unrolled one if it takes several.
+
+    Vectors have a power of two lanes, as LLVM keeps no others in registers from one iteration to the next. Returns the
+    axes that `axis` became, outermost first.
+    """
+    lanes = power_of_two_lanes(extent, target)
+    if lanes == extent:
+        s[tensor].vectorize(axis)
+        return [axis]
+    outer, inner = s[tensor].split(axis, factor=lanes)
+    s[tensor].unroll(outer)
+    s[tensor].vectorize(inner)
+    return [outer, inner]
+
+
+def power_of_two_lanes(extent: int, target: Target) -> int:
+    """The largest power of two that divides `extent` and fits a vector register of float32."""
+    return math.gcd(extent, max(4, target.vector_bits // 32))
 
 
 def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar]) -> te.IterVar | None:

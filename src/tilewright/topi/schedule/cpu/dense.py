@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, vectorize_lanes
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target) -> None:
@@ -23,17 +23,23 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     panels, lane = s[out].split(column, factor=panel)
     tiles, position = s[out].split(row, factor=chosen.rows)
     s[out].reorder(*s[out].op.axis[:-2], panels, tiles, position, lane)
-    s[out].vectorize(lane)
+    vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
-    work = s[out].fuse(panels, tiles) if columns // panel < 8 else panels
+    few_panels = columns // panel < 8
+    work = s[out].fuse(panels, tiles) if few_panels else panels
     if rows * columns * depth >= PARALLEL_GRAIN * 8:
         s[out].parallel(work)
 
-    s[accumulator].compute_at(s[out], work if columns // panel < 8 else tiles)
-    row, column = s[accumulator].op.axis[-2:]
+    s[accumulator].compute_at(s[out], work if few_panels else tiles)
+    _accumulate(s, accumulator, panel, target)
+
+
+def _accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
+    """The inner product of the tile: the depth outermost, rows and vectors unrolled into registers."""
+    *outer, row, column = s[accumulator].op.axis
     (k,) = s[accumulator].op.reduce_axis
-    s[accumulator].reorder(k, row, column)
-    s[accumulator].vectorize(column)
+    s[accumulator].reorder(*outer, k, row, column)
+    vectorize_lanes(s, accumulator, column, panel, target)
     s[accumulator].unroll(row)
 
 
@@ -51,14 +57,9 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     s[out].reorder(batch, panels, tiles, position, lane)
     work = s[out].fuse(batch, panels) if batches < 4 or not packed else batch
     s[out].parallel(work)
-    s[out].vectorize(lane)
+    vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
     for operand in packed:
         s[operand].compute_at(s[out], work)
-
     s[accumulator].compute_at(s[out], tiles)
-    batch, row, column = s[accumulator].op.axis
-    (k,) = s[accumulator].op.reduce_axis
-    s[accumulator].reorder(batch, k, row, column)
-    s[accumulator].vectorize(column)
-    s[accumulator].unroll(row)
+    _accumulate(s, accumulator, panel, target)
