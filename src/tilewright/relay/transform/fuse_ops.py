@@ -17,6 +17,7 @@ Calls that only rename a shape at the rim of a group are taken out: `plan_memory
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
@@ -29,8 +30,13 @@ from tilewright.relay.visitor import children, post_order, rebuild
 #: Operators whose result is their input under another shape, at the same place in memory.
 RESHAPES = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten"})
 
-#: Elementwise operators too costly to repeat for every element of a larger result they are broadcast to.
-COSTLY = frozenset({"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "nn.softmax"})
+#: Injective operators too costly to compute an element of several times.
+COSTLY = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "concatenate", "image.resize2d"}
+)
+
+#: How often operators that pass over their input more than once read each element of it.
+PASSES = {"nn.softmax": 3, "nn.log_softmax": 3, "nn.layer_norm": 3, "nn.instance_norm": 3, "nn.group_norm": 3}
 
 MAX_GROUP = 256
 
@@ -111,8 +117,12 @@ def _path(flow: Flow, groups: dict[Call, _Group], source: Call, sink: Call, patt
 
 
 def _repeatable(flow: Flow, group: _Group, node: Call, user: Call) -> bool:
-    """False if `user` would compute a costly element of `node` many times over."""
-    return not group.costly or flow.size[user] <= 2 * flow.size[node]
+    """False if `user` would compute a costly element of `node` more than twice."""
+    if not group.costly:
+        return True
+    window = math.prod(user.attrs.get("pool_size", ()))
+    reads = max(flow.size[user] * window / flow.size[node], PASSES.get(flow.ops[user].name, 1))
+    return reads <= 2
 
 
 def _merge(flow: Flow, groups: dict[Call, _Group], path: list[Call], max_group: int) -> None:
