@@ -1,4 +1,4 @@
-"""The operator library: what each operator computes, as tensor expressions (`schedule/` says how, `reference/` in NumPy)."""
+"""The operator library: what each operator computes (`schedule/` says how, `reference/` the same in NumPy)."""
 
 from tilewright.topi import image, nn, tag
 from tilewright.topi.broadcast import (

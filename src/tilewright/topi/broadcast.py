@@ -13,7 +13,10 @@ from tilewright.topi import tag
 
 
 def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The common shape, aligned at the last axis; a symbolic size must be the same object in all. Raises TypeMismatchError."""
+    """The common shape, aligned at the last axis; a symbolic size must be the same object in all.
+
+    Raises TypeMismatchError.
+    """
     rank = max((len(s) for s in shapes), default=0)
     result: list[Any] = [1] * rank
     for shape in shapes:

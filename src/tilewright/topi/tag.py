@@ -1,4 +1,4 @@
-"""Tags of tensor operations: the kind of a `te.compute`, by which schedules recognise it; several are joined by commas."""
+"""Tags of tensor operations: the kind of a `te.compute`, by which schedules know it; several are joined by commas."""
 
 from __future__ import annotations
 

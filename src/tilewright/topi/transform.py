@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tilewright import te, tir
@@ -111,7 +112,7 @@ def _pick(parts: Sequence[tuple[int, Callable[[Any], Any]]], index: Any) -> Any:
     """The value of the part that `index` falls into; `parts` are (first index, value as a function of the offset)."""
     start, value = parts[-1]
     result = value(index - start)
-    for (start, value), (end, _) in reversed(list(zip(parts, parts[1:]))):
+    for (start, value), (end, _) in reversed(list(pairwise(parts))):
         result = tir.if_then_else(index < end, value(index - start), result)
     return result
 
@@ -157,7 +158,7 @@ def split(x: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) ->
         shape = [*x.shape[:at], end - start, *x.shape[at + 1 :]]
         return injective(shape, lambda *i: x(*i[:at], i[at] + start, *i[at + 1 :]), "split")
 
-    return [part(a, b) for a, b in zip(edges, edges[1:])]
+    return [part(a, b) for a, b in pairwise(edges)]
 
 
 def strided_slice(

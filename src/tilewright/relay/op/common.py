@@ -121,4 +121,3 @@ def one(function: Callable[..., te.Tensor]) -> Compute:
 def with_attrs(function: Callable[..., te.Tensor], *names: str) -> Compute:
     """A compute from a topi function that takes the inputs and then the named attributes as keywords."""
     return lambda attrs, inputs, _out: [function(*inputs, **{name: attrs[name] for name in names})]
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -236,7 +237,7 @@ def _split_type(types: Types, attrs: Attrs) -> Type:
         where = tuple(range(size // where, size, size // where)) if size else (0,) * (where - 1)
     edges = [0, *where, size]
     require(edges == sorted(edges), f"the indices {where} do not rise from 0 to {size}")
-    sizes = [b - a for a, b in zip(edges, edges[1:])]
+    sizes = [b - a for a, b in pairwise(edges)]
     return TupleType([TensorType((*data.shape[:at], s, *data.shape[at + 1 :]), data.dtype) for s in sizes])
 
 

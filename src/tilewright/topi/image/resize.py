@@ -19,7 +19,7 @@ def _f32(value: float) -> Any:
 
 
 def source_coordinate(index: Any, size: int, out: int, scale: float, mode: str) -> Any:
-    """Where output position `index` lies on an axis of `size` elements, in float32; operation for operation the reference."""
+    """Where output position `index` lies on an axis of `size` elements, in float32 as in the reference."""
     x = index.astype("float32")
     if mode == "asymmetric":
         return x / _f32(scale)
@@ -42,7 +42,7 @@ def _clamped(index: Any, size: int) -> Any:
 
 
 def _nearest(index: Any, size: int, out: int, scale: float, mode: str, rounding: str) -> Any:
-    """The source index of nearest-neighbour resizing: integer arithmetic for whole factors, else rounded coordinates."""
+    """The source index of nearest-neighbour resizing: integer arithmetic for whole factors, else rounding."""
     table = nearest_indices(size, out, scale, mode, rounding)
     step = integer_step(table)
     if step is not None:

@@ -56,7 +56,7 @@ def conv2d_first_NCHWc(
     dilation: Sequence[int] = (1, 1),
     out_dtype: str = "",
 ) -> Tensor:
-    """A network's first layer: plain `data` [N, C, H, W] with few channels, `kernel` [O/ob, C, KH, KW, ob], blocked result.
+    """Plain `data` [N, C, H, W] of few channels (a first layer), `kernel` [O/ob, C, KH, KW, ob], blocked result.
 
     Stages: data_pad (if there is padding), conv2d_first_NCHWc with the reduction axes ic, kh, kw.
     """

@@ -62,7 +62,7 @@ def conv2d_transpose_nchw(
 
     Stages: phase_kernel, data_pad, conv2d_transpose_phases [N, O, SH, SW, QH, QW], conv2d_transpose_nchw (interleaves).
     """
-    n, c, h, w = constant_shape(data)
+    n, _, h, w = constant_shape(data)
     kernel = dilate(kernel, (1, 1, *dilation))
     _, ocg, kh, kw = constant_shape(kernel)
     sh, sw = strides

@@ -43,7 +43,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
 def batch_matmul(
     a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = True, out_dtype: str = ""
 ) -> Tensor:
-    """Products of two stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
+    """Products of stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
 
     Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory),
     batch_matmul.

@@ -19,7 +19,7 @@ def _statistics(
     epsilon: float,
     prefix: str,
 ) -> tuple[Tensor, Tensor]:
-    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over the reduction `ranges`; variance in a second pass."""
+    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over `ranges`; the variance in a second pass."""
 
     def reduced(source: Callable[..., Any], name: str) -> Tensor:
         axes = [te.reduce_axis((0, size), name=label) for size, label in ranges]

@@ -12,7 +12,7 @@ from tilewright.topi.util import constant_shape
 
 
 def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0) -> Tensor:
-    """x with `pad_value` added before and after each axis (negative widths crop); x itself if there is nothing to add."""
+    """x with `pad_value` added before and after each axis (negative widths crop); x itself if all are 0."""
     after = list(pad_before if pad_after is None else pad_after)
     before = list(pad_before)
     if not any(before) and not any(after):
@@ -40,7 +40,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
 
 
 def mirror_pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str) -> Tensor:
-    """x continued past each end by its mirror image (``"reflect"``, without repeating the edge) or by its ``"edge"``."""
+    """x continued past each end by its mirror image (``"reflect"``, the edge not repeated) or its ``"edge"``."""
     shape = constant_shape(x)
 
     def source(i: Any, before: int, after: int, size: int) -> Any:

@@ -94,7 +94,7 @@ def _covered(
     out: int,
     include_pad: bool,
 ) -> Any:
-    """How many taps of window `index` along one axis are averaged over: a number where it is the same for all windows."""
+    """How many taps of window `index` along one axis count: a number where it is the same for all windows."""
     low, high = (-sides[0], size + sides[1]) if include_pad else (0, size)
 
     def inside(position: int) -> int:

@@ -1,4 +1,4 @@
-"""Reference convolutions in NumPy: one matrix product per kernel tap, so they are fast enough to fold constants with."""
+"""Reference convolutions in NumPy: one matrix product per kernel tap, so fast enough to fold constants with."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def conv2d_nchw(
     work = _accumulator(result_type)
     top, left, bottom, right = padding
     padded = np.pad(data.astype(work), ((0, 0), (0, 0), (top, bottom), (left, right)))
-    n, c, h, w = padded.shape
+    n, _, h, w = padded.shape
     o, icg, kh, kw = kernel.shape
     oh = (h - (kh - 1) * dilation[0] - 1) // strides[0] + 1
     ow = (w - (kw - 1) * dilation[1] - 1) // strides[1] + 1

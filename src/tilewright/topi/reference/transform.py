@@ -25,7 +25,7 @@ def strided_slice(
 
 
 def normalized_indices(indices: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Indices into an axis of `size`: ``"wrap"`` modulo, ``"fast"`` unchecked, else negatives from the back, clipped."""
+    """Indices into an axis of `size`: ``"wrap"`` modulo, ``"fast"`` unchecked, else from the back and clipped."""
     wide = indices.astype(np.int64)
     if mode == "wrap":
         return wide % size
@@ -94,7 +94,7 @@ def one_hot(
 
 
 def depth_to_space(x: np.ndarray, block_size: int, mode: str = "DCR") -> np.ndarray:
-    """[N, C, H, W] to [N, C/b², H·b, W·b]; the channel holds (block row, block column, depth) or, for CRD, depth first."""
+    """[N, C, H, W] to [N, C/b², H·b, W·b]; the channel holds (row, column, depth) or, for CRD, depth first."""
     n, c, h, w = x.shape
     b = block_size
     if mode == "DCR":
