@@ -1,0 +1,40 @@
+"""ONNX models to Relay: one converter function per ONNX operator, grouped in files by family."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.errors import EnvironmentError_
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from tilewright.frontend.onnx.inputs import InputSpec
+    from tilewright.relay.module import IRModule
+
+    OnnxModel = str | os.PathLike[str] | bytes | ModelProto
+
+
+def from_onnx(
+    model: OnnxModel, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[IRModule, list[InputSpec]]:
+    """A Relay module for an ONNX model (path, bytes or `ModelProto`), and the specs of its inputs in order.
+
+    `input_shapes` fixes the dynamic dimensions. The attribute `output_names` of `main` holds the names of its results.
+    Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every node
+    that cannot be converted, `EnvironmentError_` when the `onnx` package is not installed.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise EnvironmentError_(
+            "reading ONNX models needs the onnx package, which is not installed; run: pip install tilewright[onnx]"
+        ) from None
+    from tilewright.frontend.onnx.convert import convert_model
+
+    return convert_model(model, input_shapes)
+
+
+__all__ = ["from_onnx"]

@@ -1,0 +1,182 @@
+"""Activation functions and the softmax family."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+
+def hard_sigmoid(node: OnnxNode, data: Expr, alpha: float, beta: float) -> Expr:
+    """clip(alpha * x + beta, 0, 1)."""
+    line = op.add(op.multiply(data, scalar_like(node, alpha, data)), scalar_like(node, beta, data))
+    return op.clip(line, a_min=0.0, a_max=1.0)
+
+
+def elu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
+    """x where positive, else alpha * (e^x - 1)."""
+    zero, one = scalar_like(node, 0, data), scalar_like(node, 1, data)
+    tail = op.multiply(op.subtract(op.exp(op.minimum(data, zero)), one), scalar_like(node, alpha, data))
+    return op.where(op.less(data, zero), tail, data)
+
+
+def softplus(node: OnnxNode, data: Expr) -> Expr:
+    """log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which does not overflow."""
+    one = scalar_like(node, 1, data)
+    return op.add(op.nn.relu(data), op.log(op.add(one, op.exp(op.negative(op.abs(data))))))
+
+
+def softsign(node: OnnxNode, data: Expr) -> Expr:
+    """x / (1 + |x|)."""
+    return op.divide(data, op.add(op.abs(data), scalar_like(node, 1, data)))
+
+
+def leaky_relu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
+    """x where positive, else alpha * x."""
+    return op.nn.leaky_relu(data, alpha=alpha)
+
+
+def thresholded_relu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
+    """x where x > alpha, else 0."""
+    return op.where(op.greater(data, scalar_like(node, alpha, data)), data, scalar_like(node, 0, data))
+
+
+@converts("HardSigmoid")
+def convert_hard_sigmoid(node: OnnxNode) -> Expr:
+    """Piecewise-linear sigmoid."""
+    return hard_sigmoid(node, node[0], node.attr("alpha", 0.2), node.attr("beta", 0.5))
+
+
+@converts("HardSwish", since=14)
+def convert_hard_swish(node: OnnxNode) -> Expr:
+    """x * clip(x / 6 + 1/2, 0, 1)."""
+    return op.multiply(node[0], hard_sigmoid(node, node[0], 1 / 6, 0.5))
+
+
+@converts("Elu")
+def convert_elu(node: OnnxNode) -> Expr:
+    """Exponential linear unit."""
+    return elu(node, node[0], node.attr("alpha", 1.0))
+
+
+@converts("Selu")
+def convert_selu(node: OnnxNode) -> Expr:
+    """gamma * elu(x, alpha); the default constants are those of the paper (opset 1 had rounded ones)."""
+    exact = node.opset >= 6
+    alpha = node.attr("alpha", 1.6732632423543772 if exact else 1.6732)
+    gamma = node.attr("gamma", 1.0507009873554805 if exact else 1.0507)
+    return op.multiply(elu(node, node[0], alpha), scalar_like(node, gamma, node[0]))
+
+
+@converts("Celu", since=12)
+def convert_celu(node: OnnxNode) -> Expr:
+    """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
+    data, alpha = node[0], node.attr("alpha", 1.0)
+    scaled = op.multiply(data, scalar_like(node, 1.0 / alpha, data))
+    return op.multiply(elu(node, scaled, 1.0), scalar_like(node, alpha, data))
+
+
+@converts("LeakyRelu")
+def convert_leaky_relu(node: OnnxNode) -> Expr:
+    """Slope alpha below zero."""
+    return leaky_relu(node, node[0], node.attr("alpha", 0.01))
+
+
+@converts("PRelu")
+def convert_prelu(node: OnnxNode) -> Expr:
+    """Slope given as a tensor; before opset 7 a vector of slopes belongs to the channel axis."""
+    data, slope = node[0], node[1]
+    if node.opset < 7 and node.rank(slope) == 1 and node.shape(slope)[0] > 1:
+        slope = reshape(node, slope, (node.shape(slope)[0], *[1] * (node.rank() - 2)))
+    return op.where(op.less(data, scalar_like(node, 0, data)), op.multiply(data, slope), data)
+
+
+@converts("ThresholdedRelu")
+def convert_thresholded_relu(node: OnnxNode) -> Expr:
+    """Zero up to the threshold."""
+    return thresholded_relu(node, node[0], node.attr("alpha", 1.0))
+
+
+@converts("Softplus")
+def convert_softplus(node: OnnxNode) -> Expr:
+    """Smooth rectifier."""
+    return softplus(node, node[0])
+
+
+@converts("Softsign")
+def convert_softsign(node: OnnxNode) -> Expr:
+    """Rational sigmoid."""
+    return softsign(node, node[0])
+
+
+@converts("Swish", since=24)
+def convert_swish(node: OnnxNode) -> Expr:
+    """x * sigmoid(alpha * x)."""
+    data = node[0]
+    return op.multiply(data, op.sigmoid(op.multiply(data, scalar_like(node, node.attr("alpha", 1.0), data))))
+
+
+@converts("Mish", since=18)
+def convert_mish(node: OnnxNode) -> Expr:
+    """x * tanh(softplus(x))."""
+    return op.multiply(node[0], op.tanh(softplus(node, node[0])))
+
+
+@converts("Gelu", since=20)
+@converts("Gelu", domain="com.microsoft")
+def convert_gelu(node: OnnxNode) -> Expr:
+    """x * Φ(x), exact with erf or in the tanh approximation."""
+    data = node[0]
+    half, one = scalar_like(node, 0.5, data), scalar_like(node, 1, data)
+    if node.choice("approximate", "none", ("none", "tanh")) == "none":
+        bell = op.erf(op.multiply(data, scalar_like(node, math.sqrt(0.5), data)))
+    else:
+        cube = op.multiply(op.multiply(data, data), data)
+        inner = op.add(data, op.multiply(cube, scalar_like(node, 0.044715, data)))
+        bell = op.tanh(op.multiply(inner, scalar_like(node, math.sqrt(2 / math.pi), data)))
+    return op.multiply(op.multiply(data, half), op.add(bell, one))
+
+
+@converts("Shrink", since=9)
+def convert_shrink(node: OnnxNode) -> Expr:
+    """Zero within ±lambd, shifted toward zero by bias outside."""
+    data, lambd, bias = node[0], node.attr("lambd", 0.5), scalar_like(node, node.attr("bias", 0.0), node[0])
+    dtype = node.dtype()
+    threshold = constant(lambd, dtype) if dtype.is_float else constant(math.floor(lambd), dtype)
+    upper = op.where(op.greater(data, threshold), op.subtract(data, bias), scalar_like(node, 0, data))
+    return op.where(op.less(data, op.negative(threshold)), op.add(data, bias), upper)
+
+
+def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
+    """The input and the axis to normalize: opsets below 13 flatten all axes from `axis` on into one."""
+    if node.opset >= 13:
+        return node[0], node.axis(-1)
+    shape, axis = node.shape(), node.axis(default_axis)
+    rows = (int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64)))
+    return (node[0], axis) if axis == len(shape) - 1 else (reshape(node, node[0], rows), 1)
+
+
+@converts("Softmax", "LogSoftmax")
+def convert_softmax(node: OnnxNode) -> Expr:
+    """Softmax along an axis, or before opset 13 over all axes from `axis` on."""
+    data, axis = _over_rows(node, 1)
+    function = op.nn.softmax if node.op_type == "Softmax" else op.nn.log_softmax
+    return reshape(node, function(data, axis=axis), node.shape())
+
+
+@converts("Hardmax")
+def convert_hardmax(node: OnnxNode) -> Expr:
+    """1 at the first maximum along the axis, 0 elsewhere."""
+    data, axis = _over_rows(node, 1)
+    extent = node.shape(data)[axis]
+    best = cast(node, op.argmax(data, axis=axis, keepdims=True), "int64")
+    shape = [1] * node.rank(data)
+    shape[axis] = extent
+    positions = constant(np.arange(extent).reshape(shape), "int64")
+    return reshape(node, cast(node, op.equal(best, positions), node.dtype()), node.shape())

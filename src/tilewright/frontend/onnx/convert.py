@@ -1,0 +1,65 @@
+"""A whole ONNX model to a Relay module: load, fix the input shapes, convert the graph, gather the outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx import ModelProto
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.onnx import (  # noqa: F401  (importing a family registers its converters)
+    activation,
+    control,
+    image,
+    indexing,
+    logic,
+    math,
+    nn,
+    normalization,
+    pooling,
+    recurrent,
+    reduce,
+    shape,
+    tensor,
+)
+from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unavailable
+from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs
+from tilewright.frontend.onnx.load import load_model
+from tilewright.relay.expr import Expr, Function, GlobalVar, Tuple, var
+from tilewright.relay.module import IRModule
+
+
+def convert_model(
+    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: Mapping[str, Sequence[int]] | None
+) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.onnx.from_onnx`."""
+    model = load_model(source)
+    graph = model.proto.graph
+    importer = GraphImporter(model)
+    env: Environment = importer.initializers(graph.initializer)
+    specs = resolve_inputs([value for value in graph.input if value.name not in env], input_shapes)
+    params = [var(spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs]
+    env.update({param.name: param for param in params})
+    importer.run(graph.node, env, model.opsets)
+    if importer.problems:
+        raise UnsupportedError(_problem_report(model.label, list(importer.problems)))
+    results = [_result(env, output.name, model.label) for output in graph.output]
+    body = results[0] if len(results) == 1 else Tuple(results)
+    attrs = {"output_names": tuple(output.name for output in graph.output)}
+    return IRModule({GlobalVar("main"): Function(params, body, None, attrs)}), specs
+
+
+def _result(env: Environment, name: str, label: str) -> Expr:
+    value: Any = env.get(name)
+    if value is None or isinstance(value, _Unavailable):
+        raise ModelError(f"{label} declares the output {name!r}, which no node provides")
+    return value
+
+
+def _problem_report(label: str, problems: list[str]) -> str:
+    if len(problems) == 1:
+        return f"{label} needs something Tilewright does not support: {problems[0]}"
+    lines = "\n".join(f"  {line}" for line in problems)
+    return f"{label} needs {len(problems)} things Tilewright does not support:\n{lines}"

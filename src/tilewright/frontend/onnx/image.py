@@ -1,0 +1,170 @@
+"""Resize and Upsample. Shapes are static, so where each output element reads from is known at import time.
+
+Two resized axes that keep the usual conventions become `image.resize2d`. Anything else goes axis by axis: nearest is a
+gather with constant indices, linear and cubic a product with a constant matrix of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.onnx.build import constant, scalar_like, transpose
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.resample import (
+    COORDINATES,
+    ROUNDINGS,
+    Axis,
+    nearest_indices,
+    outside,
+    weight_matrix,
+)
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+
+_METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+_PLAIN_COORDINATES = ("half_pixel", "align_corners", "asymmetric")
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How to resize: interpolation, coordinate convention, and the fine print of each."""
+
+    mode: str
+    coordinates: str = "asymmetric"
+    rounding: str = "floor"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation: float = 0.0
+
+
+@converts("Upsample")
+def convert_upsample(node: OnnxNode) -> Expr:
+    """Scales as attributes (opsets 1 to 8)."""
+    if node.opset < 7:
+        scales = [1.0, 1.0, float(node.require("height_scale")), float(node.require("width_scale"))]
+    else:
+        scales = node.require("scales")
+    return _upsample(node, scales)
+
+
+@converts("Upsample", since=9)
+def convert_upsample_9(node: OnnxNode) -> Expr:
+    """Scales as an input."""
+    return _upsample(node, node.static(1, "scales").tolist())
+
+
+@converts("Resize", since=10)
+def convert_resize_10(node: OnnxNode) -> Expr:
+    """Scales as an input; the same conventions as Upsample."""
+    return _upsample(node, node.static(1, "scales").tolist())
+
+
+def _upsample(node: OnnxNode, scales: Sequence[float]) -> Expr:
+    mode = node.choice("mode", "nearest", ("nearest", "linear", "bilinear"))
+    axes = [Axis(extent, _scaled(extent, scale), scale) for extent, scale in zip(node.shape(), scales)]
+    return _resize(node, dict(enumerate(axes)), _Style("nearest" if mode == "nearest" else "linear"))
+
+
+@converts("Resize", since=11)
+def convert_resize_11(node: OnnxNode) -> Expr:
+    """Scales or sizes, every coordinate convention, and from opset 18 axes, antialiasing and aspect policies."""
+    style = _Style(
+        node.choice("mode", "nearest", tuple(_METHODS)),
+        node.choice("coordinate_transformation_mode", "half_pixel", tuple(COORDINATES)),
+        node.choice("nearest_mode", "round_prefer_floor", tuple(ROUNDINGS)),
+        float(node.attr("cubic_coeff_a", -0.75)),
+        bool(node.attr("exclude_outside", 0)),
+        bool(node.attr("antialias", 0)),
+        float(node.attr("extrapolation_value", 0.0)),
+    )
+    return _resize(node, _resized_axes(node, style), style)
+
+
+def _scaled(extent: int, scale: float) -> int:
+    return int(np.floor(extent * np.float32(scale)))
+
+
+def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
+    shape = node.shape()
+    axes = node.normalize_axes(node.attr("axes") or range(len(shape)), len(shape))
+    roi = [0.0] * len(axes) + [1.0] * len(axes)
+    if style.coordinates == "tf_crop_and_resize":
+        roi = node.static(1, "roi").reshape(-1).tolist()
+    scales = node.static(2, "scales").reshape(-1).tolist() if node.has(2) else []
+    sizes = (node.ints(3, "sizes") or []) if node.has(3) else []
+    if scales:
+        outs = [_scaled(shape[axis], scale) for axis, scale in zip(axes, scales)]
+    elif len(sizes) == len(axes):
+        outs, scales = _from_sizes(node, [shape[axis] for axis in axes], sizes)
+    else:
+        raise ModelError(f"{node.label}: neither scales nor sizes for its {len(axes)} axes are given")
+    return {
+        axis: Axis(shape[axis], out, scale, roi[position], roi[position + len(axes)])
+        for position, (axis, out, scale) in enumerate(zip(axes, outs, scales))
+    }
+
+
+def _from_sizes(node: OnnxNode, extents: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
+    policy = node.choice("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    scales = [size / extent for size, extent in zip(sizes, extents)]
+    if policy == "stretch":
+        return sizes, scales
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    return [int(np.floor(extent * scale + 0.5)) for extent in extents], [scale] * len(extents)
+
+
+def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
+    data = node[0]
+    active = {index: axis for index, axis in axes.items() if not axis.is_identity(style.coordinates)}
+    if not active:
+        return data
+    if _is_plain(node, active, style):
+        return op.image.resize2d(
+            data,
+            size=tuple(active[index].out if index in active else node.shape()[index] for index in (2, 3)),
+            layout="NCHW",
+            method=_METHODS[style.mode],
+            coordinate_transformation_mode=style.coordinates,
+            rounding_method=style.rounding if style.mode == "nearest" else "",
+            cubic_alpha=style.cubic_a,
+        )
+    for index, axis in active.items():
+        data = _resize_axis(node, data, index, axis, style)
+    if style.coordinates != "tf_crop_and_resize":
+        return data
+    for index, axis in active.items():
+        beyond = outside(axis)
+        if beyond.any():
+            mask = Constant(beyond.reshape([-1 if i == index else 1 for i in range(node.rank())]))
+            data = op.where(mask, scalar_like(node, style.extrapolation, data), data)
+    return data
+
+
+def _is_plain(node: OnnxNode, active: dict[int, Axis], style: _Style) -> bool:
+    """True for what `image.resize2d` computes: height and width of NCHW by exact ratios."""
+    return (
+        node.rank() == 4
+        and set(active) <= {2, 3}
+        and style.coordinates in _PLAIN_COORDINATES
+        and all(axis.extent * axis.scale == axis.out for axis in active.values())
+        and style.mode in ("nearest", "linear")
+        and style.rounding in ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
+        and not style.antialias
+        and node.dtype().is_float
+    )
+
+
+def _resize_axis(node: OnnxNode, data: Expr, index: int, axis: Axis, style: _Style) -> Expr:
+    if style.mode == "nearest":
+        picked = nearest_indices(axis, style.coordinates, style.rounding)
+        return op.take(data, Constant(picked), axis=index, mode="clip")
+    matrix = weight_matrix(axis, style.coordinates, style.mode, style.cubic_a, style.exclude_outside, style.antialias)
+    order = [*(other for other in range(node.rank()) if other != index), index]
+    resized = op.nn.dense(transpose(data, order), constant(matrix, node.dtype(data)), units=axis.out)
+    return transpose(resized, np.argsort(order).tolist())

@@ -1,0 +1,158 @@
+"""The walk over an ONNX graph: nodes are converted in order, constants folded on the way, problems collected.
+
+Shapes are static, so whatever a graph computes from shapes (Shape, Gather, Concat, Cast, Range …) has constant inputs
+and becomes a constant as soon as it is converted; Reshape, Slice, Resize and the like then find plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ModelError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.onnx.expand import evaluate_node, expand_node
+from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import find_converter
+from tilewright.frontend.onnx.tensors import array_of
+from tilewright.relay.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.interpreter import call_reference
+from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type import tensor_types
+from tilewright.relay.visitor import children, rebuild
+
+# A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
+# is left to the kernel that uses it, transposing a weight is not.
+_FOLD_GROWTH_BYTES = 1 << 20
+
+
+class _Unavailable:
+    """The value of an output whose node could not be converted; nodes that use it are skipped."""
+
+
+UNAVAILABLE = _Unavailable()
+Environment = dict[str, "Expr | _Unavailable"]
+
+
+class GraphImporter:
+    """Converts the nodes of one model. `problems` gathers one line for each node that cannot be converted."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.directory: Path | None = model.directory
+        self.problems: dict[str, None] = {}
+        self._finished: set[Expr] = set()
+
+    def initializers(self, tensors: Iterable[Any]) -> Environment:
+        """Constants of the initializers of a graph, by name."""
+        return {tensor.name: Constant(array_of(tensor, self.directory, "initializer")) for tensor in tensors}
+
+    def run(self, nodes: Iterable[Any], env: Environment, opsets: Mapping[str, int], scope: str = "") -> None:
+        """Convert `nodes` in order, putting their outputs into `env`."""
+        for index, proto in enumerate(nodes):
+            span = scope + (proto.name or f"{proto.op_type}_{index}")
+            outputs = self._convert(proto, span, env, opsets)
+            for name, value in zip(proto.output, outputs):
+                if name:
+                    env[name] = value
+
+    def subgraph(self, graph: Any, node: OnnxNode) -> list[Expr | None]:
+        """The outputs of a graph-valued attribute, converted in place; it sees the names around it."""
+        env: Environment = {**node.env, **self.initializers(graph.initializer)}
+        self.run(graph.node, env, node.opsets, f"{node.span}/")
+        values = [env.get(output.name) for output in graph.output]
+        return [None if isinstance(value, _Unavailable) else value for value in values]
+
+    def _convert(
+        self, proto: Any, span: str, env: Environment, opsets: Mapping[str, int]
+    ) -> Sequence[Expr | _Unavailable]:
+        domain = normalize_domain(proto.domain)
+        opset = opsets.get(domain, 1)
+        label = f"node {span!r} ({domain or 'ai.onnx'}.{proto.op_type}, opset {opset})"
+        failed = [UNAVAILABLE] * len(proto.output)
+        inputs = [self._lookup(name, env, label) for name in proto.input]
+        converter = find_converter(domain, proto.op_type, opset)
+        body = None
+        if converter is None and not any(isinstance(value, _Unavailable) for value in inputs):
+            if all(value is None or isinstance(value, Constant) for value in inputs) and domain == DEFAULT_DOMAIN:
+                folded = evaluate_node(proto, opsets, [v.data if isinstance(v, Constant) else None for v in inputs])
+                if folded is not None:
+                    return [Constant(value) for value in folded]
+            body = expand_node(proto, domain, opset, [None if v is None else type_of(v) for v in inputs])  # type: ignore[arg-type]
+        if converter is None and body is None:
+            self.problems.setdefault(f"{label}: no converter for this operator", None)
+            return failed
+        if any(isinstance(value, _Unavailable) for value in inputs):
+            return failed
+        node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
+        try:
+            if body is not None:
+                return self._run_body(node, body)
+            assert converter is not None
+            result = converter(node)
+            outputs = [result] if isinstance(result, Expr) else list(result)
+            unread = node.unread()
+            if unread:
+                node.unsupported(f"attribute {', '.join(unread)}")
+            return [UNAVAILABLE if value is None else self._finish(value, span) for value in outputs]
+        except UnsupportedError as error:
+            self.problems.setdefault(str(error), None)
+            return failed
+        except TypeMismatchError as error:
+            raise ModelError(f"{label} does not fit its inputs: {error}") from None
+
+    def _run_body(self, node: OnnxNode, body: Any) -> list[Expr | _Unavailable]:
+        """Convert the definition of an operator that ONNX defines through simpler ones."""
+        env: Environment = {name: value for name, value in zip(body.input, node.inputs) if value is not None}
+        self.run(body.node, env, {normalize_domain(o.domain): o.version for o in body.opset_import}, f"{node.span}/")
+        return [env.get(name, UNAVAILABLE) for name in body.output]
+
+    def _lookup(self, name: str, env: Environment, label: str) -> Expr | _Unavailable | None:
+        if not name:
+            return None
+        value = env.get(name)
+        if value is None:
+            raise ModelError(f"{label} reads {name!r}, which no input, initializer or earlier node provides")
+        return value
+
+    def _finish(self, root: Expr, span: str) -> Expr:
+        """Give the calls a converter made their source name, and fold those whose operands are all constant."""
+        done: dict[Expr, Expr] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done or node in self._finished:
+                stack.pop()
+                continue
+            missing = [kid for kid in children(node) if kid not in done and kid not in self._finished]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            fresh = rebuild(node, tuple([done.get(kid, kid) for kid in children(node)]))
+            if isinstance(fresh, Call):
+                fresh = _fold(fresh) or Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
+            type_of(fresh)
+            done[node] = fresh
+            self._finished.add(fresh)
+        return done.get(root, root)
+
+
+def _fold(call: Call) -> Expr | None:
+    """The value of a call on constants, unless it is much larger than them."""
+    data: list[np.ndarray] = []
+    arguments: list[Any] = []
+    for arg in call.args:
+        fields = arg.fields if isinstance(arg, Tuple) else (arg,)
+        if not all(isinstance(item, Constant) for item in fields):
+            return None
+        values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
+        data.extend(values)
+        arguments.append(values if isinstance(arg, Tuple) else values[0])
+    produced = sum(leaf.nbytes for leaf in tensor_types(type_of(call)))
+    if produced > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
+        return None
+    result = call_reference(call, arguments)
+    return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)

@@ -1,0 +1,111 @@
+"""Operators that read elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.onnx.build import (
+    cast,
+    concatenate,
+    index_axis,
+    reshape,
+    scalar_like,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+
+
+@converts("Gather")
+def convert_gather(node: OnnxNode) -> Expr:
+    """Slices of one axis picked by an index tensor; one constant index is a plain slice."""
+    axis, shape = node.axis(0), node.shape()
+    indices = node.array(1)
+    if indices is None:
+        return op.take(node[0], node[1], axis=axis, mode="clip")
+    picked = _checked(node, indices, shape[axis])
+    if picked.size != 1 or isinstance(node[0], Constant):
+        return op.take(node[0], Constant(picked), axis=axis, mode="clip")
+    position = int(picked.reshape(-1)[0])
+    row = slice_axis(node, node[0], axis, position, position + 1)
+    return reshape(node, row, (*shape[:axis], *picked.shape, *shape[axis + 1 :]))
+
+
+def _checked(node: OnnxNode, indices: np.ndarray, extent: int) -> np.ndarray:
+    """Constant `indices` counted from the front; one beyond the extent is a `ModelError`."""
+    if indices.size and (indices.min() < -extent or indices.max() >= extent):
+        raise ModelError(f"{node.label}: an index is out of range for the extent {extent}")
+    return indices if not (indices < 0).any() else np.where(indices < 0, indices + extent, indices)
+
+
+@converts("GatherElements", since=11)
+def convert_gather_elements(node: OnnxNode) -> Expr:
+    """out[i][j] = data[index[i][j]][j] along axis 0."""
+    return op.gather(node[0], axis=node.axis(0), indices=node[1])
+
+
+@converts("GatherND", since=11)
+def convert_gather_nd(node: OnnxNode) -> Expr:
+    """Slices picked by index tuples, which ONNX keeps in the last axis and Relay in the first."""
+    rank = node.rank(1)
+    indices = transpose(node[1], (rank - 1, *range(rank - 1)))
+    return op.gather_nd(node[0], indices, batch_dims=int(node.attr("batch_dims", 0)))
+
+
+@converts("OneHot", since=9)
+def convert_one_hot(node: OnnxNode) -> Expr:
+    """on where the index equals the position along a new axis, else off."""
+    depth = int(node.static(1, "depth").reshape(-1)[0])
+    axis = node.axis(-1, node.rank() + 1)
+    off, on = (reshape(node, index_axis(node, node[2], 0, position), ()) for position in (0, 1))
+    return op.one_hot(cast(node, node[0], "int64"), on, off, depth=depth, axis=axis, dtype=str(node.dtype(2)))
+
+
+@converts("Trilu", since=14)
+def convert_trilu(node: OnnxNode) -> Expr:
+    """The upper or lower triangle, zero elsewhere."""
+    diagonal = int(node.static(1, "diagonal").reshape(-1)[0]) if node.has(1) else 0
+    ones = np.ones(node.shape()[-2:], bool)
+    mask = np.triu(ones, diagonal) if node.attr("upper", 1) else np.tril(ones, diagonal)
+    return op.where(Constant(mask), node[0], scalar_like(node, 0, node[0]))
+
+
+@converts("Compress", since=9)
+def convert_compress(node: OnnxNode) -> Expr:
+    """The slices where a constant condition holds."""
+    picked = np.flatnonzero(node.static(1, "condition"))
+    axis = node.attr("axis")
+    if axis is None:
+        return op.take(reshape(node, node[0], (int(np.prod(node.shape())),)), Constant(picked), axis=0, mode="clip")
+    return op.take(node[0], Constant(picked), axis=node.axis(0), mode="clip")
+
+
+@converts("ReverseSequence", since=10)
+def convert_reverse_sequence(node: OnnxNode) -> Expr:
+    """The first `length` steps of each sample in reverse, for constant lengths."""
+    batch_axis, time_axis = int(node.attr("batch_axis", 1)), int(node.attr("time_axis", 0))
+    lengths = node.static(1, "sequence_lens")
+    steps = node.shape()[time_axis]
+    order = [time_axis, batch_axis, *(axis for axis in range(node.rank()) if axis not in (time_axis, batch_axis))]
+    moved = transpose(node[0], order)
+    samples = []
+    for sample, length in enumerate(lengths.tolist()):
+        picked = np.arange(steps)
+        picked[:length] = picked[:length][::-1]
+        samples.append(
+            op.take(op.strided_slice(moved, begin=(sample,), end=(sample + 1,), strides=(1,), axes=(1,)),
+                    Constant(picked), axis=0, mode="clip")
+        )  # fmt: skip
+    return transpose(concatenate(samples, 1), np.argsort(order).tolist())
+
+
+@converts("CumSum", since=11)
+def convert_cumsum(node: OnnxNode) -> Expr:
+    """Running sum along a constant axis."""
+    axis = node.normalize_axis(int(node.static(1, "axis").reshape(-1)[0]), node.rank())
+    exclusive, reverse = bool(node.attr("exclusive", 0)), bool(node.attr("reverse", 0))
+    return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)

@@ -1,0 +1,233 @@
+"""Elementwise arithmetic: unary functions, broadcasting binary operators, and variadic sums and extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from onnx import TensorProto
+
+from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.tensors import dtype_of
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "Abs": op.abs,
+    "Neg": op.negative,
+    "Sign": op.sign,
+    "IsNaN": op.isnan,
+    "BitwiseNot": op.bitwise_not,
+    "Exp": op.exp,
+    "Log": op.log,
+    "Sqrt": op.sqrt,
+    "Tanh": op.tanh,
+    "Sigmoid": op.sigmoid,
+    "Erf": op.erf,
+    "Floor": op.floor,
+    "Ceil": op.ceil,
+    "Round": op.round,
+    "Sin": op.sin,
+    "Cos": op.cos,
+    "Tan": op.tan,
+    "Relu": op.nn.relu,
+}
+
+
+@converts(*_UNARY)
+def convert_unary(node: OnnxNode) -> Expr:
+    """Operators that Relay has under another name."""
+    return _UNARY[node.op_type](node[0])
+
+
+@converts("Reciprocal")
+def convert_reciprocal(node: OnnxNode) -> Expr:
+    """1 / x."""
+    return op.divide(scalar_like(node, 1, node[0]), node[0])
+
+
+@converts("Sinh", "Cosh")
+def convert_hyperbolic(node: OnnxNode) -> Expr:
+    """(e^x ∓ e^-x) / 2."""
+    rising, falling = op.exp(node[0]), op.exp(op.negative(node[0]))
+    combine = op.subtract if node.op_type == "Sinh" else op.add
+    return op.multiply(combine(rising, falling), scalar_like(node, 0.5, node[0]))
+
+
+@converts("Asinh")
+def convert_asinh(node: OnnxNode) -> Expr:
+    """sign(x) * log(|x| + sqrt(x² + 1)); the magnitude is taken first so that no cancellation occurs below zero."""
+    data, one, zero = node[0], scalar_like(node, 1, node[0]), scalar_like(node, 0, node[0])
+    size = op.abs(data)
+    root = op.log(op.add(size, op.sqrt(op.add(op.multiply(size, size), one))))
+    return op.where(op.less(data, zero), op.negative(root), root)
+
+
+@converts("Acosh")
+def convert_acosh(node: OnnxNode) -> Expr:
+    """log(x + sqrt(x² - 1))."""
+    data, one = node[0], scalar_like(node, 1, node[0])
+    return op.log(op.add(data, op.sqrt(op.subtract(op.multiply(data, data), one))))
+
+
+@converts("Atanh")
+def convert_atanh(node: OnnxNode) -> Expr:
+    """log((1 + x) / (1 - x)) / 2."""
+    data, one = node[0], scalar_like(node, 1, node[0])
+    return op.multiply(op.log(op.divide(op.add(one, data), op.subtract(one, data))), scalar_like(node, 0.5, data))
+
+
+# Binary operators. Before opset 7 broadcasting was asked for by attributes and aligned at `axis`.
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "Add": op.add,
+    "Sub": op.subtract,
+    "Mul": op.multiply,
+    "BitwiseAnd": op.bitwise_and,
+    "BitwiseOr": op.bitwise_or,
+    "BitwiseXor": op.bitwise_xor,
+}
+
+
+def operands(node: OnnxNode) -> tuple[Expr, Expr]:
+    """The two inputs of a binary operator, the second one aligned as opsets before 7 prescribe."""
+    left, right = node[0], node[1]
+    if node.opset < 7:
+        axis = node.attr("axis")
+        if node.attr("broadcast", 0) and axis is not None:
+            trailing = node.rank(left) - node.normalize_axis(axis, node.rank(left)) - node.rank(right)
+            if trailing > 0:
+                right = op.expand_dims(right, axis=node.rank(right), num_newaxis=trailing)
+    return left, right
+
+
+@converts(*_BINARY)
+def convert_binary(node: OnnxNode) -> Expr:
+    """Broadcasting arithmetic."""
+    return _BINARY[node.op_type](*operands(node))
+
+
+@converts("Div")
+def convert_div(node: OnnxNode) -> Expr:
+    """Division; integers truncate toward zero."""
+    return op.divide(*operands(node))
+
+
+@converts("BitShift", since=11)
+def convert_bit_shift(node: OnnxNode) -> Expr:
+    """Bits moved left or right."""
+    shift = op.left_shift if node.choice("direction", None, ("LEFT", "RIGHT")) == "LEFT" else op.right_shift
+    return shift(node[0], node[1])
+
+
+@converts("Pow")
+def convert_pow(node: OnnxNode) -> Expr:
+    """base ** exponent in the base's type; small constant exponents become multiplications."""
+    base, exponent = operands(node)
+    dtype = node.dtype(base)
+    known = node.array(1)
+    if known is not None and known.size == 1 and node.rank(exponent) <= node.rank(base):
+        value = float(known.reshape(-1)[0])
+        if value in (1.0, 2.0, 3.0):
+            return reduce(op.multiply, [base] * int(value))
+        if value == 0.5 and dtype.is_float:
+            return op.sqrt(base)
+    if dtype.is_float:
+        return op.power(base, cast(node, exponent, dtype))
+    wide = "float64" if dtype.bits > 16 else "float32"
+    return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
+
+
+@converts("Mod", since=10)
+def convert_mod(node: OnnxNode) -> Expr:
+    """Remainder with the divisor's sign, or with the dividend's sign when fmod is set."""
+    if node.choice("fmod", 0, (0, 1)):
+        return op.mod(node[0], node[1])
+    if node.dtype().is_float:
+        node.unsupported("attribute fmod=0 on floating-point inputs")
+    return op.floor_mod(node[0], node[1])
+
+
+_VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": op.minimum, "Sum": op.add}
+
+
+@converts(*_VARIADIC)
+def convert_variadic(node: OnnxNode) -> Expr:
+    """Left fold of a binary operator over all inputs."""
+    return reduce(_VARIADIC[node.op_type], node.given())
+
+
+@converts("Mean")
+def convert_mean(node: OnnxNode) -> Expr:
+    """Sum of the inputs over their count."""
+    values = node.given()
+    return op.multiply(reduce(op.add, values), scalar_like(node, 1.0 / len(values), values[0]))
+
+
+@converts("Clip")
+def convert_clip_1(node: OnnxNode) -> Expr:
+    """Bounds as attributes (opsets 1 to 10)."""
+    return _clip(node, node.attr("min"), node.attr("max"))
+
+
+@converts("Clip", since=11)
+def convert_clip_11(node: OnnxNode) -> Expr:
+    """Bounds as optional scalar inputs, which need not be constant."""
+    bounds: list[float | None] = []
+    for index in (1, 2):
+        value = node.array(index)
+        if node.has(index) and value is None:
+            return _clip_computed(node)
+        bounds.append(None if value is None else value.reshape(-1)[0])
+    return _clip(node, *bounds)
+
+
+def _clip(node: OnnxNode, low: float | None, high: float | None) -> Expr:
+    data, dtype = node[0], node.dtype()
+    if low is not None and high is not None and dtype.is_float:
+        return op.clip(data, a_min=float(low), a_max=float(high))
+    if low is not None:
+        data = op.maximum(data, constant(low, dtype))
+    return data if high is None else op.minimum(data, constant(high, dtype))
+
+
+def _clip_computed(node: OnnxNode) -> Expr:
+    data = node[0]
+    if node.has(1):
+        data = op.maximum(data, node[1])
+    return op.minimum(data, node[2]) if node.has(2) else data
+
+
+@converts("Cast", since=6)
+def convert_cast(node: OnnxNode) -> Expr:
+    """Conversion between element types."""
+    node.ignore("saturate", "round_mode")
+    target = dtype_of(node.require("to"), node.label)
+    return cast(node, node[0], target)
+
+
+@converts("Cast", since=1)
+def convert_cast_1(node: OnnxNode) -> Expr:
+    """The target type spelled out (opsets 1 to 5)."""
+    target = dtype_of(TensorProto.DataType.Value(node.require("to")), node.label)
+    return cast(node, node[0], target)
+
+
+@converts("CastLike", since=15)
+def convert_cast_like(node: OnnxNode) -> Expr:
+    """Conversion to the type of the second input."""
+    node.ignore("saturate", "round_mode")
+    return cast(node, node[0], node.dtype(1))
+
+
+@converts("IsInf", since=10)
+def convert_isinf(node: OnnxNode) -> Expr:
+    """Either infinity, or one of the two as the attributes select."""
+    negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
+    data, zero = node[0], scalar_like(node, 0, node[0])
+    found = op.isinf(data)
+    if not positive:
+        found = op.logical_and(found, op.less(data, zero))
+    return found if negative else op.logical_and(found, op.greater(data, zero))

@@ -1,0 +1,216 @@
+"""Convolutions and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, transpose
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.pooling import Window, windows
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+
+
+@converts("Conv")
+def convert_conv(node: OnnxNode) -> Expr:
+    """Convolution over one, two or more spatial axes, with optional bias."""
+    shape, kernel = node.shape(), node.shape(1)
+    groups = int(node.attr("group", 1))
+    node.ignore("kernel_shape")
+    if len(kernel) != len(shape) or shape[1] != kernel[1] * groups or kernel[0] % groups:
+        raise ModelError(
+            f"{node.label}: weights of shape {list(kernel)} in {groups} groups "
+            f"do not fit an input of shape {list(shape)}"
+        )
+    found = windows(node, shape[2:], list(kernel[2:]))
+    result = _conv(node, node[0], node[1], found, groups)
+    return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
+
+
+def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
+    shape, kernel = node.shape(data), node.shape(weight)
+    if len(found) == 1:
+        wide = reshape(node, data, (*shape[:2], 1, shape[2]))
+        flat = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
+        result = _conv2d(node, wide, flat, [Window(1), found[0]], groups)
+        return reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
+    if len(found) == 2:
+        return _conv2d(node, data, weight, found, groups)
+    return _conv_outer(node, data, weight, found, groups)
+
+
+def _conv2d(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
+    kernel = node.shape(weight)
+    return op.nn.conv2d(
+        data,
+        weight,
+        strides=tuple(window.stride for window in found),
+        padding=(found[0].before, found[1].before, found[0].after, found[1].after),
+        dilation=tuple(window.dilation for window in found),
+        groups=groups,
+        channels=kernel[0],
+        kernel_size=tuple(kernel[2:]),
+    )
+
+
+def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
+    """Turn the taps along the first spatial axis into channels, and its positions into batch.
+
+    Before: data (N, C, D, …), weight (O, C/g, kd, …)
+    After:  data (N * D', C * kd, …), weight (O, C/g * kd, …), one axis fewer
+    """
+    window, shape, kernel = found[0], node.shape(data), node.shape(weight)
+    width = ((0, 0), (0, 0), (window.before, window.after), *[(0, 0)] * (len(shape) - 3))
+    if window.before or window.after:
+        data = op.nn.pad(data, pad_width=width, pad_value=0.0, pad_mode="constant")
+    steps = (shape[2] + window.before + window.after - window.reach) // window.stride + 1
+    taps = []
+    for tap in range(window.size):
+        begin = tap * window.dilation
+        end = begin + (steps - 1) * window.stride + 1
+        part = op.strided_slice(data, begin=(begin,), end=(end,), strides=(window.stride,), axes=(2,))
+        taps.append(op.expand_dims(part, axis=2, num_newaxis=1))
+    stacked = concatenate(taps, 2)  # (N, C, kd, D', …)
+    inner = tuple(shape[3:])
+    moved = transpose(stacked, (0, 3, 1, 2, *range(4, 4 + len(inner))))
+    flat = reshape(node, moved, (shape[0] * steps, shape[1] * window.size, *inner))
+    narrow = reshape(node, weight, (kernel[0], kernel[1] * window.size, *kernel[3:]))
+    result = _conv(node, flat, narrow, found[1:], groups)
+    outer = reshape(node, result, (shape[0], steps, kernel[0], *node.shape(result)[2:]))
+    return transpose(outer, (0, 2, 1, *range(3, 3 + len(inner))))
+
+
+@converts("ConvTranspose")
+def convert_conv_transpose(node: OnnxNode) -> Expr:
+    """Transposed convolution over one or two spatial axes; weights are (C, M / groups, …)."""
+    shape, kernel = node.shape(), node.shape(1)
+    rank = len(shape) - 2
+    groups = int(node.attr("group", 1))
+    node.ignore("kernel_shape")
+    if len(kernel) != len(shape) or shape[1] != kernel[0]:
+        raise ModelError(f"{node.label}: weights of shape {list(kernel)} do not fit an input of shape {list(shape)}")
+    if rank not in (1, 2):
+        node.unsupported(f"{rank} spatial axes; supported: 1 and 2")
+    found, extra = _transposed_windows(node, shape[2:], list(kernel[2:]))
+    data, weight = node[0], node[1]
+    if rank == 1:
+        data = reshape(node, data, (*shape[:2], 1, shape[2]))
+        weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
+        found, extra = [Window(1), *found], [0, *extra]
+    weight = _dilated(node, weight, found)
+    result = op.nn.conv2d_transpose(
+        data,
+        weight,
+        strides=tuple(window.stride for window in found),
+        padding=(found[0].before, found[1].before, found[0].after, found[1].after),
+        groups=groups,
+        channels=kernel[1] * groups,
+        kernel_size=tuple(node.shape(weight)[2:]),
+        output_padding=tuple(extra),
+    )
+    if rank == 1:
+        result = reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
+    return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
+
+
+def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int]) -> tuple[list[Window], list[int]]:
+    """Windows with the padding to cut off, and the output padding, for pads, auto_pad or an explicit output_shape."""
+    rank = len(extents)
+    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
+    pads, extra = node.attr("pads") or [0] * (2 * rank), list(node.attr("output_padding") or [0] * rank)
+    wanted = node.attr("output_shape")
+    mode = node.choice("auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    if wanted is None and mode.startswith("SAME"):
+        wanted = [extent * stride for extent, stride in zip(extents, strides)]
+    found = []
+    for axis, extent in enumerate(extents):
+        window = Window(kernel[axis], strides[axis], dilations[axis])
+        before, after = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
+        if wanted is not None:
+            total = window.stride * (extent - 1) + extra[axis] + window.reach - wanted[-rank + axis]
+            if total < 0:
+                extra[axis], total = extra[axis] - total, 0
+            before, after = total - total // 2, total // 2
+            if mode == "SAME_UPPER":
+                before, after = after, before
+        found.append(Window(window.size, window.stride, window.dilation, before, after))
+    return found, extra
+
+
+def _dilated(node: OnnxNode, weight: Expr, found: list[Window]) -> Expr:
+    """Constant weights with zeros put between the taps, so that the operator needs no dilation."""
+    if all(window.dilation == 1 for window in found):
+        return weight
+    if not isinstance(weight, Constant):
+        node.unsupported("attribute dilations with weights that are not constant")
+    dense = np.zeros((*weight.data.shape[:2], *(window.reach for window in found)), weight.data.dtype)
+    dense[:, :, :: found[0].dilation, :: found[1].dilation] = weight.data
+    return Constant(dense)
+
+
+@converts("Gemm")
+def convert_gemm(node: OnnxNode) -> Expr:
+    """alpha * A' B' + beta * C, where ' is an optional transposition."""
+    left = transpose(node[0], (1, 0)) if node.attr("transA", 0) else node[0]
+    right = node[1] if node.attr("transB", 0) else transpose(node[1], (1, 0))
+    alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
+    node.ignore("broadcast")
+    if alpha != 1:
+        right = op.multiply(right, scalar_like(node, alpha, right))
+    result = op.nn.dense(left, right, units=node.shape(right)[0])
+    if not node.has(2) or beta == 0:
+        return result
+    bias = node[2] if beta == 1 else op.multiply(node[2], scalar_like(node, beta, node[2]))
+    if node.rank(bias) == 2 and node.shape(bias)[0] == 1:
+        bias = reshape(node, bias, (node.shape(bias)[1],))
+    if node.rank(bias) == 1 and node.shape(bias)[0] == node.shape(result)[1]:
+        return op.nn.bias_add(result, bias, axis=1)
+    return op.add(result, bias)
+
+
+@converts("MatMul")
+def convert_matmul(node: OnnxNode) -> Expr:
+    """NumPy's matmul: vectors, matrices, and batches of them with broadcasting."""
+    return matmul(node, node[0], node[1])
+
+
+def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
+    """The product of two expressions as NumPy defines it."""
+    left_shape, right_shape = node.shape(left), node.shape(right)
+    if len(left_shape) == 1:
+        product = matmul(node, reshape(node, left, (1, *left_shape)), right)
+        shape = node.shape(product)
+        return reshape(node, product, (*shape[:-2], shape[-1]) if len(right_shape) > 1 else shape[:-1])
+    if len(right_shape) == 1:
+        product = matmul(node, left, reshape(node, right, (*right_shape, 1)))
+        return reshape(node, product, node.shape(product)[:-1])
+    if left_shape[-1] != right_shape[-2]:
+        raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
+    if len(right_shape) == 2:
+        return op.nn.dense(left, transpose(right, (1, 0)), units=right_shape[1])
+    return _batched(node, left, right)
+
+
+def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
+    left_shape, right_shape = node.shape(left), node.shape(right)
+    batch = np.broadcast_shapes(left_shape[:-2], right_shape[:-2])
+    count = int(np.prod(batch, dtype=np.int64))
+    flat = []
+    for value, shape in ((left, left_shape), (right, right_shape)):
+        if int(np.prod(shape[:-2], dtype=np.int64)) != count:
+            value = broadcast_to(node, value, (*batch, *shape[-2:]))
+        flat.append(reshape(node, value, (count, *shape[-2:])))
+    product = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
+    return reshape(node, product, (*batch, left_shape[-2], right_shape[-1]))
+
+
+@converts("Einsum", since=12)
+def convert_einsum(node: OnnxNode) -> Expr:
+    """Sum of products over named axes: operands are joined from the left, each pair as one batched product."""
+    from tilewright.frontend.onnx.einsum import einsum
+
+    return einsum(node, str(node.require("equation")), node.given())

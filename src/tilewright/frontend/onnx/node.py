@@ -1,0 +1,180 @@
+"""One ONNX node as a converter sees it: Relay inputs with known types, typed attributes, clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from onnx import AttributeProto
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.onnx.tensors import array_of
+from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.support.dtype import DType
+
+if TYPE_CHECKING:
+    from tilewright.frontend.onnx.importer import Environment, GraphImporter
+
+# Attributes that say how to train or which kernel to prefer; they do not change what inference computes.
+_WITHOUT_EFFECT = frozenset({"consumed_inputs", "is_test", "momentum", "spatial", "seed", "stash_type", "name"})
+
+
+class OnnxNode:
+    """A node being converted.
+
+    Attributes are read through `attr`; one that is present but never read is reported as unsupported after the
+    conversion, so that an attribute of a newer operator set is never dropped in silence.
+    """
+
+    def __init__(
+        self,
+        proto: Any,
+        label: str,
+        span: str,
+        opset: int,
+        inputs: list[Expr | None],
+        importer: GraphImporter,
+        env: Environment,
+        opsets: Mapping[str, int],
+    ) -> None:
+        self.proto = proto
+        self.op_type: str = proto.op_type
+        self.label = label
+        self.span = span
+        self.opset = opset
+        self.inputs = inputs
+        self.importer = importer
+        self.env = env
+        self.opsets = opsets
+        self._attributes: dict[str, Any] = {entry.name: entry for entry in proto.attribute}
+        self._read: set[str] = set()
+
+    # Inputs
+
+    def has(self, index: int) -> bool:
+        """True when the optional input `index` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def __getitem__(self, index: int) -> Expr:
+        """Input `index`; a missing one is a `ModelError`."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise ModelError(f"{self.label} lacks its input {index}")
+        return value
+
+    def given(self) -> list[Expr]:
+        """All inputs, none of which may be missing (variadic operators)."""
+        return [self[index] for index in range(len(self.inputs))]
+
+    def shape(self, value: int | Expr = 0) -> tuple[int, ...]:
+        """Shape of an input (by index) or of any expression."""
+        return tensor_type_of(self[value] if isinstance(value, int) else value).shape
+
+    def dtype(self, value: int | Expr = 0) -> DType:
+        """Element type of an input (by index) or of any expression."""
+        return tensor_type_of(self[value] if isinstance(value, int) else value).dtype
+
+    def rank(self, value: int | Expr = 0) -> int:
+        """Number of dimensions of an input (by index) or of any expression."""
+        return len(self.shape(value))
+
+    def array(self, index: int) -> np.ndarray | None:
+        """The value of input `index` if it is known at import time, else None."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        return value.data if isinstance(value, Constant) else None
+
+    def static(self, index: int, what: str) -> np.ndarray:
+        """The value of input `index`, which must be known at import time; `what` names it in the error."""
+        self[index]
+        value = self.array(index)
+        if value is None:
+            self.unsupported(
+                f"its {what} (input {index}, {self.proto.input[index]!r}) is computed at run time; "
+                "Tilewright needs it at compile time"
+            )
+        return value
+
+    def ints(self, index: int, what: str) -> list[int] | None:
+        """A static integer-vector input as a list, or None when the optional input is absent."""
+        if not self.has(index):
+            return None
+        return [int(value) for value in self.static(index, what).reshape(-1)]
+
+    def axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
+        """The attribute `axis` made non-negative for `rank` (default: that of input 0)."""
+        return self.normalize_axis(int(self.attr(name, default)), self.rank(0) if rank is None else rank)
+
+    def normalize_axis(self, axis: int, rank: int) -> int:
+        """`axis` counted from the front; out of range is a `ModelError`."""
+        if not -rank <= axis < rank:
+            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
+        return axis % rank
+
+    def normalize_axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Each of `axes` counted from the front."""
+        return [self.normalize_axis(int(axis), rank) for axis in axes]
+
+    def wants(self, output: int) -> bool:
+        """True when output `output` is named, that is, may be used."""
+        return output < len(self.proto.output) and self.proto.output[output] != ""
+
+    # Attributes
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute as int, float, str, list or array; `default` when the node does not carry it."""
+        self._read.add(name)
+        entry = self._attributes.get(name)
+        return default if entry is None else self._decode(entry)
+
+    def require(self, name: str) -> Any:
+        """The attribute, whose absence is a `ModelError`."""
+        value = self.attr(name)
+        if value is None:
+            raise ModelError(f"{self.label} lacks its required attribute {name!r}")
+        return value
+
+    def choice(self, name: str, default: Any, known: Sequence[Any]) -> Any:
+        """The attribute, which must be one of `known`."""
+        value = self.attr(name, default)
+        if value not in known:
+            self.unsupported(f"attribute {name}={value!r}; supported: {', '.join(map(repr, known))}")
+        return value
+
+    def ignore(self, *names: str) -> None:
+        """Declare attributes that do not change the result here."""
+        self._read.update(names)
+
+    def unread(self) -> list[str]:
+        """Attributes that are present and that the converter has not looked at."""
+        return [name for name in self._attributes if name not in self._read and name not in _WITHOUT_EFFECT]
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raise the `UnsupportedError` of this node."""
+        raise UnsupportedError(f"{self.label}: {reason}")
+
+    def _decode(self, entry: Any) -> Any:
+        decode = _DECODERS.get(entry.type)
+        if decode is None:
+            self.unsupported(f"attribute {entry.name!r} of type {AttributeProto.AttributeType.Name(entry.type)}")
+        return decode(self, entry)
+
+    def _tensor(self, entry: Any) -> np.ndarray:
+        return array_of(entry.t, self.importer.directory, f"{self.label}, attribute {entry.name!r}")
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+_DECODERS: dict[int, Any] = {
+    AttributeProto.INT: lambda node, entry: int(entry.i),
+    AttributeProto.FLOAT: lambda node, entry: float(entry.f),
+    AttributeProto.STRING: lambda node, entry: _text(entry.s),
+    AttributeProto.INTS: lambda node, entry: [int(value) for value in entry.ints],
+    AttributeProto.FLOATS: lambda node, entry: [float(value) for value in entry.floats],
+    AttributeProto.STRINGS: lambda node, entry: [_text(value) for value in entry.strings],
+    AttributeProto.TENSOR: lambda node, entry: node._tensor(entry),
+    AttributeProto.GRAPH: lambda node, entry: entry.g,
+}

@@ -1,0 +1,95 @@
+"""Normalization layers at inference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.frontend.onnx.build import constant, reshape, scalar_like
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+
+@converts("BatchNormalization")
+def convert_batch_normalization(node: OnnxNode) -> list[Expr]:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias with stored statistics."""
+    if node.attr("training_mode", 0):
+        node.unsupported("attribute training_mode=1; export the model for inference")
+    if node.attr("spatial", 1) == 0:
+        node.unsupported("attribute spatial=0")
+    epsilon = float(node.attr("epsilon", 1e-5))
+    normalized = op.nn.batch_norm(node[0], node[1], node[2], node[3], node[4], axis=1, epsilon=epsilon)
+    return [normalized[0]]
+
+
+@converts("LayerNormalization", since=17)
+def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
+    """Normalization over all axes from `axis` on; Mean and InvStdDev are computed only if used."""
+    shape, axis = node.shape(), node.axis(-1)
+    epsilon = float(node.attr("epsilon", 1e-5))
+    inner = int(np.prod(shape[axis:], dtype=np.int64))
+    rows = reshape(node, node[0], (*shape[:axis], inner))
+    full = tuple(shape[axis:])
+    gamma = reshape(node, _spread(node, node[1], full), (inner,))
+    bias = _spread(node, node[2], full) if node.has(2) else constant(np.zeros(full), node.dtype())
+    beta = reshape(node, bias, (inner,))
+    outputs = [reshape(node, op.nn.layer_norm(rows, gamma, beta, axis=axis, epsilon=epsilon), shape)]
+    if node.wants(1) or node.wants(2):
+        mean, deviation = _statistics(node, node[0], tuple(range(axis, len(shape))), epsilon)
+        outputs += [mean, op.divide(scalar_like(node, 1, deviation), deviation)]
+    return outputs
+
+
+def _spread(node: OnnxNode, value: Expr, shape: tuple[int, ...]) -> Expr:
+    return value if node.shape(value) == shape else op.broadcast_to(value, shape=shape)
+
+
+def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr]:
+    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1."""
+    mean = op.mean(data, axis=axes, keepdims=True)
+    centred = op.subtract(data, mean)
+    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    return mean, op.sqrt(op.add(variance, scalar_like(node, epsilon, data)))
+
+
+@converts("InstanceNormalization")
+def convert_instance_normalization(node: OnnxNode) -> Expr:
+    """Statistics over the spatial axes of each sample and channel."""
+    return op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.attr("epsilon", 1e-5)))
+
+
+@converts("GroupNormalization", since=18)
+def convert_group_normalization(node: OnnxNode) -> Expr:
+    """Statistics over groups of channels; scale and bias count groups in opset 18 and channels from 21 on."""
+    channels, groups = node.shape()[1], int(node.require("num_groups"))
+    scale, bias = node[1], node[2]
+    if node.opset < 21:
+        scale, bias = (op.repeat(value, repeats=channels // groups, axis=0) for value in (scale, bias))
+    epsilon = float(node.attr("epsilon", 1e-5))
+    return op.nn.group_norm(node[0], scale, bias, num_groups=groups, axis=1, epsilon=epsilon)
+
+
+@converts("LpNormalization")
+def convert_lp_normalization(node: OnnxNode) -> Expr:
+    """x over its 1- or 2-norm along an axis; a zero norm gives zero."""
+    data, axis = node[0], node.axis(-1)
+    if node.choice("p", 2, (1, 2)) == 1:
+        norm = op.sum(op.abs(data), axis=(axis,), keepdims=True)
+    else:
+        norm = op.sqrt(op.sum(op.multiply(data, data), axis=(axis,), keepdims=True))
+    zero = op.equal(norm, scalar_like(node, 0, data))
+    return op.divide(data, op.where(zero, scalar_like(node, 1, data), norm))
+
+
+@converts("LRN")
+def convert_lrn(node: OnnxNode) -> Expr:
+    """x / (bias + alpha * mean of squares over `size` neighbouring channels) ^ beta; outside channels count as zero."""
+    return op.nn.lrn(
+        node[0],
+        size=int(node.require("size")),
+        axis=1,
+        bias=float(node.attr("bias", 1.0)),
+        alpha=float(node.attr("alpha", 1e-4)),
+        beta=float(node.attr("beta", 0.75)),
+    )

@@ -1,0 +1,163 @@
+"""Pooling over windows and over whole planes. A window over more or fewer than two axes is done two axes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.frontend.onnx.build import reshape, scalar_like
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window along one axis: element count, step, dilation, and padding on both sides."""
+
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the last one that the window reads."""
+        return (self.size - 1) * self.dilation + 1
+
+
+def windows(node: OnnxNode, extents: tuple[int, ...], kernel: list[int]) -> list[Window]:
+    """The windows that a node's strides, dilations, pads and auto_pad describe over spatial `extents`."""
+    rank = len(extents)
+    strides = node.attr("strides") or [1] * rank
+    dilations = node.attr("dilations") or [1] * rank
+    pads = node.attr("pads") or [0] * (2 * rank)
+    mode = node.choice("auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    result = []
+    for axis, extent in enumerate(extents):
+        window = Window(kernel[axis], strides[axis], dilations[axis])
+        before, after = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
+        if mode.startswith("SAME"):
+            total = max((-(-extent // window.stride) - 1) * window.stride + window.reach - extent, 0)
+            before, after = total // 2, total - total // 2
+            if mode == "SAME_LOWER":
+                before, after = after, before
+        result.append(replace(window, before=before, after=after))
+    return result
+
+
+def _round_up(window: Window, extent: int) -> Window:
+    """The window with the padding at the end that ceil_mode implies; a window that would start there is dropped."""
+    steps = -(-(extent + window.before + window.after - window.reach) // window.stride)
+    if steps * window.stride >= extent + window.before:
+        steps -= 1
+    needed = steps * window.stride + window.reach - extent - window.before
+    return replace(window, after=max(needed, window.after))
+
+
+@converts("MaxPool")
+def convert_max_pool(node: OnnxNode) -> list[Expr]:
+    """Maximum over windows; padding never wins."""
+    node.ignore("storage_order")
+    if node.wants(1):
+        node.unsupported("its second output, Indices")
+    extents = node.shape()[2:]
+    found = windows(node, extents, node.require("kernel_shape"))
+    if node.attr("ceil_mode", 0):
+        found = [_round_up(window, extent) for window, extent in zip(found, extents)]
+    return [_pool(node, node[0], found, "max")]
+
+
+@converts("AveragePool")
+def convert_average_pool(node: OnnxNode) -> Expr:
+    """Mean over windows; padding counts only with count_include_pad, what ceil_mode adds never does."""
+    extents = node.shape()[2:]
+    return average_pool(node, node[0], windows(node, extents, node.require("kernel_shape")))
+
+
+def average_pool(node: OnnxNode, data: Expr, found: list[Window]) -> Expr:
+    """Mean of `data` over windows, as the node's ceil_mode and count_include_pad say."""
+    extents = node.shape(data)[2:]
+    count_padding = bool(node.attr("count_include_pad", 0))
+    if node.attr("ceil_mode", 0):
+        grown = [_round_up(window, extent) for window, extent in zip(found, extents)]
+        if count_padding and grown != found:  # Make the counted padding real, so that only the rest is excluded.
+            width = ((0, 0), (0, 0), *[(window.before, window.after) for window in found])
+            data = op.nn.pad(data, pad_width=width, pad_value=0.0, pad_mode="constant")
+            grown = [replace(new, before=0, after=new.after - old.after) for new, old in zip(grown, found)]
+            count_padding = False
+        found = grown
+    return _pool(node, data, found, "avg_counted" if count_padding else "avg")
+
+
+def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
+    """Pool the spatial axes of `data`: mean and maximum over a box are those over its sides, one after another."""
+    shape = node.shape(data)
+    if len(found) == 1:
+        wide = reshape(node, data, (*shape[:2], 1, shape[2]))
+        result = _pool2d(wide, (Window(1), found[0]), kind)
+        return reshape(node, result, (*shape[:2], node.shape(result)[3]))
+    if len(found) == 2:
+        return _pool2d(data, (found[0], found[1]), kind)
+    merged = reshape(node, data, (shape[0], int(np.prod(shape[1:-2])), *shape[-2:]))
+    plane = _pool2d(merged, (found[-2], found[-1]), kind)
+    height, width = node.shape(plane)[2:]
+    lead = shape[2:-2]
+    flat = reshape(node, plane, (*shape[:2], *lead, height * width))
+    rest = [*found[:-2], Window(1)]
+    result = _pool(node, flat, rest, kind)
+    return reshape(node, result, (*node.shape(result)[:-1], height, width))
+
+
+def _pool2d(data: Expr, pair: tuple[Window, Window], kind: str) -> Expr:
+    settings = {
+        "pool_size": (pair[0].size, pair[1].size),
+        "strides": (pair[0].stride, pair[1].stride),
+        "padding": (pair[0].before, pair[1].before, pair[0].after, pair[1].after),
+        "dilation": (pair[0].dilation, pair[1].dilation),
+    }
+    if kind == "max":
+        return op.nn.max_pool2d(data, **settings)
+    return op.nn.avg_pool2d(data, **settings, count_include_pad=kind == "avg_counted")
+
+
+@converts("LpPool", since=2)
+def convert_lp_pool(node: OnnxNode) -> Expr:
+    """p-norm over windows."""
+    power, data = float(node.attr("p", 2)), op.abs(node[0])
+    kernel = node.require("kernel_shape")
+    found = windows(node, node.shape()[2:], kernel)
+    if node.attr("ceil_mode", 0):
+        found = [_round_up(window, extent) for window, extent in zip(found, node.shape()[2:])]
+    powered = op.multiply(data, data) if power == 2 else op.power(data, scalar_like(node, power, data))
+    total = op.multiply(_pool(node, powered, found, "avg_counted"), scalar_like(node, float(np.prod(kernel)), data))
+    return op.sqrt(total) if power == 2 else op.power(total, scalar_like(node, 1 / power, data))
+
+
+@converts("GlobalAveragePool")
+def convert_global_average_pool(node: OnnxNode) -> Expr:
+    """Mean over all spatial axes, which stay with extent 1."""
+    if node.rank() == 4:
+        return op.nn.global_avg_pool2d(node[0])
+    return op.mean(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
+
+
+@converts("GlobalMaxPool")
+def convert_global_max_pool(node: OnnxNode) -> Expr:
+    """Maximum over all spatial axes, which stay with extent 1."""
+    if node.rank() == 4:
+        return op.nn.global_max_pool2d(node[0])
+    return op.max(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
+
+
+@converts("GlobalLpPool", since=2)
+def convert_global_lp_pool(node: OnnxNode) -> Expr:
+    """p-norm over all spatial axes."""
+    power, data = float(node.attr("p", 2)), op.abs(node[0])
+    axes = tuple(range(2, node.rank()))
+    powered = op.multiply(data, data) if power == 2 else op.power(data, scalar_like(node, power, data))
+    total = op.sum(powered, axis=axes, keepdims=True)
+    return op.sqrt(total) if power == 2 else op.power(total, scalar_like(node, 1 / power, data))

@@ -1,0 +1,91 @@
+"""Reductions along axes, and the position of an extremum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.frontend.onnx.build import cast, scalar_like
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+Reduction = Callable[[OnnxNode, Expr, tuple[int, ...], bool], Expr]
+
+
+def _log_sum_exp(node: OnnxNode, data: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """The maximum is taken out first, so that no exponential overflows."""
+    peak = op.max(data, axis=axes, keepdims=True)
+    total = op.sum(op.exp(op.subtract(data, peak)), axis=axes, keepdims=keepdims)
+    return op.add(op.log(total), peak if keepdims else op.max(data, axis=axes, keepdims=False))
+
+
+def _extremum(node: OnnxNode, data: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    reduction = op.max if node.op_type == "ReduceMax" else op.min
+    if node.dtype(data).is_bool:
+        return cast(node, reduction(op.cast(data, dtype="uint8"), axis=axes, keepdims=keepdims), "bool")
+    return reduction(data, axis=axes, keepdims=keepdims)
+
+
+_REDUCTIONS: dict[str, Reduction] = {
+    "ReduceSum": lambda node, x, axes, keep: op.sum(x, axis=axes, keepdims=keep),
+    "ReduceMean": lambda node, x, axes, keep: op.mean(x, axis=axes, keepdims=keep),
+    "ReduceProd": lambda node, x, axes, keep: op.prod(x, axis=axes, keepdims=keep),
+    "ReduceMax": _extremum,
+    "ReduceMin": _extremum,
+    "ReduceL1": lambda node, x, axes, keep: op.sum(op.abs(x), axis=axes, keepdims=keep),
+    "ReduceL2": lambda node, x, axes, keep: op.sqrt(op.sum(op.multiply(x, x), axis=axes, keepdims=keep)),
+    "ReduceSumSquare": lambda node, x, axes, keep: op.sum(op.multiply(x, x), axis=axes, keepdims=keep),
+    "ReduceLogSum": lambda node, x, axes, keep: op.log(op.sum(x, axis=axes, keepdims=keep)),
+    "ReduceLogSumExp": _log_sum_exp,
+}
+
+
+def _reduce(node: OnnxNode, axes: list[int] | None) -> Expr:
+    rank = node.rank()
+    keepdims, keep_all = bool(node.attr("keepdims", 1)), bool(node.attr("noop_with_empty_axes", 0))
+    if not axes and keep_all:
+        return _elementwise_part(node)
+    chosen = tuple(sorted(node.normalize_axes(axes or range(rank), rank)))
+    return _REDUCTIONS[node.op_type](node, node[0], chosen, keepdims)
+
+
+def _elementwise_part(node: OnnxNode) -> Expr:
+    """What a reduction over no axis leaves: the function applied to each element before and after the sum."""
+    data = node[0]
+    if node.op_type in ("ReduceL1", "ReduceL2"):
+        return op.abs(data)
+    if node.op_type == "ReduceSumSquare":
+        return op.multiply(data, data)
+    return op.log(data) if node.op_type == "ReduceLogSum" else data
+
+
+@converts(*_REDUCTIONS)
+def convert_reduce_1(node: OnnxNode) -> Expr:
+    """Axes as an attribute (opsets 1 to 17, ReduceSum to 12)."""
+    return _reduce(node, node.attr("axes"))
+
+
+@converts("ReduceSum", since=13)
+def convert_reduce_sum_13(node: OnnxNode) -> Expr:
+    """Axes as an optional input."""
+    return _reduce(node, node.ints(1, "axes"))
+
+
+@converts(*(name for name in _REDUCTIONS if name != "ReduceSum"), since=18)
+def convert_reduce_18(node: OnnxNode) -> Expr:
+    """Axes as an optional input."""
+    return _reduce(node, node.ints(1, "axes"))
+
+
+@converts("ArgMax", "ArgMin")
+def convert_arg_extremum(node: OnnxNode) -> Expr:
+    """Position (int64) of the first extremum along an axis, or of the last one."""
+    axis, keepdims = node.axis(0), bool(node.attr("keepdims", 1))
+    reduction = op.argmax if node.op_type == "ArgMax" else op.argmin
+    data = node[0]
+    last = bool(node.attr("select_last_index", 0))
+    found = cast(node, reduction(op.reverse(data, axis=axis) if last else data, axis=axis, keepdims=keepdims), "int64")
+    if last:
+        return op.subtract(scalar_like(node, node.shape()[axis] - 1, found), found)
+    return found

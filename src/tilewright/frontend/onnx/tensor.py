@@ -1,0 +1,219 @@
+"""Operators that place data: constants, joining, splitting, slicing, permuting, repeating, padding, selecting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.onnx.build import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+
+
+@converts("Identity")
+def convert_identity(node: OnnxNode) -> Expr:
+    """The input itself."""
+    return node[0]
+
+
+_PLAIN_VALUES = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
+
+
+@converts("Constant")
+def convert_constant(node: OnnxNode) -> Expr:
+    """The value of whichever attribute is given."""
+    value = node.attr("value")
+    if value is not None:
+        return Constant(value)
+    for name, dtype in _PLAIN_VALUES.items():
+        given = node.attr(name)
+        if given is not None:
+            return constant(given, dtype)
+    node.unsupported("a constant that is sparse or made of strings")
+
+
+@converts("Dropout")
+def convert_dropout(node: OnnxNode) -> list[Expr]:
+    """The input itself: at inference nothing is dropped, and the mask is all true."""
+    node.ignore("ratio")
+    training = node.has(2) and bool(node.static(2, "training_mode"))
+    if training and not (node.has(1) and float(node.static(1, "ratio")) == 0):
+        node.unsupported("training_mode")
+    mask = Constant(np.broadcast_to(np.array(True), node.shape()))
+    mask_dtype = "bool" if node.opset >= 10 else node.dtype()
+    return [node[0], cast(node, mask, mask_dtype)] if node.wants(1) else [node[0]]
+
+
+@converts("Concat")
+def convert_concat(node: OnnxNode) -> Expr:
+    """Inputs joined along an axis (default 1 in opsets 1 to 3); empty ones do not count."""
+    axis = node.axis(1)
+    values = [value for value in node.given() if node.shape(value)[axis] > 0]
+    return concatenate(values or node.given()[:1], axis)
+
+
+@converts("Split")
+def convert_split_1(node: OnnxNode) -> list[Expr]:
+    """Part sizes as an attribute (an input in opset 1), by default equal."""
+    return _split(node, node.attr("split") or node.ints(1, "split"))
+
+
+@converts("Split", since=13)
+def convert_split_13(node: OnnxNode) -> list[Expr]:
+    """Part sizes as an optional input; without it equal ones, the last possibly smaller (opset 18)."""
+    return _split(node, node.ints(1, "split"))
+
+
+def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
+    axis = node.axis(0)
+    extent = node.shape()[axis]
+    if sizes is None:
+        parts = node.attr("num_outputs", len(node.proto.output))
+        size = -(-extent // parts)
+        sizes = [max(min(size, extent - index * size), 0) for index in range(parts)]
+    if sum(sizes) != extent:
+        raise ModelError(f"{node.label}: parts {list(sizes)} do not add up to the extent {extent} of axis {axis}")
+    ends = np.cumsum(sizes).tolist()
+    return [slice_axis(node, node[0], axis, end - size, end) for size, end in zip(sizes, ends)]
+
+
+@converts("Slice")
+def convert_slice_1(node: OnnxNode) -> Expr:
+    """Bounds as attributes (opsets 1 to 9)."""
+    return _slice(node, node.require("starts"), node.require("ends"), node.attr("axes"), None)
+
+
+@converts("Slice", since=10)
+def convert_slice_10(node: OnnxNode) -> Expr:
+    """Bounds, axes and steps as inputs."""
+    starts, ends = node.ints(1, "starts"), node.ints(2, "ends")
+    assert starts is not None and ends is not None
+    return _slice(node, starts, ends, node.ints(3, "axes"), node.ints(4, "steps"))
+
+
+def _slice(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int] | None, steps: list[int] | None) -> Expr:
+    data, shape = node[0], node.shape()
+    axes = list(range(len(starts))) if axes is None else node.normalize_axes(axes, len(shape))
+    bounds: list[tuple[int, int, int, int]] = []
+    reversed_axes: list[int] = []
+    for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes)):
+        picked = range(*slice(start, end if end > -(2**62) else None, step).indices(shape[axis]))
+        begin, stop, stride = picked.start, picked.stop, picked.step
+        if stride < 0:
+            reversed_axes.append(axis)
+            begin, stride = shape[axis] - 1 - picked.start, -stride
+        stop = begin + (len(picked) - 1) * stride + 1 if len(picked) else begin
+        if (begin, stop, stride) != (0, shape[axis], 1):
+            bounds.append((axis, begin, stop, stride))
+    for axis in reversed_axes:
+        data = op.reverse(data, axis=axis)
+    if not bounds:
+        return data
+    chosen, begins, stops, strides = zip(*bounds)
+    return op.strided_slice(data, begin=begins, end=stops, strides=strides, axes=chosen)
+
+
+@converts("Transpose")
+def convert_transpose(node: OnnxNode) -> Expr:
+    """Permuted axes, by default in reverse."""
+    rank = node.rank()
+    return transpose(node[0], node.normalize_axes(node.attr("perm", list(range(rank))[::-1]), rank))
+
+
+@converts("Tile")
+def convert_tile_1(node: OnnxNode) -> Expr:
+    """One axis repeated (opsets 1 to 5)."""
+    repeats = [1] * node.rank()
+    repeats[int(node.static(2, "axis"))] = int(node.static(1, "tiles"))
+    return op.tile(node[0], reps=tuple(repeats))
+
+
+@converts("Tile", since=6)
+def convert_tile_6(node: OnnxNode) -> Expr:
+    """A repeat count for each axis."""
+    repeats = node.ints(1, "repeats")
+    assert repeats is not None
+    return node[0] if all(count == 1 for count in repeats) else op.tile(node[0], reps=tuple(repeats))
+
+
+@converts("Expand", since=8)
+def convert_expand(node: OnnxNode) -> Expr:
+    """Broadcast to the common shape of the input and the target."""
+    target = node.ints(1, "shape")
+    return broadcast_to(node, node[0], np.broadcast_shapes(node.shape(), tuple(target or ())))
+
+
+@converts("Where", since=9)
+def convert_where(node: OnnxNode) -> Expr:
+    """Elementwise choice with broadcasting."""
+    return op.where(node[0], node[1], node[2])
+
+
+@converts("Pad")
+def convert_pad_1(node: OnnxNode) -> Expr:
+    """Amounts and value as attributes (opsets 1 to 10)."""
+    pads = node.attr("paddings") if node.opset < 2 else node.attr("pads")
+    return _pad(node, pads, float(node.attr("value", 0.0)), None)
+
+
+@converts("Pad", since=11)
+def convert_pad_11(node: OnnxNode) -> Expr:
+    """Amounts, value and (opset 18) axes as inputs."""
+    pads = node.ints(1, "pads")
+    assert pads is not None
+    value = node.static(2, "constant_value").reshape(-1)[0].item() if node.has(2) else 0
+    return _pad(node, pads, value, node.ints(3, "axes"))
+
+
+def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) -> Expr:
+    mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    shape = node.shape()
+    axes = list(range(len(shape))) if axes is None else node.normalize_axes(axes, len(shape))
+    before, after = [0] * len(shape), [0] * len(shape)
+    for position, axis in enumerate(axes):
+        before[axis], after[axis] = pads[position], pads[position + len(axes)]
+    data = node[0]
+    for axis, extent in enumerate(shape):  # A negative amount cuts off.
+        data = slice_axis(node, data, axis, max(-before[axis], 0), extent - max(-after[axis], 0))
+    width = tuple((max(low, 0), max(high, 0)) for low, high in zip(before, after))
+    if not any(low or high for low, high in width):
+        return data
+    if mode == "wrap":
+        return _pad_wrapped(node, data, width)
+    return op.nn.pad(data, pad_width=width, pad_value=value, pad_mode=mode)
+
+
+def _pad_wrapped(node: OnnxNode, data: Expr, width: Sequence[tuple[int, int]]) -> Expr:
+    for axis, (low, high) in enumerate(width):
+        extent = node.shape(data)[axis]
+        if low > extent or high > extent:
+            node.unsupported(f"mode 'wrap' by more than the extent {extent} of axis {axis}")
+        parts = [slice_axis(node, data, axis, extent - low, extent)] if low else []
+        parts += [data] + ([slice_axis(node, data, axis, 0, high)] if high else [])
+        data = concatenate(parts, axis)
+    return data
+
+
+@converts("DepthToSpace")
+def convert_depth_to_space(node: OnnxNode) -> Expr:
+    """Channels to spatial blocks, depth-first (DCR) or column-first (CRD)."""
+    mode = node.choice("mode", "DCR", ("DCR", "CRD"))
+    return op.nn.depth_to_space(node[0], block_size=int(node.require("blocksize")), mode=mode)
+
+
+@converts("SpaceToDepth")
+def convert_space_to_depth(node: OnnxNode) -> Expr:
+    """Spatial blocks to channels."""
+    node.choice("mode", "DCR", ("DCR",))
+    return op.nn.space_to_depth(node[0], block_size=int(node.require("blocksize")))

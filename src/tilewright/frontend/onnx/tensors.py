@@ -1,0 +1,119 @@
+"""ONNX tensors to NumPy arrays: element types, raw and typed data, and weights kept in files beside the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.support.dtype import DType
+
+_DTYPES: dict[int, str] = {
+    TensorProto.FLOAT: "float32",
+    TensorProto.UINT8: "uint8",
+    TensorProto.INT8: "int8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.BOOL: "bool",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64",
+    TensorProto.BFLOAT16: "bfloat16",
+}
+_BITS_IN_INT32 = {TensorProto.FLOAT16: np.dtype(np.float16), TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
+
+
+def dtype_of(element_type: int, where: str) -> DType:
+    """The dtype of an ONNX element type code; `where` names the tensor in the `UnsupportedError` of an unknown one."""
+    name = _DTYPES.get(element_type)
+    if name is None:
+        known = TensorProto.DataType.keys()
+        label = TensorProto.DataType.Name(element_type) if element_type < len(known) else str(element_type)
+        raise UnsupportedError(
+            f"{where} has the element type {label}, which Tilewright does not support; "
+            f"supported: {', '.join(sorted(_DTYPES.values()))}"
+        )
+    return DType(name)
+
+
+def array_of(tensor: Any, directory: Path | None, where: str) -> np.ndarray:
+    """The value of a `TensorProto` as a read-only array.
+
+    Raw data is viewed, not copied; data in an external file (looked up under `directory`) is memory-mapped.
+    Raises `ModelError` when the stored bytes do not fill the declared shape.
+    """
+    where = f"{where} {tensor.name!r}" if tensor.name else where
+    dtype = dtype_of(tensor.data_type, where).numpy
+    shape = tuple(tensor.dims)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        flat = _external(tensor, dtype, shape, directory, where)
+    elif tensor.HasField("raw_data"):
+        flat = _from_bytes(tensor.raw_data, dtype, where)
+    else:
+        flat = _typed(tensor, dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    if flat.size != count:
+        raise ModelError(
+            f"{where} declares shape {list(shape)} ({count} elements) but holds {flat.size}; "
+            "the file is truncated or damaged"
+        )
+    array = flat.reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def _from_bytes(raw: bytes, dtype: np.dtype[Any], where: str) -> np.ndarray:
+    if len(raw) % dtype.itemsize:
+        raise ModelError(f"{where} holds {len(raw)} bytes, not a multiple of its element size {dtype.itemsize}")
+    return np.frombuffer(raw, dtype=dtype)
+
+
+def _typed(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    code = tensor.data_type
+    if code in _BITS_IN_INT32:
+        return np.array(tensor.int32_data, dtype=np.uint16).view(dtype)
+    if code == TensorProto.FLOAT:
+        values = tensor.float_data
+    elif code == TensorProto.DOUBLE:
+        values = tensor.double_data
+    elif code == TensorProto.INT64:
+        values = tensor.int64_data
+    elif code in (TensorProto.UINT32, TensorProto.UINT64):
+        values = tensor.uint64_data
+    else:
+        values = tensor.int32_data
+    return np.array(values, dtype=dtype)
+
+
+def _external(
+    tensor: Any, dtype: np.dtype[Any], shape: tuple[int, ...], directory: Path | None, where: str
+) -> np.ndarray:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if directory is None:
+        raise ModelError(
+            f"{where} keeps its data in the file {location!r}, and a model given as bytes has no directory to look in; "
+            "pass the path of the model file"
+        )
+    path = (directory / location).resolve()
+    if not location or not path.is_relative_to(directory.resolve()):
+        raise ModelError(f"{where} points to external data {location!r}, outside the model's directory {directory}")
+    if not path.is_file():
+        raise ModelError(f"{where} needs the external data file {path}, which does not exist")
+    offset = int(entries.get("offset", 0))
+    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if offset + needed > path.stat().st_size:
+        raise ModelError(
+            f"{where} needs bytes {offset} to {offset + needed} of {path}, which has only {path.stat().st_size}"
+        )
+    if needed == 0:
+        return np.zeros(0, dtype)
+    mapped = np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(needed,))
+    return np.frombuffer(mapped, dtype=dtype)

@@ -1,0 +1,189 @@
+"""Every way a model can be unusable gives one message that says what, where and what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tilewright.errors import EnvironmentError_, ModelError, ShapeError, UnsupportedError
+from tilewright.frontend.onnx import from_onnx
+from tilewright.frontend.onnx.load import MAX_OPSET
+
+
+def relu_model(dims: list[int | str | None] | None = None, opset: int = 17) -> onnx.ModelProto:
+    shape = [1, 3] if dims is None else dims
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"], name="act")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def test_path_bytes_and_proto_give_the_same_module(tmp_path: Path) -> None:
+    model = relu_model()
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    texts = {repr(from_onnx(source)[0]) for source in (path, str(path), model.SerializeToString(), model)}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, this is no model", b"\x89PNG\r\n\x1a\n\x00\x00", b"\x00" * 64])
+def test_not_a_model(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"bad\.onnx.*(not an ONNX model|no graph)"):
+        from_onnx(path)
+
+
+def test_every_truncation_is_a_model_error() -> None:
+    model = relu_model()
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(50, dtype=np.float32), "w"))
+    data = model.SerializeToString()
+    for length in range(len(data)):
+        with pytest.raises(ModelError):
+            from_onnx(data[:length])
+    with pytest.raises(ModelError, match="truncated or damaged"):
+        from_onnx(data[: len(data) // 2])
+
+
+def test_missing_file_and_directory(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        from_onnx(tmp_path / "absent.onnx")
+    with pytest.raises(ModelError, match="is a directory"):
+        from_onnx(tmp_path)
+
+
+def test_initializer_of_wrong_length() -> None:
+    model = relu_model()
+    weight = numpy_helper.from_array(np.zeros(4, np.float32), "w")
+    weight.dims[0] = 5
+    model.graph.initializer.append(weight)
+    with pytest.raises(ModelError, match=r"'w' declares shape \[5\].*holds 4"):
+        from_onnx(model)
+
+
+def test_all_unknown_operators_are_named_at_once() -> None:
+    nodes = [
+        helper.make_node("NonMaxSuppression", ["x", "x"], ["a"], name="nms"),
+        helper.make_node("Relu", ["a"], ["b"], name="after"),
+        helper.make_node("Frobnicate", ["b"], ["y"], name="frob", domain="my.ops"),
+    ]
+    model = relu_model()
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.opset_import.append(helper.make_opsetid("my.ops", 3))
+    with pytest.raises(UnsupportedError) as caught:
+        from_onnx(model)
+    message = str(caught.value)
+    assert "2 things" in message
+    assert "node 'nms' (ai.onnx.NonMaxSuppression, opset 17)" in message
+    assert "node 'frob' (my.ops.Frobnicate, opset 3)" in message
+    assert "after" not in message
+
+
+def test_unsupported_attribute_value_is_named() -> None:
+    model = relu_model([1, 1, 4, 4])
+    del model.graph.node[:]
+    model.graph.node.append(helper.make_node("MaxPool", ["x"], ["y", "where"], name="pool", kernel_shape=[2, 2]))
+    with pytest.raises(UnsupportedError, match=r"node 'pool' \(ai\.onnx\.MaxPool, opset 17\): .*Indices"):
+        from_onnx(model)
+
+
+def test_unread_attribute_is_reported() -> None:
+    model = relu_model()
+    model.graph.node[0].attribute.append(helper.make_attribute("slope_of_tomorrow", 1))
+    with pytest.raises(UnsupportedError, match="attribute slope_of_tomorrow"):
+        from_onnx(model)
+
+
+def test_newer_opset() -> None:
+    with pytest.raises(UnsupportedError, match=rf"version {MAX_OPSET + 1} .* up to {MAX_OPSET}"):
+        from_onnx(relu_model(opset=MAX_OPSET + 1))
+
+
+def test_undefined_name() -> None:
+    model = relu_model()
+    model.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(ModelError, match=r"node 'act' .* reads 'nowhere'"):
+        from_onnx(model)
+
+
+def test_shapes_that_do_not_fit_name_the_node() -> None:
+    model = relu_model([2, 3])
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(4, np.float32), "w"))
+    model.graph.node.insert(0, helper.make_node("Add", ["x", "w"], ["z"], name="sum"))
+    with pytest.raises(ModelError, match=r"node 'sum' .*does not fit its inputs"):
+        from_onnx(model)
+
+
+def test_missing_shapes_are_listed_with_a_ready_flag() -> None:
+    model = relu_model(["batch", 3, "h", None])
+    model.graph.input.append(helper.make_tensor_value_info("state:0", TensorProto.FLOAT, ["batch", 8]))
+    with pytest.raises(ShapeError) as caught:
+        from_onnx(model)
+    message = str(caught.value)
+    assert "'x': [batch, 3, h, ?]" in message
+    assert '--input-shapes "x:[1,3,224,224],state:0:[1,8]"' in message
+
+
+def test_a_symbol_given_once_holds_everywhere() -> None:
+    model = relu_model(["batch", 3])
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["batch", 8]))
+    _, specs = from_onnx(model, {"x": (5, 3)})
+    assert [spec.shape for spec in specs] == [(5, 3), (5, 8)]
+    with pytest.raises(ShapeError, match="'batch' to 2, but input 'x' sets the same dimension to 5"):
+        from_onnx(model, {"x": (5, 3), "z": (2, 8)})
+
+
+@pytest.mark.parametrize(
+    ("given", "pattern"),
+    [
+        ({"y": (1, 3)}, r"no input named 'y'; its inputs are: 'x' \[n, 3\]"),
+        ({"x": (1, 3, 1)}, "has 3 dimensions, but the model declares 2"),
+        ({"x": (1, 4)}, "extent 4 at axis 1, which the model fixes to 3"),
+        ({"x": (0, 3)}, "extent below 1"),
+    ],
+)
+def test_wrong_shapes(given: dict[str, tuple[int, ...]], pattern: str) -> None:
+    with pytest.raises(ShapeError, match=pattern):
+        from_onnx(relu_model(["n", 3]), given)
+
+
+def test_external_data_is_mapped_and_checked(tmp_path: Path) -> None:
+    model = relu_model([4])
+    model.graph.node.insert(0, helper.make_node("Add", ["x", "w"], ["z"]))
+    model.graph.node[1].input[0] = "z"
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(4, dtype=np.float32), "w"))
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert "add" in repr(from_onnx(path)[0])
+    with pytest.raises(ModelError, match="no directory to look in"):
+        from_onnx(path.read_bytes())
+    (tmp_path / "w.bin").write_bytes(b"\0" * 3)
+    with pytest.raises(ModelError, match="has only 3"):
+        from_onnx(path)
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(ModelError, match="does not exist"):
+        from_onnx(path)
+
+
+def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(EnvironmentError_, match=r"pip install tilewright\[onnx\]"):
+        from_onnx("m.onnx")
+
+
+def test_quantized_models_are_refused_by_operator() -> None:
+    model = relu_model()
+    del model.graph.node[:]
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "s"))
+    model.graph.node.append(helper.make_node("QuantizeLinear", ["x", "s"], ["y"], name="quant"))
+    with pytest.raises(UnsupportedError, match=r"node 'quant' \(ai\.onnx\.QuantizeLinear"):
+        from_onnx(model)

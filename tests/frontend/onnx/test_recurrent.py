@@ -1,0 +1,114 @@
+"""LSTM, GRU and RNN against the reference: directions, initial states, biases, activations and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+Check = Callable[..., list[np.ndarray]]
+RNG = np.random.default_rng(10)
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+STEPS, BATCH, WIDTH, HIDDEN = 5, 2, 3, 4
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def weights(name: str, directions: int, bias: bool = True) -> list[np.ndarray | None]:
+    rows = GATES[name] * HIDDEN
+    return [
+        floats(directions, rows, WIDTH),
+        floats(directions, rows, HIDDEN),
+        floats(directions, 2 * rows) if bias else None,
+    ]
+
+
+@pytest.mark.parametrize("name", list(GATES))
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_directions(check_node: Check, name: str, direction: str, bias: bool) -> None:
+    directions = 2 if direction == "bidirectional" else 1
+    states = [floats(directions, BATCH, HIDDEN) for _ in range(2 if name == "LSTM" else 1)]
+    check_node(
+        name, [floats(STEPS, BATCH, WIDTH)], [*weights(name, directions, bias), None, *states],
+        hidden_size=HIDDEN, direction=direction, outputs=3 if name == "LSTM" else 2, opset=14,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_gru_linear_before_reset(check_node: Check, direction: str) -> None:
+    directions = 2 if direction == "bidirectional" else 1
+    check_node(
+        "GRU", [floats(STEPS, BATCH, WIDTH)], weights("GRU", directions), hidden_size=HIDDEN, direction=direction,
+        linear_before_reset=1, outputs=2, opset=9,
+    )  # fmt: skip
+
+
+def test_state_fed_at_run_time(check_node: Check) -> None:
+    w, r, b = weights("LSTM", 1)
+    inputs = [floats(STEPS, BATCH, WIDTH), w, r, b, None, floats(1, BATCH, HIDDEN), floats(1, BATCH, HIDDEN)]
+    check_node("LSTM", inputs, hidden_size=HIDDEN, outputs=3)
+
+
+def test_peepholes(check_node: Check) -> None:
+    consts = [*weights("LSTM", 1), None, None, None, floats(1, 3 * HIDDEN)]
+    check_node("LSTM", [floats(STEPS, BATCH, WIDTH)], consts, hidden_size=HIDDEN, outputs=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("RNN", {"activations": ["Relu"]}),
+        ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
+        ("GRU", {"activations": ["HardSigmoid", "Softsign"], "activation_alpha": [0.3], "activation_beta": [0.4]}),
+        ("LSTM", {"activations": ["Sigmoid", "LeakyRelu", "Elu"], "activation_alpha": [0.05, 0.7]}),
+        ("LSTM", {"clip": 0.3}),
+    ],
+)
+def test_activations(check_node: Check, name: str, attributes: dict[str, Any]) -> None:
+    check_node(name, [floats(STEPS, BATCH, WIDTH)], weights(name, 1), hidden_size=HIDDEN, outputs=2, **attributes)
+
+
+@pytest.mark.parametrize("name", list(GATES))
+def test_batch_first(check_node: Check, name: str) -> None:
+    """Layout 1 is layout 0 with its inputs and outputs transposed."""
+    x, consts = floats(STEPS, BATCH, WIDTH), weights(name, 1)
+    y, y_h = check_node(name, [x], consts, hidden_size=HIDDEN, outputs=2, opset=14)
+    expected = [y.transpose(2, 0, 1, 3), y_h.transpose(1, 0, 2)]
+    check_node(
+        name,
+        [x.transpose(1, 0, 2).copy()],
+        consts,
+        hidden_size=HIDDEN,
+        outputs=2,
+        opset=14,
+        layout=1,
+        expected=expected,
+    )
+
+
+def test_full_sequence_lengths_only(check_node: Check) -> None:
+    from tilewright.errors import UnsupportedError
+
+    x, consts = floats(STEPS, BATCH, WIDTH), weights("GRU", 1)
+    check_node("GRU", [x], [*consts, np.full(BATCH, STEPS, np.int32)], hidden_size=HIDDEN, outputs=2)
+    with pytest.raises(UnsupportedError, match="every sequence must have all 5 steps"):
+        check_node("GRU", [x], [*consts, np.array([3, 5], np.int32)], hidden_size=HIDDEN, outputs=2)
+
+
+def test_input_product_is_taken_out_of_the_loop(make_model: Callable[..., Any]) -> None:
+    """One product over all steps, then one per step."""
+    from onnx import helper
+
+    from tilewright.frontend.onnx import from_onnx
+    from tilewright.relay.visitor import calls
+
+    w, r, b = weights("LSTM", 1)
+    node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN)
+    model = make_model([node], {"x": floats(STEPS, BATCH, WIDTH)}, ["y"], 17, {"w": w, "r": r, "b": b})
+    products = [call for call in calls(from_onnx(model)[0]["main"].body) if call.op.name == "nn.dense"]
+    assert len(products) == 1 + STEPS - 1  # the first step's state is zero, so its product is a constant
