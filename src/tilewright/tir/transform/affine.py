@@ -23,7 +23,7 @@ class Guard:
     source: Expr
 
     def bounds(self, ranges: Mapping[Expr, Interval], without: Expr | None = None) -> Interval | None:
-        """Lowest and highest value of the left side, the term of atom `without` left out; None if a range is missing."""
+        """Lowest and highest value of the left side, the term of `without` left out; None if a range is missing."""
         low = high = self.constant
         for atom, factor in self.terms:
             if atom is without:
@@ -44,9 +44,21 @@ class Guard:
         rest = self.bounds(ranges, without=atom)
         if factor is None or rest is None or atom not in ranges:
             return None
-        low, high = ranges[atom]
-        limit = -rest[1]  # factor * atom <= limit
-        return (low, min(high, limit // factor)) if factor > 0 else (max(low, -(limit // -factor)), high)
+        return _below(-rest[1], factor, ranges[atom])
+
+    def maybe_true_for(self, atom: Expr, ranges: Mapping[Expr, Interval]) -> Interval | None:
+        """The values of `atom`, within its range, for which the guard may hold; None and empty as above."""
+        factor = dict(self.terms).get(atom)
+        rest = self.bounds(ranges, without=atom)
+        if factor is None or rest is None or atom not in ranges:
+            return None
+        return _below(-rest[0], factor, ranges[atom])
+
+
+def _below(limit: int, factor: int, within: Interval) -> Interval:
+    """The values x of `within` with factor * x <= limit."""
+    low, high = within
+    return (low, min(high, limit // factor)) if factor > 0 else (max(low, -(limit // -factor)), high)
 
 
 def read_guard(condition: Expr) -> Guard | None:

@@ -6,6 +6,7 @@ through `tir.op`, which folds constants; integer sums keep their constant last a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -110,7 +111,7 @@ def _call(x: Any, go: Go) -> Expr:
 
 def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """True if both tuples hold the same objects."""
-    return all([x is y for x, y in zip(a, b, strict=True)])
+    return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
 _REBUILD: dict[type, Callable[[Any, Go], Expr]] = {

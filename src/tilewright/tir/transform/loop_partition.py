@@ -6,8 +6,8 @@ from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
-from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt, walk
-from tilewright.tir.visitor import collect_vars, substitute
+from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt, substitute_var, walk
+from tilewright.tir.visitor import collect_vars
 
 MOST_SPLITS = 32  # in one function: each copies a body
 
@@ -108,18 +108,18 @@ class _Partitioner:
         return [piece for part in parts for piece in part]
 
     def _main_part(self, atom: Expr, guards: list[Guard]) -> Interval | None:
-        """The values of `atom` that make the most guards certain, or None where no cut helps."""
-        low, high = whole = self.ranges[atom]
-        for guard in guards:
-            sure = guard.always_true_for(atom, self.ranges)
-            if sure is None or sure[0] > sure[1] or sure == whole:
-                continue
-            if max(low, sure[0]) <= min(high, sure[1]):
-                low, high = max(low, sure[0]), min(high, sure[1])
-        if (low, high) == whole or self.splits >= MOST_SPLITS:
+        """The values of `atom` that make guards certain, or None where no cut helps.
+
+        Where no value makes a guard true, the values that do not make it false.
+        """
+        whole = self.ranges[atom]
+        sure = _narrowed(whole, [g.always_true_for(atom, self.ranges) for g in guards])
+        if sure == whole:
+            sure = _narrowed(whole, [g.maybe_true_for(atom, self.ranges) for g in guards])
+        if sure == whole or self.splits >= MOST_SPLITS:
             return None
         self.splits += 1
-        return low, high
+        return sure
 
     def _piece(self, loop: For, piece: Interval, guards: list[Guard], inner: dict[Expr, Interval]) -> Stmt:
         """`loop` over the values `piece` only."""
@@ -133,9 +133,9 @@ class _Partitioner:
         if piece == (loop.min.value, loop.min.value + loop.extent.value - 1):  # type: ignore[attr-defined]
             return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
         if low is high and loop.kind is not ForKind.THREAD_BINDING:
-            return substitute(body, {loop.var: low})
+            return substitute_var(body, loop.var, low)
         var = Var(loop.var.name, loop.var.dtype)
-        body = substitute(body, {loop.var: var if loop.kind is not ForKind.VECTORIZED else var + low})
+        body = substitute_var(body, loop.var, var if loop.kind is not ForKind.VECTORIZED else var + low)
         start = op.const(0, var.dtype) if loop.kind is ForKind.VECTORIZED else low
         return For(var, start, high - low + 1, loop.kind, body, loop.thread, loop.annotations)
 
@@ -158,7 +158,7 @@ class _Partitioner:
                 continue
             known = dict(self.ranges)
             result: Stmt | None = None
-            for piece in reversed(sorted(_cut(whole, main), key=lambda p: p != main)):
+            for piece in sorted(_cut(whole, main), key=lambda p: p != main, reverse=True):
                 self.ranges = {**known, atom: piece}
                 version = self._version(body, atoms[position + (piece == main) :], guards)
                 result = version if result is None else IfThenElse(_within(atom, piece, whole), version, result)
@@ -183,6 +183,15 @@ class _Partitioner:
 
 def _same(x: Expr) -> Expr:
     return x
+
+
+def _narrowed(whole: Interval, wanted: list[Interval | None]) -> Interval:
+    """`whole` cut down to the intervals `wanted`, leaving out those that are unknown, empty or would leave nothing."""
+    low, high = whole
+    for interval in wanted:
+        if interval is not None and max(low, interval[0]) <= min(high, interval[1]):
+            low, high = max(low, interval[0]), min(high, interval[1])
+    return low, high
 
 
 def _cut(whole: Interval, main: Interval) -> list[Interval]:

@@ -14,10 +14,10 @@ from tilewright.tir.transform.statements import NO_OP, map_stmt
 def simplify(func: PrimFunc) -> PrimFunc:
     """`func` with simplified expressions; conditions that are certain and loops of one iteration are gone.
 
-        for i in range(8):                      for i in range(8):
-            for j in range(1):                      a[i] = 0
-                if i + j < 8:           =>
-                    a[(i*4 + j) // 4] = 0
+    for i in range(8):                      for i in range(8):
+        for j in range(1):                      a[i] = 0
+            if i + j < 8:           =>
+                a[(i*4 + j) // 4] = 0
     """
     return func.with_body(_Simplify().stmt(func.body))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.stmt import For, SeqStmt, Stmt, seq
-from tilewright.tir.transform.folding import same
+from tilewright.tir.transform.folding import map_children, same
 
 NO_OP = SeqStmt(())
 
@@ -68,3 +68,19 @@ def is_no_op(stmt: Stmt) -> bool:
 def rebind(loop: For, var: Var, body: Stmt) -> For:
     """`loop` over `var` with `body`, all else kept."""
     return For(var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+
+
+def substitute_var(stmt: Stmt, var: Var, value: Expr) -> Stmt:
+    """`stmt` with `var` replaced by `value` and constants folded."""
+    memo: dict[Expr, Expr] = {var: value}
+
+    def expr(x: Expr) -> Expr:
+        found = memo.get(x)
+        if found is None:
+            found = memo[x] = map_children(x, expr)
+        return found
+
+    def visit(s: Stmt) -> Stmt:
+        return map_stmt(s, visit, expr)
+
+    return visit(stmt)

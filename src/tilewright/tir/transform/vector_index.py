@@ -32,4 +32,6 @@ def _same_block(ramp: Ramp, divisor: int, analyzer: Analyzer) -> bool:
     assert isinstance(ramp.stride, IntImm)
     reach = ramp.stride.value * (ramp.lanes - 1)
     low, high = analyzer.const_int_bound(analyzer.simplify(op.floormod(ramp.base, divisor)))
-    return low is not None and high is not None and 0 <= low + min(reach, 0) and high + max(reach, 0) < divisor
+    if low is None or high is None:
+        return False
+    return low + min(reach, 0) >= 0 and high + max(reach, 0) < divisor

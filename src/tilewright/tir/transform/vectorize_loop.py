@@ -26,7 +26,7 @@ from tilewright.tir.stmt import (
 )
 from tilewright.tir.transform.folding import fold_add, fold_subtract, map_children
 from tilewright.tir.transform.guards import safe_to_evaluate
-from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.transform.statements import map_stmt, substitute_var
 from tilewright.tir.transform.vector_index import ramp_divide, ramp_modulo
 
 
@@ -57,7 +57,7 @@ class _Vectorizer:
         if stmt.kind is ForKind.VECTORIZED:
             lanes = stmt.extent.value if isinstance(stmt.extent, IntImm) else 0
             if lanes == 1:
-                return _Lanes(stmt.var, stmt.min, 1, self.analyzer).substituted(body)
+                return substitute_var(body, stmt.var, stmt.min)
             if lanes > 1:
                 return _Lanes(stmt.var, stmt.min, lanes, self.analyzer).stmt(body)
             return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
@@ -79,20 +79,10 @@ class _Lanes:
 
     def __init__(self, var: Var, low: Expr, lanes: int, analyzer: Analyzer) -> None:
         self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
-        self.memo: dict[Expr, Expr] = {var: e.Ramp(low, op.const(1, var.dtype), lanes) if lanes > 1 else low}
+        self.memo: dict[Expr, Expr] = {var: e.Ramp(low, op.const(1, var.dtype), lanes)}
         self.strict = 0  # within a vector `let`: a statement that fails takes the let with it
 
     # ------------------------------------------------------------------------------------------ statements
-    def substituted(self, stmt: Stmt) -> Stmt:
-        """The body for a single lane."""
-        return map_stmt(stmt, self.substituted, self._replace)
-
-    def _replace(self, x: Expr) -> Expr:
-        found = self.memo.get(x)
-        if found is None:
-            found = self.memo[x] = map_children(x, self._replace)
-        return found
-
     def stmt(self, stmt: Stmt) -> Stmt:
         if type(stmt) is SeqStmt:
             return seq(*[self.stmt(s) for s in stmt.stmts])

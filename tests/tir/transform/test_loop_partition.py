@@ -1,0 +1,121 @@
+"""loop_partition: no guard in the main part, the same elements written, in all the ways axes are split and fused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.op import const
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, PrimFunc
+from tilewright.tir.transform.loop_partition import loop_partition
+from tilewright.tir.transform.statements import walk
+
+I, J, K = Var("i"), Var("j"), Var("k")
+V, S, P = ForKind.VECTORIZED, ForKind.SERIAL, ForKind.PARALLEL
+
+
+def loop(var, extent, body, kind=S):
+    return For(var, const(0), const(extent), kind, body)
+
+
+def guarded(index, size):
+    c = Buffer("c", [size])
+    store = BufferStore(c, BufferLoad(c, [index]) + 1.0, (index,))
+    return c, IfThenElse(op.likely(index < size), store)
+
+
+def check(interpret, c, body):
+    """The partitioned function, after checking that each element is written once."""
+    func = loop_partition(PrimFunc("f", [c], body))
+    x = np.zeros(c.constant_shape(), np.float32)
+    interpret(func, x)
+    np.testing.assert_array_equal(x, 1)
+    return func
+
+
+def guards(func):
+    return [t for t in walk(func.body) if isinstance(t, IfThenElse)]
+
+
+def shape(func):
+    return [(t.var.name, t.extent.value) for t in walk(func.body) if isinstance(t, For)]
+
+
+def test_split_that_does_not_divide(interpret):
+    c, body = guarded(I * 16 + J, 100)
+    func = check(interpret, c, loop(I, 7, loop(J, 16, body, V)))
+    assert not guards(func)
+    assert shape(func) == [("i", 6), ("j", 16), ("j", 4)]
+
+
+def test_split_by_number_of_parts_leaves_whole_parts_out(interpret):
+    c, body = guarded(I * 16 + J, 20)
+    func = check(interpret, c, loop(I, 7, loop(J, 16, body)))
+    assert not guards(func)
+    assert shape(func) == [("j", 16), ("j", 4)]
+
+
+def test_two_splits_of_one_axis(interpret):
+    c, body = guarded(I * 64 + J * 16 + K, 100)
+    func = check(interpret, c, loop(I, 2, loop(J, 4, loop(K, 16, body, V))))
+    assert not guards(func)
+
+
+def test_reordered_loops(interpret):
+    c, body = guarded(I * 16 + J, 100)
+    func = check(interpret, c, loop(J, 16, loop(I, 7, body), S))
+    assert not guards(func)
+
+
+def test_two_axes(interpret):
+    c = Buffer("c", [10, 10])
+    i, j, y, x = Var("i"), Var("j"), Var("y"), Var("x")
+    at = (i * 4 + y, j * 4 + x)
+    store = BufferStore(c, BufferLoad(c, at) + 1.0, at)
+    body = IfThenElse(op.all(op.likely(at[0] < 10), op.likely(at[1] < 10)), store)
+    func = check(interpret, c, loop(i, 3, loop(j, 3, loop(y, 4, loop(x, 4, body)))))
+    assert not guards(func)
+
+
+def test_parallel_loop_stays_one_loop(interpret):
+    c, body = guarded(I * 16 + J, 100)
+    func = check(interpret, c, loop(I, 7, loop(J, 16, body, V), P))
+    assert sum(t.kind is P for t in walk(func.body) if isinstance(t, For)) == 1
+    assert len(guards(func)) == 1
+    assert shape(func) == [("i", 7), ("j", 16), ("j", 4)]
+
+
+@pytest.mark.parametrize("kind", [S, P])
+def test_fused_loop_is_decided_by_its_quotient(interpret, kind):
+    f = Var("f")
+    c = Buffer("c", [3, 100])
+    at = (f // 7, f % 7 * 16 + J)
+    store = BufferStore(c, BufferLoad(c, at) + 1.0, at)
+    func = check(interpret, c, loop(f, 21, loop(J, 16, IfThenElse(op.likely(at[1] < 100), store), V), kind))
+    assert [t.condition.dtype for t in guards(func)] == ["bool"]
+    assert shape(func) == [("f", 21), ("j", 16), ("j", 4)]
+
+
+def test_lower_guard(interpret):
+    c = Buffer("c", [60])
+    index = I * 16 + J - 4
+    body = IfThenElse(op.likely(index >= 0), BufferStore(c, BufferLoad(c, [index]) + 1.0, (index,)))
+    func = check(interpret, c, loop(I, 4, loop(J, 16, body)))
+    assert not guards(func)
+
+
+def test_other_conditions_are_left_alone():
+    c = Buffer("c", [100])
+    body = loop(I, 7, loop(J, 16, IfThenElse(I * 16 + J < 100, BufferStore(c, const(0.0), (I * 16 + J,)))))
+    assert loop_partition(PrimFunc("f", [c], body)).body is body
+
+
+def test_symbolic_extent_keeps_its_guard():
+    n = Var("n")
+    c = Buffer("c", [100])
+    guard = IfThenElse(op.likely(n > I * 16 + J), BufferStore(c, const(0.0), (I * 16 + J,)))
+    func = loop_partition(PrimFunc("f", [n, c], loop(I, 7, loop(J, 16, guard))))
+    assert len(guards(func)) == 1
