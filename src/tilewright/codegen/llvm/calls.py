@@ -26,9 +26,8 @@ def call(b: FunctionBuilder, expr: Call) -> Value:
 
 def effect(b: FunctionBuilder, expr: Expr) -> None:
     """A call made for its effect; any other expression has none and is left out."""
-    emit = _EFFECTS.get(expr.op) if isinstance(expr, Call) else None
-    if emit is not None:
-        emit(b, expr)
+    if isinstance(expr, Call) and expr.op in _EFFECTS:
+        _EFFECTS[expr.op](b, expr)
 
 
 # --------------------------------------------------------------------------------------------- math intrinsics
