@@ -13,20 +13,24 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.flatten_buffers import flatten_buffers
 from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
+from tilewright.tir.transform.simplify import simplify
 from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
 
 PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    simplify,
+    loop_partition,  # cuts off the tails of loops, so that the main part has no guards
+    flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
+    hoist_if,
     vectorize_loop,  # while the vectorized loop is still one loop
     unroll_loop,  # copies whole vector statements
-    hoist_if,  # guards of what is now innermost move out
     lower_parallel,  # one function that all workers run
     plan_allocations,  # knows now which memory is a worker's own
-    flatten_buffers,
     lower_intrinsics,
     remove_no_op,
 )
