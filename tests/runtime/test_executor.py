@@ -136,6 +136,8 @@ def test_set_threads(exe: Executable) -> None:
         y, z = exe(X)
         np.testing.assert_array_equal(y, Y)
         assert (exe.threads, int(z)) == (threads, threads)
+    small = Executable(exe.object_code, {**exe.manifest, "max_workers": 1}, exe._weights, threads=4)
+    assert small.threads == 1
     for bad in (0, -1, True, 1.5):
         with pytest.raises(InputError, match="the number of threads must be"):
             exe.set_threads(bad)  # type: ignore[arg-type]

@@ -21,7 +21,9 @@ def is_artifact(path: str | os.PathLike[str]) -> bool:
     return is_container(path)
 
 
-def save_artifact(path: str | os.PathLike[str], manifest: Mapping[str, Any], object_code: bytes, weights: Any) -> None:
+def save_artifact(
+    path: str | os.PathLike[str], manifest: Mapping[str, Any], object_code: bytes, weights: Any, durable: bool = True
+) -> None:
     """Write one artifact file, whole or not at all. `weights` as `Executable` takes them."""
     write_container(
         path,
@@ -29,6 +31,7 @@ def save_artifact(path: str | os.PathLike[str], manifest: Mapping[str, Any], obj
         object_code,
         weight_parts(manifest, weights),
         weights_bytes(manifest, weights),
+        durable,
     )
 
 

@@ -61,8 +61,13 @@ def write_container(
     object_code: bytes,
     weights: Iterable[WeightPart] = (),
     weights_bytes: int = 0,
+    durable: bool = True,
 ) -> None:
-    """Write a file atomically. The parts of the weights are written one by one, in order of offset, as they come."""
+    """Write a file atomically. The parts of the weights are written one by one, in order of offset, as they come.
+
+    `durable` waits until the file is on the disk, so that it survives a crash of the machine too. Raises
+    `ArtifactError` when it cannot be written; what was at `path` before is then untouched.
+    """
     target = Path(path)
     text = json.dumps(dict(manifest), indent=1, ensure_ascii=False).encode() + b"\n"
     code_offset = round_up(_HEADER_BYTES + len(text), ALIGNMENT)
@@ -74,7 +79,7 @@ def write_container(
         weights_offset + weights_bytes,
     )
     try:
-        with atomic_file(target) as temporary, open(temporary, "r+b") as file:
+        with atomic_file(target, durable) as temporary, open(temporary, "r+b") as file:
             header = layout.pack()
             file.write(header + _digest(header, text, object_code))
             _write_at(file, _HEADER_BYTES, text)

@@ -46,12 +46,20 @@ def import_array(producer: Any) -> Array:
         return np.from_dlpack(producer)
     except (BufferError, RuntimeError, TypeError, ValueError):
         # bfloat16, or a producer that cannot export at all: that one raises its own message here.
-        capsule = producer.__dlpack__()
+        capsule = _capsule(producer)
     code = _type_code(capsule)
     if code.value != _BFLOAT:
         return np.from_dlpack(_Holder(capsule))
     code.value = _UINT
     return np.from_dlpack(_Holder(capsule)).view(ml_dtypes.bfloat16)
+
+
+def _capsule(producer: Any) -> Any:
+    """The producer's capsule, versioned where it can: only that kind says that memory may be written to."""
+    try:
+        return producer.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return producer.__dlpack__()
 
 
 def _type_code(capsule: Any) -> ctypes.c_uint8:

@@ -24,6 +24,7 @@ from tilewright.runtime.link import Linked, link
 from tilewright.runtime.memory import Array, Region, address_of, aligned_empty
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import native
+from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.signature import TensorSpec, bind, by_name, by_position, describe
 from tilewright.runtime.threads import available_processors, default_workers
@@ -65,8 +66,11 @@ class Executable:
         self.set_threads(threads)
 
     def set_threads(self, threads: int | None = None) -> None:
-        """Use `threads` workers from now on; None is the default for this process (`runtime.threads`)."""
-        workers = default_workers(threads)
+        """Use `threads` workers from now on; None is the default for this process (`runtime.threads`).
+
+        The manifest's ``max_workers``, where the compiler set it, is an upper bound: a model too small to share out.
+        """
+        workers = min(default_workers(threads), int(self.manifest.get("max_workers", MAX_WORKERS)))
         native().set_processors(available_processors())
         with self._lock:
             self.threads = workers
@@ -119,9 +123,12 @@ class Executable:
             }
             return profile_kernels(self._linked, self.manifest, bases, self.threads, repeat, self._check)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the model back."""
-        save_artifact(path, self.manifest, self.object_code, self._weights)
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the model back.
+
+        `durable` False does not wait for the disk (a cache need not survive a crash of the machine).
+        """
+        save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
     def __repr__(self) -> str:
         return f"Executable({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"
