@@ -10,7 +10,7 @@ Expressions are interned: constructing the same expression twice gives the same 
 from __future__ import annotations
 
 import weakref
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -34,7 +34,6 @@ class Node:
         return to_text(self)
 
 
-@dataclass_transform()
 def node(cls: type[T]) -> type[T]:
     """Class decorator: rebuild `cls` with `__slots__` and `FIELDS` taken from its annotations (inherited ones first)."""
     own = tuple(name for name in cls.__dict__.get("__annotations__", {}) if not name.isupper())
@@ -43,7 +42,7 @@ def node(cls: type[T]) -> type[T]:
     namespace["__slots__"] = tuple(name for name in own if name != "dtype")
     namespace["FIELDS"] = inherited + own
     namespace.setdefault("__annotations__", cls.__dict__.get("__annotations__", {}))
-    rebuilt = type(cls)(cls.__name__, cls.__bases__, namespace)
+    rebuilt: Any = type(cls)(cls.__name__, cls.__bases__, namespace)  # type: ignore[misc]
     rebuilt.__qualname__ = cls.__qualname__
     return rebuilt
 

@@ -262,7 +262,7 @@ class _Lanes:
 
 
 _SCALAR_CALLS = frozenset({"call_extern", "address_of", "prefetch", "barrier"})
-_REDUCERS = {e.Add: "vector_reduce_add", e.Max: "vector_reduce_max", e.Min: "vector_reduce_min"}
+_REDUCERS: dict[type, str] = {e.Add: "vector_reduce_add", e.Max: "vector_reduce_max", e.Min: "vector_reduce_min"}
 
 
 def _is_affine(x: Expr) -> bool:
