@@ -191,7 +191,7 @@ def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, st
         triple=triple,
         cpu=cpu,
         features=features,
-        feature_string=_llvm_features(architecture, changes),
+        feature_string=_llvm_features(architecture, base, changes),
         vector_bits=bits,
         vector_registers=registers,
         spelling=" ".join(w for w in words if w),
@@ -206,8 +206,13 @@ def _filled(**values: Any) -> Target:
     return target
 
 
-def _llvm_features(architecture: str, changes: dict[str, bool]) -> str:
-    """LLVM's feature string. LLVM would split 512-bit vectors on some processors unless told not to."""
+def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, bool]) -> str:
+    """LLVM's feature string.
+
+    LLVM would split 512-bit vectors on some processors unless told not to, and its generic RISC-V has no extensions.
+    """
+    if architecture == "riscv64":
+        changes = {**dict.fromkeys(base, True), **changes}
     parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
     if architecture == "x86_64":
         parts.append("-prefer-256-bit")

@@ -120,7 +120,9 @@ def test_a_store_is_seen_by_later_loads_and_iterations(loop):
     )
     start = float(a[0])
     run(body, (x, a), (y, b))
-    np.testing.assert_allclose(b[:6], [20 * start, start + 1, 2 * start + 1, 4 * start, 8 * start, 16 * start], rtol=1e-6)
+    np.testing.assert_allclose(
+        b[:6], [20 * start, start + 1, 2 * start + 1, 4 * start, 8 * start, 16 * start], rtol=1e-6
+    )
 
 
 def test_buffers_that_may_overlap_are_reloaded(loop):
@@ -141,7 +143,9 @@ def test_local_buffers_and_typed_views(loop):
     copy = loop(i, 256, BufferStore(view, BufferLoad(local, (i,)) * 3.0, (i,)))
     fill = loop(i, 256, BufferStore(local, BufferLoad(x, (i,)) + 1.0, (i,)))
     back = loop(i, 256, BufferStore(y, BufferLoad(view, (i,)), (255 - i,)))
-    run(DeclBuffer(view, address, Allocate(local, seq(fill, copy, back))), (x, a), (y, b), (space, np.zeros(2048, "u1")))
+    run(
+        DeclBuffer(view, address, Allocate(local, seq(fill, copy, back))), (x, a), (y, b), (space, np.zeros(2048, "u1"))
+    )
     np.testing.assert_array_equal(b, ((a + 1) * 3)[::-1])
 
 
@@ -163,13 +167,18 @@ def test_views_that_take_turns_at_one_place(loop):
 def test_loads_leave_loops_that_do_not_write_them(loop):
     x, y = Buffer("x", (16,)), Buffer("y", (16,))
     i = Var("i")
-    text = emit([PrimFunc("f", [x, y], loop(i, 16, BufferStore(y, BufferLoad(x, (op.const(3),)), (i,))))], Target("cpu"))
+    text = emit(
+        [PrimFunc("f", [x, y], loop(i, 16, BufferStore(y, BufferLoad(x, (op.const(3),)), (i,))))], Target("cpu")
+    )
     assert text.index("load float") < text.index("loop1:")
-    text = emit([PrimFunc("f", [x, y], loop(i, 16, BufferStore(y, BufferLoad(y, (op.const(3),)), (i,))))], Target("cpu"))
+    text = emit(
+        [PrimFunc("f", [x, y], loop(i, 16, BufferStore(y, BufferLoad(y, (op.const(3),)), (i,))))], Target("cpu")
+    )
     assert text.index("load float") > text.index("loop1:")
     unknown = Var("n")
     text = emit(
-        [PrimFunc("f", [x, y, unknown], loop(i, unknown, BufferStore(y, BufferLoad(x, (unknown,)), (i,))))], Target("cpu")
+        [PrimFunc("f", [x, y, unknown], loop(i, unknown, BufferStore(y, BufferLoad(x, (unknown,)), (i,))))],
+        Target("cpu"),
     )
     assert text.index("some1:") < text.index("load float") < text.index("loop3:")
 
@@ -179,5 +188,7 @@ def test_each_expression_is_emitted_once():
     value = BufferLoad(x, (op.const(0),))
     for _ in range(40):  # 2**40 paths through a graph of 41 nodes
         value = value + value
-    text = emit([PrimFunc("f", [x, y], BufferStore(y, Select(value < 0.0, value, value), (op.const(0),)))], Target("cpu"))
+    text = emit(
+        [PrimFunc("f", [x, y], BufferStore(y, Select(value < 0.0, value, value), (op.const(0),)))], Target("cpu")
+    )
     assert text.count("fadd") == 40

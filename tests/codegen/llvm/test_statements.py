@@ -138,7 +138,7 @@ def test_calling_another_function_passes_pointers_and_codes():
         pointer = Call("handle", "pointer_add", (base, op.const(4 * k, "int64")))
         calls.append(Evaluate(Call("int32", "call_function", (StringImm("step"), pointer, N + k))))
     main = PrimFunc("main", [base, N], seq(*calls))
-    module = build([step, PrimFunc("run", [Y, N], Evaluate(call_with_address("main")))] + [main], threads=1)
+    module = build([step, PrimFunc("run", [Y, N], Evaluate(call_with_address("main"))), main], threads=1)
     y = np.zeros(64, "i4")
     module["run"](y, 1)
     np.testing.assert_array_equal(y[:4], [2, 3, 4, 0])

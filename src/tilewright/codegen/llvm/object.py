@@ -75,7 +75,12 @@ def _machine(target: Target) -> Any:
         except RuntimeError as error:
             raise TargetError(f"LLVM has no code generator for {target.triple!r}: {error}") from None
         found = made.create_target_machine(
-            cpu=target.cpu, features=target.feature_string, opt=3, reloc="pic", codemodel="default"
+            cpu=target.cpu,
+            features=target.feature_string,
+            opt=3,
+            reloc="pic",
+            codemodel="default",
+            abiname="lp64d" if target.architecture == "riscv64" else "",
         )
         _machines[target] = found
     return found
