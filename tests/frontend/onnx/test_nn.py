@@ -168,7 +168,7 @@ def test_other_normalizations(check_node: Check) -> None:
     check_node("GroupNormalization", [x], [floats(4), floats(4)], num_groups=2, opset=21)
     check_node("LpNormalization", [x], axis=1, p=1)
     check_node("LpNormalization", [x], axis=2, p=2)
-    check_node("LRN", [floats(1, 7, 3, 3)], size=4, alpha=0.01, beta=0.6, bias=1.5)
+    check_node("LRN", [floats(1, 7, 3, 3)], size=5, alpha=0.01, beta=0.6, bias=1.5)
     check_node("MeanVarianceNormalization", [x], opset=13)
     check_node("RMSNormalization", [x], [floats(5)], opset=23)
 

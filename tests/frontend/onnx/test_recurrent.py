@@ -79,16 +79,8 @@ def test_batch_first(check_node: Check, name: str) -> None:
     x, consts = floats(STEPS, BATCH, WIDTH), weights(name, 1)
     y, y_h = check_node(name, [x], consts, hidden_size=HIDDEN, outputs=2, opset=14)
     expected = [y.transpose(2, 0, 1, 3), y_h.transpose(1, 0, 2)]
-    check_node(
-        name,
-        [x.transpose(1, 0, 2).copy()],
-        consts,
-        hidden_size=HIDDEN,
-        outputs=2,
-        opset=14,
-        layout=1,
-        expected=expected,
-    )
+    swapped = x.transpose(1, 0, 2).copy()
+    check_node(name, [swapped], consts, hidden_size=HIDDEN, outputs=2, opset=14, layout=1, expected=expected)
 
 
 def test_full_sequence_lengths_only(check_node: Check) -> None:

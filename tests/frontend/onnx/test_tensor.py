@@ -71,12 +71,7 @@ def test_split(check_node: Check) -> None:
 )
 def test_slice(check_node: Check, starts: list[int], ends: list[int], axes: Any, steps: Any) -> None:
     x = floats(4, 5, 6)
-    consts = [
-        ints(*starts),
-        ints(*ends),
-        None if axes is None else ints(*axes),
-        None if steps is None else ints(*steps),
-    ]
+    consts = [None if values is None else ints(*values) for values in (starts, ends, axes, steps)]
     picked = [slice(None)] * 3
     for axis, start, end, step in zip(axes or range(3), starts, ends, steps or [1] * 3):
         picked[axis] = slice(start, None if end < -1000 else end, step)

@@ -27,7 +27,6 @@ from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
-_PLAIN_COORDINATES = ("half_pixel", "align_corners", "asymmetric")
 
 
 @dataclass(frozen=True)
@@ -125,14 +124,17 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
     if not active:
         return data
     if _is_plain(node, active, style):
+        plane = [active.get(index) or Axis(node.shape()[index], node.shape()[index], 1.0) for index in (2, 3)]
         return op.image.resize2d(
             data,
-            size=tuple(active[index].out if index in active else node.shape()[index] for index in (2, 3)),
+            size=tuple(axis.out for axis in plane),
             layout="NCHW",
             method=_METHODS[style.mode],
             coordinate_transformation_mode=style.coordinates,
             rounding_method=style.rounding if style.mode == "nearest" else "",
             cubic_alpha=style.cubic_a,
+            cubic_exclude=style.exclude_outside,
+            scales=_scales(plane),
         )
     for index, axis in active.items():
         data = _resize_axis(node, data, index, axis, style)
@@ -146,16 +148,21 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
     return data
 
 
+def _scales(plane: list[Axis]) -> tuple[float, ...]:
+    """The scales that coordinates are computed with, where they are not just the ratio of the sizes."""
+    if all(np.float32(axis.scale) == np.float32(axis.out / axis.extent) for axis in plane):
+        return ()
+    return tuple(axis.scale for axis in plane)
+
+
 def _is_plain(node: OnnxNode, active: dict[int, Axis], style: _Style) -> bool:
-    """True for what `image.resize2d` computes: height and width of NCHW by exact ratios."""
+    """True for what `image.resize2d` computes: height and width of NCHW, without antialiasing or a crop."""
     return (
         node.rank() == 4
         and set(active) <= {2, 3}
-        and style.coordinates in _PLAIN_COORDINATES
-        and all(axis.extent * axis.scale == axis.out for axis in active.values())
-        and style.mode in ("nearest", "linear")
-        and style.rounding in ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
+        and style.coordinates != "tf_crop_and_resize"
         and not style.antialias
+        and (style.mode == "cubic" or not style.exclude_outside)
         and node.dtype().is_float
     )
 

@@ -156,10 +156,12 @@ def _activations(node: OnnxNode, cell: Cell, directions: int) -> list[Activation
     alphas, betas = list(node.attr("activation_alpha") or []), list(node.attr("activation_beta") or [])
     limit = node.attr("clip")
     functions = []
-    for name in names:
+    for index, name in enumerate(names):
         alpha = alphas.pop(0) if alphas and name in _TAKES_ALPHA else _DEFAULT_ALPHA.get(name, 0.0)
         beta = betas.pop(0) if betas and name in _TAKES_BETA else _DEFAULT_BETA.get(name, 0.0)
-        functions.append(_clipped(_activation(node, name, alpha, beta), limit))
+        function = _activation(node, name, alpha, beta)
+        of_cell = node.op_type == "LSTM" and index % 3 == 2  # onnxruntime does not clip the cell state
+        functions.append(function if of_cell else _clipped(function, limit))
     return functions
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,8 +63,9 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def source_coordinates(axis: Axis, coordinates: str) -> np.ndarray:
-    """For each output position the (fractional) input position it samples."""
-    return COORDINATES[coordinates](axis, np.arange(axis.out, dtype=np.float64))
+    """For each output position the (fractional) input position it samples, in float32 as onnxruntime computes it."""
+    narrow = replace(axis, scale=np.float32(axis.scale), start=np.float32(axis.start), end=np.float32(axis.end))
+    return COORDINATES[coordinates](narrow, np.arange(axis.out, dtype=np.float32))
 
 
 def outside(axis: Axis) -> np.ndarray:
@@ -97,7 +98,7 @@ def weight_matrix(
     """The matrix (out, extent) that interpolates the axis. Elements beyond an edge count as the edge, or not at all."""
     kernel, radius = (_triangle, 1) if mode == "linear" else (_cubic, 2)
     stretch = min(axis.scale, 1.0) if antialias else 1.0
-    position = source_coordinates(axis, coordinates)
+    position = source_coordinates(axis, coordinates).astype(np.float64)
     reach = int(np.ceil(radius / stretch))
     taps = np.floor(position)[:, None].astype(np.int64) + np.arange(-reach, reach + 1)[None, :]
     weights = kernel((taps - position[:, None]) * stretch, cubic_a)
