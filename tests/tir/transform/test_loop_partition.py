@@ -99,6 +99,17 @@ def test_fused_loop_is_decided_by_its_quotient(interpret, kind):
     assert shape(func) == [("f", 21), ("j", 16), ("j", 4)]
 
 
+def test_quotient_of_two_loops_is_decided_inside_both(interpret):
+    f, g = Var("f"), Var("g")
+    c = Buffer("c", [4, 18])
+    fused = f * 2 + g
+    at = (fused // 4, fused % 4 * 5 + J)
+    store = BufferStore(c, BufferLoad(c, at) + 1.0, at)
+    body = loop(J, 5, IfThenElse(op.likely(at[1] < 18), store), V)
+    func = check(interpret, c, loop(g, 2, loop(f, 8, body), P))
+    assert shape(func) == [("g", 2), ("f", 8), ("j", 5), ("j", 3)]
+
+
 def test_lower_guard(interpret):
     c = Buffer("c", [60])
     index = I * 16 + J - 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
-from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt, seq
+from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
 from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt, substitute_var, walk
 from tilewright.tir.visitor import collect_vars
@@ -141,13 +141,15 @@ class _Partitioner:
 
     def _versions(self, body: Stmt, var: Var, atoms: list[Expr], guards: list[Guard]) -> Stmt:
         """`body` in a version for the values of `atoms`, and of the quotients of `var` in guards, that decide them."""
-        for guard in guards:
-            for atom, _ in guard.terms:
-                if isinstance(atom, (FloorDiv, FloorMod)) and atom not in atoms and var in collect_vars(atom):
-                    known = self._quotient_range(atom)
-                    if known is not None:
-                        self.ranges[atom] = known
-                        atoms = [*atoms, atom]
+        later = {s.var for s in walk(body) if isinstance(s, (For, LetStmt))}
+        for atom in dict.fromkeys(atom for guard in guards for atom, _ in guard.terms):
+            if atom in atoms or not isinstance(atom, (FloorDiv, FloorMod)):
+                continue
+            known = self._quotient_range(atom)
+            inside = collect_vars(atom)
+            if known is not None and var in inside and later.isdisjoint(inside):
+                self.ranges[atom] = known
+                atoms = [*atoms, atom]
         return self._version(body, atoms, guards)
 
     def _version(self, body: Stmt, atoms: list[Expr], guards: list[Guard]) -> Stmt:
