@@ -150,8 +150,16 @@ def _keeps_order(shape: tuple[int, ...], source: str, result: tuple[int, ...], t
     return _long_axes(shape, source) == _long_axes(result, target)
 
 
-def _long_axes(shape: tuple[int, ...], layout: str) -> str:
-    """Letters of the axes longer than 1, in order, neighbours merged: "C" for [1, 2, 1, 1, 16] in NCHW16c."""
-    letters = [part[-1].upper() for part in re.findall(r"[A-Z]|\d+[a-z]", layout)]
-    long_letters = [letter for letter, extent in zip(letters, shape, strict=True) if extent != 1]
-    return "".join(a for a, b in zip(long_letters, [*long_letters[1:], ""], strict=True) if a != b)
+def _long_axes(shape: tuple[int, ...], layout: str) -> list[tuple[str, int]]:
+    """The axes longer than 1 with their extents, in order, neighbours of one letter merged.
+
+    [("C", 32)] for [1, 2, 1, 1, 16] in NCHW16c, which is thus the same as for [1, 32, 1, 1] in NCHW.
+    """
+    merged: list[tuple[str, int]] = []
+    for part, extent in zip(re.findall(r"[A-Z]|\d+[a-z]", layout), shape, strict=True):
+        letter = part[-1].upper()
+        if extent != 1 and merged and merged[-1][0] == letter:
+            merged[-1] = (letter, merged[-1][1] * extent)
+        elif extent != 1:
+            merged.append((letter, extent))
+    return merged

@@ -33,11 +33,17 @@ def channel_block(channels: int, target: Target | None = None) -> int | None:
 
 
 def conv2d_layouts(
-    in_channels: int, out_channels: int, groups: int, depthwise: bool, target: Target | None = None
+    in_channels: int,
+    out_channels: int,
+    groups: int,
+    depthwise: bool,
+    target: Target | None = None,
+    arriving_block: int | None = None,
 ) -> Conv2DLayouts | None:
     """The layouts a convolution from `in_channels` to `out_channels` wants, or None to stay in NCHW/OIHW.
 
-    A convolution of very few input channels (the first layer) reads NCHW and writes blocked.
+    A convolution of very few input channels (the first layer) reads NCHW and writes blocked. Activations that already
+    arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the input channels.
     """
     out_block = channel_block(out_channels, target)
     if out_block is None:
@@ -45,11 +51,11 @@ def conv2d_layouts(
     if depthwise:
         if in_channels != out_channels:
             return None
-        layout = f"NCHW{out_block}c"
-        return Conv2DLayouts(layout, f"OIHW1i{out_block}o", layout)
+        layout = f"NCHW{arriving_block or out_block}c"
+        return Conv2DLayouts(layout, f"OIHW1i{arriving_block or out_block}o", layout)
     if groups != 1:
         return None
-    in_block = channel_block(in_channels, target)
+    in_block = arriving_block or channel_block(in_channels, target)
     if in_block is None:
         return Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
     return Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
