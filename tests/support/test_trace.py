@@ -67,3 +67,10 @@ def test_chrome_trace() -> None:
     events = json.loads(report.chrome_trace())["traceEvents"]
     assert [event["name"] for event in events] == ["outer", "inner"]
     assert all(event["ph"] == "X" and event["dur"] >= 0 and event["ts"] >= 0 for event in events)
+
+
+def test_stretches_timed_elsewhere() -> None:
+    trace.record("lost", 1.0)
+    with trace.collect() as report, trace.span("kernels"):
+        trace.record("llvm (all processes)", 2.5)
+    assert [(row.path, row.seconds) for row in report.rows()][1] == (("kernels", "llvm (all processes)"), 2.5)

@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ArtifactError, InputError
@@ -129,6 +130,15 @@ class Executable:
         `durable` False does not wait for the disk (a cache need not survive a crash of the machine).
         """
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
+
+    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+        """Write the model as a shared object for C programs, and its header beside it; the two paths.
+
+        `name` becomes part of the C names. Raises `EnvironmentError_` when there is no C compiler to link with.
+        """
+        from tilewright.runtime.export import export_library
+
+        return export_library(path, self.manifest, self.object_code, self._weights, name)
 
     def __repr__(self) -> str:
         return f"Executable({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"
