@@ -58,6 +58,9 @@ class Scope:
 EVERYTHING = "everything"  # stands in a loop's write set for memory of unknown extent (calls, barriers)
 
 
+LOOPS = "; passes: loops\n"  # the first line of a module whose loops need LLVM's loop passes
+
+
 class Module:
     """What the functions of one module share: declarations, assertion messages and loop metadata."""
 
@@ -67,6 +70,7 @@ class Module:
         self.defined: dict[str, str] = {}
         self.messages: list[str] = []
         self.metadata: list[str] = []
+        self.needs_loop_passes = False
 
     def declare(self, name: str, result: str, arguments: str, attributes: str = "") -> str:
         """The callee text ``@name`` of an external function, declared once."""

@@ -287,6 +287,16 @@ def store(b: FunctionBuilder, buffer: Buffer, index: Expr, value: Value, dtype: 
     b.forget(b.root(buffer))
 
 
+def _stays(b: FunctionBuilder, pointer: Value) -> bool:
+    """True if `pointer` is the same in each iteration of the innermost loop."""
+    depth = b.depth
+    while depth > pointer.depth and b.scopes[depth].kind != "loop":
+        depth -= 1
+    return depth > pointer.depth
+
+
 def _move_out(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, value: Value, dtype: DType) -> None:
     pointer = address(b, buffer, index, extra)
+    if b.root(buffer) in value.reads and _stays(b, pointer) and not (buffer.scope == "local" and pointer.depth == 0):
+        b.module.needs_loop_passes = True  # to keep the sum in a register
     b.line(f"store {memory_type(dtype)} {value.text}, ptr {pointer.text}, align {alignment(buffer, index, extra)}")

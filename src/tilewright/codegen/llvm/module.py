@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.codegen.llvm.builder import FunctionBuilder, Module, Value
+from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Value
 from tilewright.codegen.llvm.emitter import EXPRESSIONS
 from tilewright.codegen.llvm.statements import fact, statement
 from tilewright.codegen.llvm.types import memory_type
@@ -50,11 +50,10 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
     declarations = [module.declarations[name] for name in sorted(module.declarations)]
     metadata = [f"!{i} = {text}" for i, text in enumerate(module.metadata)]
     width = target.vector_bits
-    attributes = (
-        f'attributes #0 = {{ nounwind noinline "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
-    )
+    attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
     sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, "\n".join(metadata)]
-    return EmittedModule("\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
+    mark = LOOPS if module.needs_loop_passes else ""
+    return EmittedModule(mark + "\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
 
 
 def emit_function(func: PrimFunc, module: Module) -> str:

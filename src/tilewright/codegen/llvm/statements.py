@@ -205,19 +205,21 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
         else f"  {counter}.next = add nsw i64 {counter}, 1"
     )
     latch.lines.append(f"  {counter}.more = icmp slt i64 {counter}.next, {end.text}")
-    loop = b.module.loop_metadata(_loop_properties(stmt))
+    loop = b.module.loop_metadata(_loop_properties(b, stmt))
     latch.terminator = f"br i1 {counter}.more, label %{body.label}, label %{after.label}, !llvm.loop {loop}"
     body.phis.append(f"  {counter} = phi i64 [ {first.text}, %{before.label} ], [ {counter}.next, %{latch.label} ]")
     b.close()
     b.scopes[-1].block = after
 
 
-def _loop_properties(stmt: s.For) -> list[str]:
+def _loop_properties(b: FunctionBuilder, stmt: s.For) -> list[str]:
     """What LLVM may do to this loop: nothing, unless an annotation asks for it."""
     unroll = int(stmt.annotations.get("unroll", 0))
     properties = ['!"llvm.loop.vectorize.enable", i1 false']
-    properties.append(f'!"llvm.loop.unroll.count", i32 {unroll}' if unroll > 1 else '!"llvm.loop.unroll.disable"')
-    return properties
+    if unroll > 1:
+        b.module.needs_loop_passes = True
+        return [*properties, f'!"llvm.loop.unroll.count", i32 {unroll}']
+    return [*properties, '!"llvm.loop.unroll.disable"']
 
 
 def _while(b: FunctionBuilder, stmt: s.While) -> None:
