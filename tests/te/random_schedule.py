@@ -34,9 +34,7 @@ def _shift(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
         return _pointwise(draw, t, name)
     step = draw(st.integers(1, 2))
     size = (last - 3) // step + 1
-    return te.compute(
-        (*rest, size), lambda *i: t(*i[:-1], i[-1] * step) - t(*i[:-1], i[-1] * step + 2), name=name
-    )
+    return te.compute((*rest, size), lambda *i: t(*i[:-1], i[-1] * step) - t(*i[:-1], i[-1] * step + 2), name=name)
 
 
 def _transpose(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
@@ -56,9 +54,7 @@ def _reshape(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
         return te.compute((shape[0] * n, *shape[2:]), lambda i, *r: t(i // n, i % n, *r), name=name)
     by = draw(st.integers(1, 4))
     blocks = -(-shape[0] // by)
-    return te.compute(
-        (blocks, by), lambda i, j: tir.if_then_else(i * by + j < shape[0], t(i * by + j), 0), name=name
-    )
+    return te.compute((blocks, by), lambda i, j: tir.if_then_else(i * by + j < shape[0], t(i * by + j), 0), name=name)
 
 
 def _pad(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:

@@ -8,13 +8,15 @@ indices are affine and never too small elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
+from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
 from tilewright.te.operation import ComputeOp, producer_loads
-from tilewright.te.region import Affine, IndexEvaluator, Interval, Span, point
+from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
@@ -28,7 +30,7 @@ class StageBounds:
     `inside[axis]` tells whether the region is known not to start before the tensor, and not to end after it.
     """
 
-    mins: dict[IterVar, Affine] = field(default_factory=dict)
+    mins: dict[IterVar, Linear] = field(default_factory=dict)
     extents: dict[IterVar, Expr] = field(default_factory=dict)
     inside: dict[IterVar, tuple[bool, bool]] = field(default_factory=dict)
 
@@ -68,7 +70,11 @@ def _stage_bounds(
         assert iv.dom is not None
         interval = region.get(iv)
         if interval is None:
-            result.mins[iv], result.extents[iv], result.inside[iv] = still.affine(iv.dom.min), iv.dom.extent, (True, True)
+            result.mins[iv], result.extents[iv], result.inside[iv] = (
+                still.affine(iv.dom.min),
+                iv.dom.extent,
+                (True, True),
+            )
         else:
             result.mins[iv] = interval.lo
             result.extents[iv] = _plus_one(interval, iv.var.dtype)
@@ -97,27 +103,27 @@ def _split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
         sizes: tuple[Expr, Expr] = (IntImm(whole.dtype, size), IntImm(whole.dtype, other))
     else:
         given = given.astype(whole.dtype)
-        rounded = IndexEvaluator().affine(whole + (given - 1)).to_expr(whole.dtype)
-        sizes = given, IndexEvaluator().affine(rounded // given).to_expr(whole.dtype)
+        rounded = to_expr(IndexEvaluator().affine(whole + (given - 1)), whole.dtype)
+        sizes = given, to_expr(IndexEvaluator().affine(rounded // given), whole.dtype)
     by_factor = relation.factor is not None
     extents[relation.inner], extents[relation.outer] = sizes if by_factor else sizes[::-1]
 
 
-def _plus_one(interval: Interval, dtype: str) -> Expr:
+def _plus_one(interval: Interval, dtype: DType) -> Expr:
     if isinstance(interval.width, int):
         return IntImm(dtype, interval.width + 1)
-    return IndexEvaluator().affine(interval.width).shifted(1).to_expr(dtype)
+    return to_expr(IndexEvaluator().affine(interval.width).shifted(1), dtype)
 
 
 def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> tuple[bool, bool]:
     """Whether the interval is known to start, and to end, in the axis's domain."""
     assert iv.dom is not None
     low = still.bounds(interval.lo)
-    room = still.bounds(still.affine(iv.dom.extent).plus(_end(interval), -1))
+    room = still.bounds(still.affine(iv.dom.extent).minus(_end(interval)))
     return low is not None and low[0] >= 0, room is not None and room[0] >= 1
 
 
-def _end(interval: Interval) -> Affine:
+def _end(interval: Interval) -> Linear:
     """The last value of an interval."""
     if isinstance(interval.width, int):
         return interval.lo.shifted(interval.width)
@@ -163,29 +169,39 @@ def _clipped(interval: Interval | None, iv: IterVar, still: IndexEvaluator) -> I
         return None
     whole = iv.dom.extent
     if not isinstance(whole, IntImm):
-        last = still.affine(whole).shifted(-1).plus(_end(interval), -1)
-        starts_at_zero = not interval.lo.terms and interval.lo.const <= 0
-        return None if starts_at_zero and not last.terms and last.const <= 0 else interval
+        last = still.affine(whole).shifted(-1).minus(_end(interval))
+        starts_at_zero = not interval.lo.terms and interval.lo.constant <= 0
+        return None if starts_at_zero and not last.terms and last.constant <= 0 else interval
     if not isinstance(interval.width, int):
         return None
     if not interval.lo.terms:
-        low, high = max(interval.lo.const, 0), min(interval.lo.const + interval.width, whole.value - 1)
-        return Interval(Affine(low), max(high - low, 0))
+        low, high = max(interval.lo.constant, 0), min(interval.lo.constant + interval.width, whole.value - 1)
+        return Interval(Linear({}, low), max(high - low, 0))
     return None if interval.width >= whole.value - 1 else interval
 
 
-def _enclosing_loops(stage: Stage, path: list[tuple[Stage, IterVar]]) -> set[Var]:
-    """The variables of all loops around the place where `stage` is computed."""
+def _enclosing_loops(stage: Stage, path: Sequence[tuple[Stage, IterVar]]) -> set[Var]:
+    """The variables of the loops around the place where `stage` is computed that stand still for one copy of it.
+
+    A stage in ``"shared"`` memory has one copy for all threads of a block, so loops over those threads run.
+    """
     fixed: set[Var] = set()
+    shared = stage.scope == "shared"
     for at, ivar in path:
         if ivar not in at.leaf_iter_vars:
             raise ScheduleError(f"compute_at of {stage.name}: {ivar.name} is no longer a loop of {at.name}")
-        fixed.update(iv.var for iv in at.leaf_iter_vars[: at.leaf_iter_vars.index(ivar) + 1])
+        around = at.leaf_iter_vars[: at.leaf_iter_vars.index(ivar) + 1]
+        fixed.update(iv.var for iv in around if not (shared and _is_thread_of_block(at, iv)))
     return fixed
 
 
+def _is_thread_of_block(stage: Stage, axis: IterVar) -> bool:
+    thread = stage.attr(axis).thread
+    return thread is not None and thread.thread_tag.startswith("threadIdx")
+
+
 def _reader_evaluator(
-    stage: Stage, reader: Stage, path: list[tuple[Stage, IterVar]], fixed: set[Var], bounds: Bounds
+    stage: Stage, reader: Stage, path: Sequence[tuple[Stage, IterVar]], fixed: set[Var], bounds: Bounds
 ) -> IndexEvaluator:
     """Intervals of the reader's axes while the loops `fixed` stand still and all others around it run."""
     at, ivar = path[0]
@@ -197,7 +213,7 @@ def _reader_evaluator(
         for iv in loops.leaf_iter_vars:
             extent = extents[iv]
             if isinstance(extent, IntImm) and extent.value <= 1:
-                running.env[iv.var] = point(Affine(0))
+                running.env[iv.var] = point(Linear({}))
                 full.add(iv)
             elif iv.var not in fixed:
                 running.env[iv.var] = _whole(extent)
@@ -228,25 +244,24 @@ def _root_intervals(
 ) -> dict[Var, Interval]:
     """Intervals of the reader's own axes, from those of its loops."""
     env = running.env
-    starts = {iv: running.eval(low.to_expr(iv.var.dtype)) for iv, low in its.mins.items()}
+    starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}
     for relation in reversed(reader.relations):
+        step = its.extents[relation.inner]
         if isinstance(relation, Split):
-            parts, wholes = (relation.outer, relation.inner), (relation.parent,)
-            step = its.extents[relation.inner]
-            values = (running.eval(relation.outer.var * step + relation.inner.var),)
+            is_full = relation.outer in full and relation.inner in full
+            wholes = [(relation.parent, relation.outer.var * step + relation.inner.var)]
         else:
-            parts, wholes = (relation.fused,), (relation.outer, relation.inner)
-            step = its.extents[relation.inner]
-            values = (running.eval(relation.fused.var // step), running.eval(relation.fused.var % step))
-        is_full = all(p in full for p in parts)
-        for iv, value in zip(wholes, values, strict=True):
-            if is_full or value is None:
+            is_full = relation.fused in full
+            wholes = [(relation.outer, relation.fused.var // step), (relation.inner, relation.fused.var % step)]
+        for iv, expr in wholes:
+            value = None if is_full else running.eval(expr)
+            if value is None:
                 full.add(iv)
                 value = _whole(its.extents[iv])
             env[iv.var] = value
     result: dict[Var, Interval] = {}
     for iv, start in starts.items():
-        relative = env.get(iv.var) or point(Affine(0, {iv.var: 1}))
+        relative = env.get(iv.var) or point(Linear({iv.var: 1}))
         if start is None:
             assert iv.dom is not None
             result[iv.var] = _whole(iv.dom.extent)
@@ -257,5 +272,5 @@ def _root_intervals(
 
 def _whole(extent: Expr) -> Interval:
     if isinstance(extent, IntImm):
-        return Interval(Affine(0), max(extent.value - 1, 0))
-    return Interval(Affine(0), IndexEvaluator().affine(extent).shifted(-1).to_expr(extent.dtype))
+        return Interval(Linear({}), max(extent.value - 1, 0))
+    return Interval(Linear({}), to_expr(IndexEvaluator().affine(extent).shifted(-1), extent.dtype))

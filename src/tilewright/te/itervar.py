@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.arith.range import Range
 from tilewright.tir import op as tir_op
-from tilewright.tir.expr import Expr, IntImm, SizeVar, Var
+from tilewright.tir.expr import Expr, SizeVar, Var
 
 
 class IterType(Enum):
@@ -100,7 +100,7 @@ def as_index(value: Any) -> Expr:
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{value!r} cannot be an index or a size: give an integer or an integer expression")
     else:
-        return IntImm("int32", value.__index__())
+        return tir_op.const(value.__index__(), "int32")
     if not expr.dtype.is_int:
         raise TypeError(f"an index or a size must be an integer; {expr!r} is {expr.dtype}")
     return expr
@@ -112,7 +112,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
-    """A hardware thread axis such as ``"threadIdx.x"`` to bind loops to; classic `te.thread_axis("threadIdx.x")` works."""
+    """A hardware thread axis to bind loops to, as in `te.thread_axis("threadIdx.x")`."""
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:

@@ -13,7 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp
-from tilewright.te.region import IndexEvaluator
+from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.stage import Split, Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -60,7 +60,7 @@ class Nest:
         self.values: dict[Var, Expr] = {}
         for iv, relative in self.roots.items():
             low = bounds.mins[iv]
-            value = relative if not low.terms and low.const == 0 else low.to_expr(iv.var.dtype) + relative
+            value = relative if not low.terms and low.constant == 0 else to_expr(low, iv.var.dtype) + relative
             self.values[iv.var] = value
             self._guard_domain(iv, value)
 
@@ -148,5 +148,5 @@ def _divides(outer: Expr, inner: Expr, whole: Expr) -> bool:
     if isinstance(outer, IntImm) and isinstance(inner, IntImm) and isinstance(whole, IntImm):
         return outer.value * inner.value == whole.value
     affine = IndexEvaluator().affine
-    rest = affine(outer * inner).plus(affine(whole), -1)
-    return not rest.terms and rest.const == 0
+    rest = affine(outer * inner).minus(affine(whole))
+    return not rest.terms and rest.constant == 0

@@ -15,7 +15,6 @@ from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.visitor import post_order
 
 
-
 class Operation:
     """Base of operations. `outputs` are its tensors; identity is the object."""
 
@@ -57,7 +56,7 @@ class PlaceholderOp(Operation):
 class ComputeOp(Operation):
     """Tensors defined element by element: `body[k]` over the variables of `axis` is output k's element there.
 
-    A reduction has one `tir.Reduce` per output, all with the same axes, sources and condition; `reduce_axis` are its axes.
+    A reduction has one `tir.Reduce` per output, all with the same sources and condition over the axes `reduce_axis`.
     """
 
     __slots__ = ("_inputs", "axis", "body", "reduce_axis")
@@ -132,10 +131,9 @@ def compute(
     Raises TypeError when the arity, the result or the place of a reduction is wrong.
     """
     dims = _shape(shape)
-    zero = IntImm("int32", 0)
     names = _axis_names(fcompute, len(dims), name)
     axis = [
-        IterVar(Range(IntImm(d.dtype, 0) if d.dtype != zero.dtype else zero, d), Var(n, d.dtype), IterType.DATA_PAR)
+        IterVar(Range(tir_op.const(0, d.dtype), d), Var(n, d.dtype), IterType.DATA_PAR)
         for d, n in zip(dims, names, strict=True)
     ]
     value = fcompute(*[iv.var for iv in axis])
@@ -164,9 +162,7 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]
         return [f"i{d}" for d in range(ndim)]
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    required = sum(
-        p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    )
+    required = sum(p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
     if ndim < required or (ndim > len(names) and not open_ended):
         raise TypeError(f"{name} has {ndim} dimensions, but its function takes {len(names)} indices")
     return names[:ndim] + [f"i{d}" for d in range(len(names), ndim)]
@@ -180,8 +176,8 @@ def _check_body(name: str, body: Sequence[Expr]) -> None:
     if reductions and len(reductions) != len(body):
         raise TypeError(f"{name}: either all outputs are reductions or none is; split it into two te.compute")
     first = reductions[0] if reductions else None
-    for b in reductions:
-        if first is None or (b.combiner, b.source, b.axis, b.condition) != (
+    for r in reductions:
+        if first is None or (r.combiner, r.source, r.axis, r.condition) != (
             first.combiner, first.source, first.axis, first.condition
         ):  # fmt: skip
             raise TypeError(f"{name}: its outputs must be the results of one reduction of a tuple")
@@ -194,5 +190,6 @@ def _check_body(name: str, body: Sequence[Expr]) -> None:
             )
 
     for b in body:
-        for part in (*b.source, b.condition, *b.init) if isinstance(b, Reduce) else (b,):
+        parts: tuple[Expr, ...] = (*b.source, b.condition, *b.init) if isinstance(b, Reduce) else (b,)
+        for part in parts:
             post_order(part, visit)

@@ -7,9 +7,11 @@ constant are seen to, and the widths of affine accesses come out exact without a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+from tilewright.arith.linear import Linear
+from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -18,59 +20,21 @@ Width = int | Expr
 Span = tuple[float, float]  # constant bounds: integers, or infinite
 
 
-class Affine:
-    """const + sum of terms[atom] * atom. Immutable; no term is zero."""
-
-    __slots__ = ("const", "terms")
-
-    def __init__(self, const: int, terms: Mapping[Expr, int] | None = None) -> None:
-        self.const = const
-        self.terms: Mapping[Expr, int] = terms or {}
-
-    def plus(self, other: Affine, scale: int = 1) -> Affine:
-        """self + scale * other."""
-        if not other.terms:
-            return Affine(self.const + scale * other.const, self.terms) if other.const else self
-        terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            total = terms.get(atom, 0) + scale * coefficient
-            if total:
-                terms[atom] = total
-            else:
-                del terms[atom]
-        return Affine(self.const + scale * other.const, terms)
-
-    def times(self, factor: int) -> Affine:
-        """factor * self."""
-        if factor == 0:
-            return Affine(0)
-        return Affine(self.const * factor, {a: c * factor for a, c in self.terms.items()})
-
-    def shifted(self, offset: int) -> Affine:
-        """self + offset."""
-        return Affine(self.const + offset, self.terms)
-
-    def to_expr(self, dtype: str = "int32") -> Expr:
-        """The sum as an expression, terms in order of appearance, the constant last."""
-        result: Expr | None = None
-        for atom, coefficient in self.terms.items():
-            if result is None:
-                result = atom * coefficient
-            else:
-                result = result + atom * coefficient if coefficient > 0 else result - atom * -coefficient
-        if result is None:
-            return tir_op.const(self.const, dtype)
-        return result + self.const if self.const >= 0 else result - -self.const
-
-
 class Interval(NamedTuple):
     """All values from `lo` to lo + width, both included."""
 
-    lo: Affine
+    lo: Linear
     width: Width
 
 
-def point(value: Affine) -> Interval:
+def to_expr(value: Linear, dtype: DType) -> Expr:
+    """The sum as an expression of `dtype`; atoms of another integer type are converted."""
+    if all(atom.dtype is dtype for atom in value.terms):
+        return value.to_expr(dtype)
+    return Linear({atom.astype(dtype): c for atom, c in value.terms.items()}, value.constant).to_expr(dtype)
+
+
+def point(value: Linear) -> Interval:
     """The interval of one value."""
     return Interval(value, 0)
 
@@ -82,9 +46,7 @@ class IndexEvaluator:
     `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)).
     """
 
-    def __init__(
-        self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, Span] | None = None
-    ) -> None:
+    def __init__(self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, Span] | None = None) -> None:
         self.env = dict(env or {})
         self.ranges = ranges if ranges is not None else {}
         self._memo: dict[Expr, Interval | None] = {}
@@ -99,16 +61,16 @@ class IndexEvaluator:
         self._memo[expr] = result
         return result
 
-    def affine(self, expr: Expr) -> Affine:
+    def affine(self, expr: Expr) -> Linear:
         """`expr` as a sum, when no variable of it runs."""
         interval = self.eval(expr)
         if interval is None or not _is_zero(interval.width):
-            return Affine(0, {expr: 1})
+            return Linear({expr: 1})
         return interval.lo
 
     def _opaque(self, expr: Expr) -> Interval | None:
         """A node without a rule: an atom if nothing in it runs."""
-        return None if self.moves(expr) else point(Affine(0, {expr: 1}))
+        return None if self.moves(expr) else point(Linear({expr: 1}))
 
     def moves(self, expr: Expr) -> bool:
         """True if `expr` contains a variable of the environment."""
@@ -121,10 +83,10 @@ class IndexEvaluator:
         return known
 
     # -------------------------------------------------------------------------------------- constant bounds
-    def bounds(self, value: Affine) -> Span | None:
+    def bounds(self, value: Linear) -> Span | None:
         """Constant lower and upper bound of a sum (the upper may be infinite), or None."""
-        low: float = value.const
-        high: float = value.const
+        low: float = value.constant
+        high: float = value.constant
         for atom, coefficient in value.terms.items():
             span = self.atom_bounds(atom)
             if span is None:
@@ -142,7 +104,7 @@ class IndexEvaluator:
             inner = self._expr_bounds(atom.a)
             by = atom.b.value
             if isinstance(atom, e.FloorMod):
-                inside = inner is not None and 0 <= inner[0] and inner[1] < by
+                inside = inner is not None and inner[0] >= 0 and inner[1] < by
                 return inner if inside else (0, by - 1)
             return None if inner is None else (_floor(inner[0], by), _floor(inner[1], by))
         if isinstance(atom, (e.Min, e.Max)):
@@ -160,7 +122,7 @@ class IndexEvaluator:
     # ---------------------------------------------------------------------------------------------- rules
     def var(self, expr: Var) -> Interval:
         """A running variable's interval, or the variable itself."""
-        return self.env.get(expr) or point(Affine(0, {expr: 1}))
+        return self.env.get(expr) or point(Linear({expr: 1}))
 
     def add(self, expr: e.Add) -> Interval | None:
         """Ends and widths add."""
@@ -177,18 +139,20 @@ class IndexEvaluator:
 
     def mul(self, expr: e.Mul) -> Interval | None:
         """A constant scales; otherwise one factor must stand still."""
-        for x, y in ((expr.a, expr.b), (expr.b, expr.a)):
-            a, b = self.eval(x), self.eval(y)
-            if a is None or b is None:
-                return None
-            if not b.lo.terms and _is_zero(b.width):
-                return scaled(a, b.lo.const)
+        a, b = self.eval(expr.a), self.eval(expr.b)
+        if a is None or b is None:
+            return None
+        for value, factor_of in ((a, b), (b, a)):
+            if not factor_of.lo.terms and _is_zero(factor_of.width):
+                return scaled(value, factor_of.lo.constant)
         if _is_zero(a.width) and _is_zero(b.width):
-            return point(Affine(0, {a.lo.to_expr(expr.dtype) * b.lo.to_expr(expr.dtype): 1}))
+            return point(Linear({to_expr(a.lo, expr.dtype) * to_expr(b.lo, expr.dtype): 1}))
         for moving, still in ((a, b), (b, a)):
-            factor = still.lo.to_expr(expr.dtype)
+            factor = to_expr(still.lo, expr.dtype)
             if _is_zero(still.width) and not moving.lo.terms and isinstance(factor, e.SizeVar):
-                return Interval(Affine(0, {factor: moving.lo.const} if moving.lo.const else {}), moving.width * factor)
+                return Interval(
+                    Linear({factor: moving.lo.constant} if moving.lo.constant else {}), moving.width * factor
+                )
         return None
 
     def floordiv(self, expr: e.FloorDiv) -> Interval | None:
@@ -197,15 +161,15 @@ class IndexEvaluator:
         if a is None or not isinstance(expr.b, IntImm) or expr.b.value <= 0:
             return self._opaque(expr)
         by = expr.b.value
-        whole, rest = _divided(a.lo, by)
+        whole, rest = a.lo.split(by)
         lo = self._quotient(whole, rest, by, expr.dtype)
         if _is_zero(a.width):
             return point(lo)
         step = math.gcd(by, *rest.terms.values())
-        residue = rest.const % step
+        residue = rest.constant % step
         highest = by - step + residue  # the largest value that lo % by can take
         if not rest.terms:
-            highest = rest.const % by
+            highest = rest.constant % by
         highest = min(highest, self._top(rest, by))
         return Interval(lo, (a.width + highest) // by)
 
@@ -216,46 +180,46 @@ class IndexEvaluator:
             return self._opaque(expr)
         by = expr.b.value
         if a is None:
-            return Interval(Affine(0), by - 1)
-        _, rest = _divided(a.lo, by)
+            return Interval(Linear({}), by - 1)
+        _, rest = a.lo.split(by)
         step = by if not rest.terms else math.gcd(by, *rest.terms.values())
         if isinstance(a.width, int):
-            wraps = (rest.const % step) + a.width >= step
+            wraps = (rest.constant % step) + a.width >= step
             if not wraps or (a.width + self._top(rest, by) < by):
                 return Interval(self._remainder(rest, by, expr.dtype), a.width)
-        return Interval(Affine(0), by - 1)
+        return Interval(Linear({}), by - 1)
 
-    def _top(self, rest: Affine, by: int) -> int:
+    def _top(self, rest: Linear, by: int) -> int:
         """The largest value of `rest` if it is known to lie in [0, by), else by."""
         span = self.bounds(rest)
         return int(span[1]) if span is not None and span[0] >= 0 and span[1] < by else by
 
-    def _quotient(self, whole: Affine, rest: Affine, by: int, dtype: str) -> Affine:
+    def _quotient(self, whole: Linear, rest: Linear, by: int, dtype: DType) -> Linear:
         if not rest.terms:
-            return whole.shifted(rest.const // by)
+            return whole.shifted(rest.constant // by)
         if self._top(rest, by) < by:
             return whole
-        return whole.plus(Affine(0, {rest.to_expr(dtype) // by: 1}))
+        return whole.plus(Linear({to_expr(rest, dtype) // by: 1}))
 
-    def _remainder(self, rest: Affine, by: int, dtype: str) -> Affine:
+    def _remainder(self, rest: Linear, by: int, dtype: DType) -> Linear:
         if not rest.terms:
-            return Affine(rest.const % by)
+            return Linear({}, rest.constant % by)
         if self._top(rest, by) < by:
             return rest
-        return Affine(0, {rest.to_expr(dtype) % by: 1})
+        return Linear({to_expr(rest, dtype) % by: 1})
 
     def extremum(self, expr: e.Min | e.Max) -> Interval | None:
         """Of two intervals a known distance apart."""
         a, b = self.eval(expr.a), self.eval(expr.b)
         if a is None or b is None:
             return None
-        gap = b.lo.plus(a.lo, -1)
+        gap = b.lo.minus(a.lo)
         if _is_zero(a.width) and _is_zero(b.width) and gap.terms:
-            return point(Affine(0, {type(expr)(a.lo.to_expr(expr.dtype), b.lo.to_expr(expr.dtype)): 1}))
+            return point(Linear({type(expr)(to_expr(a.lo, expr.dtype), to_expr(b.lo, expr.dtype)): 1}))
         if gap.terms or not isinstance(a.width, int) or not isinstance(b.width, int):
             return None
         pick = min if isinstance(expr, e.Min) else max
-        low, high = pick(0, gap.const), pick(a.width, gap.const + b.width)
+        low, high = pick(0, gap.constant), pick(a.width, gap.constant + b.width)
         return Interval(a.lo.shifted(low), high - low)
 
     def either(self, expr: Expr) -> Interval | None:
@@ -263,7 +227,7 @@ class IndexEvaluator:
         if isinstance(expr, e.Call) and expr.op != "if_then_else":
             return self._opaque(expr)
         if not self.moves(expr):
-            return point(Affine(0, {expr: 1}))
+            return point(Linear({expr: 1}))
         sides = (expr.true_value, expr.false_value) if isinstance(expr, e.Select) else expr.args[1:]  # type: ignore[attr-defined]
         return self.union(self.eval(sides[0]), self.eval(sides[1]))
 
@@ -274,13 +238,15 @@ class IndexEvaluator:
         inner = self.eval(expr.value)
         if inner is None:
             return None
-        return Interval(Affine(inner.lo.const, {a.astype(expr.dtype): c for a, c in inner.lo.terms.items()}), inner.width)
+        return Interval(
+            Linear({a.astype(expr.dtype): c for a, c in inner.lo.terms.items()}, inner.lo.constant), inner.width
+        )
 
     def union(self, a: Interval | None, b: Interval | None) -> Interval | None:
         """The smallest known interval that holds both; None if their distance is unbounded."""
-        if a is None or b is None or a == b:
-            return None if a is None or b is None else a
-        gap = b.lo.plus(a.lo, -1)
+        if a is None or b is None:
+            return None
+        gap = b.lo.minus(a.lo)
         span = self.bounds(gap)
         if span is None or not (math.isfinite(span[0]) and math.isfinite(span[1])):
             return None
@@ -313,13 +279,6 @@ def children(expr: Expr) -> list[Expr]:
     return found
 
 
-def _divided(value: Affine, by: int) -> tuple[Affine, Affine]:
-    """(q, r) with value = by * q + r, where q takes every term that `by` divides."""
-    whole = {a: c // by for a, c in value.terms.items() if c % by == 0}
-    rest = {a: c for a, c in value.terms.items() if c % by}
-    return Affine(value.const // by, whole), Affine(value.const % by, rest)
-
-
 def _floor(value: float, by: int) -> float:
     return value // by if math.isfinite(value) else value
 
@@ -328,8 +287,8 @@ def _is_zero(width: Width) -> bool:
     return isinstance(width, int) and width == 0
 
 
-_RULES = {
-    e.IntImm: lambda self, x: point(Affine(x.value)),
+_RULES: dict[type, Callable[[IndexEvaluator, Any], Interval | None]] = {
+    e.IntImm: lambda self, x: point(Linear({}, x.value)),
     e.Var: IndexEvaluator.var,
     e.SizeVar: IndexEvaluator.var,
     e.Add: IndexEvaluator.add,

@@ -89,7 +89,7 @@ class Schedule:
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """The default schedule of the operations (or tensors) `ops` and all they read: plain loops, one stage after another."""
+    """The default schedule of the operations (or tensors) `ops` and all they read: plain loops, stage after stage."""
     given = ops if isinstance(ops, (list, tuple)) else [ops]
     outputs = [item.op if isinstance(item, Tensor) else item for item in given]
     for op in outputs:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import Bounds, infer_bounds
 from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest, guarded
 from tilewright.te.operation import ComputeOp, PlaceholderOp
-from tilewright.te.region import Affine, IndexEvaluator
+from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensorize import Tensorized, tensorized
+from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
 from tilewright.tir.stmt import Allocate, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
@@ -27,8 +29,9 @@ def schedule_to_tir(
 ) -> PrimFunc:
     """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
 
-    Its attribute "param_shapes" keeps the shapes of the parameters through the passes that flatten them. `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer of
-    a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance.
+    `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer
+    of a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance.
+    The attribute "param_shapes" of the result keeps the shapes through the passes that flatten buffers.
     Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
     """
     return _Builder(schedule, args, dict(binds or {})).build(name)
@@ -43,7 +46,7 @@ class _Builder:
         self.bounds: Bounds = infer_bounds(self.schedule)
         self.indices = IndexEvaluator({}, self.bounds.ranges)
         self.buffers: dict[Tensor, Buffer] = {}
-        self.starts: dict[Tensor, tuple[Affine, ...]] = {}  # where a stage's buffer starts in its tensor, if not at 0
+        self.starts: dict[Tensor, tuple[Linear, ...]] = {}  # where a stage's buffer starts in its tensor, if not at 0
         self.params: list[Buffer | Var] = []
         self.binds = {schedule.tensor(t): b for t, b in binds.items()}
         self.attached: dict[tuple[Stage, IterVar], list[Stage]] = {}
@@ -102,7 +105,7 @@ class _Builder:
                 continue
             strides = _strides(stage, op, shape)
             self.buffers[tensor] = Buffer(tensor.name, shape, tensor.dtype, stage.scope or "global", strides)
-            if any(s.terms or s.const for s in starts):
+            if any(s.terms or s.constant for s in starts):
                 self.starts[tensor] = starts
             made.append(self.buffers[tensor])
         return made
@@ -225,16 +228,16 @@ class _Builder:
         if starts is None:
             return BufferLoad(buffer, indices)
         shifted = [
-            self._minus(index, start, size) if start.terms or start.const else index
+            self._minus(index, start, size) if start.terms or start.constant else index
             for index, start, size in zip(indices, starts, buffer.shape, strict=True)
         ]
-        return BufferLoad(buffer, shifted)
+        return BufferLoad(buffer, tuple(shifted))
 
-    def _minus(self, index: Expr, start: Affine, size: Expr) -> Expr:
+    def _minus(self, index: Expr, start: Linear, size: Expr) -> Expr:
         """index - start, terms cancelled."""
         if isinstance(size, IntImm) and size.value == 1:
             return IntImm(index.dtype, 0)
-        return self.indices.affine(index).plus(start, -1).to_expr(index.dtype)
+        return to_expr(self.indices.affine(index).minus(start), index.dtype)
 
 
 def _strides(stage: Stage, op: ComputeOp, shape: Sequence[Expr]) -> list[Expr] | None:
@@ -242,7 +245,7 @@ def _strides(stage: Stage, op: ComputeOp, shape: Sequence[Expr]) -> list[Expr] |
     if not stage.alignment:
         return None
     strides: list[Expr] = []
-    step: Expr = IntImm("int32", 1)
+    step: Expr = tir_op.const(1)
     for iv, size in zip(reversed(op.axis), reversed(shape), strict=True):
         if iv in stage.alignment:
             factor, offset = stage.alignment[iv]

@@ -96,7 +96,8 @@ class Stage:
 
         Where the extent is not a multiple, the last block is guarded.
 
-        before `for i in range(64)` · `s[C].split(i, factor=16)` · after `for i_outer in range(4): for i_inner in range(16)`
+        before `for i in range(64)` · `s[C].split(i, factor=16)` ·
+        after `for i_outer in range(4): for i_inner in range(16)`
         """
         at = self._position(parent, "split")
         if (factor is None) == (nparts is None):
@@ -326,5 +327,3 @@ def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
         if at is stage or len(path) > len(stage.schedule.stages):
             raise ScheduleError(f"compute_at of {stage.name}: the stages are computed inside each other")
     return path
-
-

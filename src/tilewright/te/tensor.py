@@ -36,7 +36,7 @@ class Tensor:
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):
             raise TypeError(f"{self.name} has {len(self.shape)} dimensions and is read with {len(indices)} indices")
-        return ProducerLoad(self, [as_index(i) for i in indices])
+        return ProducerLoad(self, tuple([as_index(i) for i in indices]))
 
     def __getitem__(self, indices: Any) -> ProducerLoad:
         return self(*indices) if isinstance(indices, tuple) else self(indices)

@@ -66,5 +66,7 @@ def decl_tensor_intrin(
     made = fcompute(inputs, outputs)
     parts = tuple(made) if isinstance(made, (tuple, list)) else (made, None, None)
     if len(parts) != 3 or any(p is not None and not isinstance(p, Stmt) for p in parts):
-        raise ScheduleError(f"tensor intrinsic {name}: fcompute returns a statement or (body, reset, update); got {made!r}")
+        raise ScheduleError(
+            f"tensor intrinsic {name}: fcompute returns a statement or (body, reset, update); got {made!r}"
+        )
     return TensorIntrin(name, op, tuple(inputs), tuple(outputs), *parts)

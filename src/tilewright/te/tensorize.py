@@ -1,4 +1,4 @@
-"""Tensorization: checks that the loops of a stage compute what a declared intrinsic computes, and puts it in their place."""
+"""Tensorization: checks that loops compute what a declared intrinsic computes, and puts it in their place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest
-from tilewright.te.region import Affine, IndexEvaluator, Interval, point
+from tilewright.te.region import IndexEvaluator, Interval, point, to_expr
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
 from tilewright.tir import expr as e
+from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.stmt import BufferStore, Stmt
@@ -23,7 +25,7 @@ Read = Callable[[Tensor, tuple[Expr, ...]], Expr]
 
 @dataclass
 class View:
-    """Where an intrinsic's buffer lies in a real one: `offset[d]` in each real dimension, `dims` those it runs along."""
+    """Where an intrinsic's buffer lies in a real one: `offset[d]` in dimension d, `dims` those it runs along."""
 
     buffer: Buffer
     offset: tuple[Expr, ...]
@@ -44,8 +46,8 @@ class Tensorized:
 def tensorized(nest: Nest, buffers: Mapping[Tensor, Buffer], read: Read) -> Tensorized | None:
     """The match of a stage's loops with the intrinsic one of them is tensorized with; None if none is.
 
-    `buffers` holds the stage's outputs; `read` turns a read of a tensor into the load of its buffer. Raises ScheduleError naming the axis, the intrinsic and
-    the difference where they do not match.
+    `buffers` holds the stage's outputs; `read` turns a read of a tensor into the load of its buffer. Raises
+    ScheduleError naming the axis, the intrinsic and the difference where they do not match.
     """
     for place, iv in enumerate(nest.leaves):
         intrin = nest.stage.attr(iv).intrin
@@ -91,7 +93,7 @@ class _Match:
         extent = self.bounds.extents[self.nest.leaves[place]]
         return isinstance(extent, IntImm) and extent.value == 1
 
-    def _axes(self) -> tuple[dict[Var, Affine], dict[IterVar, tuple[Affine, bool]]]:
+    def _axes(self) -> tuple[dict[Var, Linear], dict[IterVar, tuple[Linear, bool]]]:
         """Values of the stage's axes over the intrinsic's, and per axis (start in the buffer, whether it runs)."""
         if any(g.level >= self.place for g in self.nest.guards):
             raise self.fail("its loops are guarded, because a split does not divide; choose factors that divide")
@@ -100,10 +102,10 @@ class _Match:
             extent = self.bounds.extents[self.nest.leaves[place]]
             if not isinstance(extent, IntImm):
                 raise self.fail(f"the extent of {self.nest.leaves[place].name} is not constant")
-            running.env[self.nest.loop_vars[place]] = Interval(Affine(0), extent.value - 1)
+            running.env[self.nest.loop_vars[place]] = Interval(Linear({}), extent.value - 1)
             steps *= extent.value
-        values: dict[Var, Affine] = {}
-        starts: dict[IterVar, tuple[Affine, bool]] = {}
+        values: dict[Var, Linear] = {}
+        starts: dict[IterVar, tuple[Linear, bool]] = {}
         for mine, theirs in ((self.op.axis, self.intrin.op.axis), (self.op.reduce_axis, self.intrin.op.reduce_axis)):
             left = [iv for iv in theirs if not _is_size(iv, 1)]
             for iv in mine:
@@ -117,7 +119,8 @@ class _Match:
                     if not left or not _is_size(left[0], interval.width + 1):
                         wants = left[0].dom.extent if left and left[0].dom else "no further axis"
                         raise self.fail(f"axis {iv.name} runs {interval.width + 1} steps, the intrinsic has {wants!r}")
-                    start = start.plus(Affine(0, {left.pop(0).var: 1}))
+                    start = start.plus(Linear({left.pop(0).var: 1}))
+                    assert isinstance(interval.width, int)
                     steps //= interval.width + 1
                 values[iv.var] = start
             if left:
@@ -165,27 +168,30 @@ class _Match:
         return same_combiner and plain and self._all_same(theirs.source, mine.source)
 
     # ------------------------------------------------------------------------------------------------- views
-    def _input_views(self, values: Mapping[Var, Affine]) -> dict[Buffer, View]:
+    def _input_views(self, values: Mapping[Var, Linear]) -> dict[Buffer, View]:
         intrin_vars = {iv.var for iv in (*self.intrin.op.axis, *self.intrin.op.reduce_axis)}
         at = IndexEvaluator({var: point(value) for var, value in values.items()})
         buffers = dict(zip(self.intrin.op.input_tensors, self.intrin.inputs, strict=True))
         views: dict[Buffer, View] = {}
         for theirs, mine in self.loads.items():
-            offsets, dims = [], []
+            offsets: list[Expr] = []
+            dims: list[int] = []
             wanted = [i for i, n in zip(theirs.indices, theirs.producer.shape, strict=True) if not _is_one(n)]
             for d, index in enumerate(mine.indices):
                 interval = at.eval(index)
                 if interval is None:
                     raise self.fail(f"the index {index!r} of {mine.producer.name} is not affine")
                 moving = {a: c for a, c in interval.lo.terms.items() if a in intrin_vars}
-                rest = Affine(interval.lo.const, {a: c for a, c in interval.lo.terms.items() if a not in intrin_vars})
+                rest = Linear(
+                    {a: c for a, c in interval.lo.terms.items() if a not in intrin_vars}, interval.lo.constant
+                )
                 if moving:
-                    pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Affine(0)
+                    pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Linear({})
                     if dict(pattern.terms) != moving:
                         raise self.fail(f"dimension {d} of {mine.producer.name} is indexed by {index!r}")
-                    rest = rest.shifted(-pattern.const)
+                    rest = rest.shifted(-pattern.constant)
                     dims.append(d)
-                offsets.append(rest.to_expr(index.dtype))
+                offsets.append(to_expr(rest, index.dtype))
             if len(dims) != len(wanted):
                 raise self.fail(f"{mine.producer.name} is read along {len(dims)} dimensions, not {len(wanted)}")
             load = self.read(mine.producer, tuple(offsets))
@@ -198,9 +204,9 @@ class _Match:
         if known != view:
             raise self.fail(f"{intrin_buffer.name} stands for two different pieces of memory")
 
-    def _output_views(self, starts: Mapping[IterVar, tuple[Affine, bool]]) -> dict[Buffer, View]:
+    def _output_views(self, starts: Mapping[IterVar, tuple[Linear, bool]]) -> dict[Buffer, View]:
         dims = tuple(d for d, iv in enumerate(self.op.axis) if starts[iv][1])
-        offset = tuple(starts[iv][0].to_expr(iv.var.dtype) for iv in self.op.axis)
+        offset = tuple(to_expr(starts[iv][0], iv.var.dtype) for iv in self.op.axis)
         views = {}
         for tensor, intrin_buffer in zip(self.stage.outputs, self.intrin.outputs, strict=True):
             actual = self.buffers[tensor]
@@ -222,7 +228,7 @@ class _Instantiate(Rewriter):
         kept = [d for d, n in enumerate(intrin_buffer.shape) if not _is_one(n)]
         for d, stride in enumerate(intrin_buffer.strides or ()):
             if isinstance(stride, Var):
-                self.memo[stride] = real[view.dims[kept.index(d)]] if d in kept else IntImm("int32", 0)
+                self.memo[stride] = real[view.dims[kept.index(d)]] if d in kept else tir_op.const(0)
 
     def _indices(self, intrin_buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         view = self.views[intrin_buffer]
@@ -252,7 +258,7 @@ def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
     if buffer.strides is not None:
         return buffer.strides
     strides: list[Expr] = []
-    step: Expr = IntImm("int32", 1)
+    step: Expr = tir_op.const(1)
     for size in reversed(buffer.shape):
         strides.insert(0, step)
         step = step * size
