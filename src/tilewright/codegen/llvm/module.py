@@ -50,7 +50,8 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
     declarations = [module.declarations[name] for name in sorted(module.declarations)]
     metadata = [f"!{i} = {text}" for i, text in enumerate(module.metadata)]
     width = target.vector_bits
-    attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" }}'
+    widths = f'"prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+    attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" {widths} }}'
     sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, "\n".join(metadata)]
     mark = LOOPS if module.needs_loop_passes else ""
     return EmittedModule(mark + "\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
