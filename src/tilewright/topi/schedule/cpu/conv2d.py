@@ -37,7 +37,8 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
 
     s[accumulator].compute_at(s[out], columns)
     batch, channel, row, column, lane = s[accumulator].op.axis
-    s[accumulator].reorder(batch, row, *s[accumulator].op.reduce_axis, channel, column, lane)
+    # Columns outside channel blocks: each broadcast activation meets all its weight vectors at once, then is dead.
+    s[accumulator].reorder(batch, row, *s[accumulator].op.reduce_axis, column, channel, lane)
     s[accumulator].vectorize(lane)
     s[accumulator].unroll(column)
     s[accumulator].unroll(channel)
