@@ -12,7 +12,8 @@ calls on the way may join too, so nothing is computed twice and no group needs a
 3. reduction: takes the injective calls before it, nothing after it;
 4. opaque: alone.
 
-Calls that only rename a shape at the rim of a group are taken out: `plan_memory` gives them the storage of their input.
+Calls that move no bytes (see `views`) stay out where they can: concatenations that `plan_memory` gets for nothing do
+not fuse, and reshapes and slices at the rim of a group are taken out of it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,8 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.transform.dominator import Flow, build_flow
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
+from tilewright.relay.transform.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
 from tilewright.relay.visitor import children, post_order, rebuild
-
-#: Operators whose result is their input under another shape, at the same place in memory.
-RESHAPES = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten"})
 
 #: Injective operators too costly to compute an element of several times.
 COSTLY = frozenset(
@@ -46,8 +45,10 @@ def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP) -> IRModule:
     mod = infer_type(mod)
     main = mod["main"]
     nodes = post_order(main.body)
-    groups = _grow_groups(build_flow(nodes, main.body), max_group)
-    _peel_reshapes(groups)
+    flow = build_flow(nodes, main.body)
+    results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
+    groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group)
+    _peel_views(groups)
     body = _rebuild_main(nodes, groups)
     fused = Function(main.params, body, main.ret_type, main.attrs)
     return infer_type(mod.with_function("main", fused))
@@ -69,9 +70,12 @@ class _Group:
     costly: bool
 
 
-def _grow_groups(flow: Flow, max_group: int) -> dict[Call, _Group]:
+def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Group]:
     """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
-    groups = {call: _Group([call], op.pattern, op.name in COSTLY) for call, op in flow.ops.items()}
+    groups = {
+        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.name in COSTLY)
+        for call, op in flow.ops.items()
+    }
     for phase in ("anchors", "injective"):
         for call in flow.order:
             sink, edge = flow.dominator[call], flow.path_pattern[call]
@@ -135,14 +139,14 @@ def _merge(flow: Flow, groups: dict[Call, _Group], path: list[Call], max_group: 
     groups.update(dict.fromkeys(members, merged))
 
 
-def _peel_reshapes(groups: dict[Call, _Group]) -> None:
-    """Give calls that only rename a shape a group of their own where they come first or last in a larger group."""
+def _peel_views(groups: dict[Call, _Group]) -> None:
+    """Take reshapes and whole slices that come first, and reshapes that come last, out of their groups."""
     for group in dict.fromkeys(groups.values()):
         inside = dict.fromkeys(group.members)
         for call in group.members:
-            if _is_reshape(call) and _producer(call.args[0]) not in inside and len(inside) > 1:
+            if len(inside) > 1 and _is_view(call) and producer(call.args[0]) not in inside:
                 del inside[call]
-        while len(inside) > 1 and _is_reshape(last := next(reversed(inside))) and last.args[0] in inside:
+        while len(inside) > 1 and is_reshape(last := next(reversed(inside))) and last.args[0] in inside:
             del inside[last]
         if len(inside) < len(group.members):
             for call in group.members:
@@ -150,12 +154,11 @@ def _peel_reshapes(groups: dict[Call, _Group]) -> None:
                 groups[call] = _Group(rest, group.pattern, group.costly)
 
 
-def _producer(expr: Expr) -> Expr:
-    return expr.tuple_value if isinstance(expr, TupleGetItem) else expr
-
-
-def _is_reshape(call: Call) -> bool:
-    return isinstance(call.op, Op) and call.op.name in RESHAPES
+def _is_view(call: Call) -> bool:
+    """True for a reshape, or a whole slice of a computed value, which `plan_memory` can place."""
+    if is_reshape(call):
+        return True
+    return cut_offsets(call) is not None and isinstance(producer(memory_of(call.args[0])), Call)
 
 
 def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:

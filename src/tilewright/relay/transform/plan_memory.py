@@ -3,9 +3,10 @@
 Before: %0 = fn1(%x); %1 = fn2(%0); %2 = fn3(%1); fn4(%2)           (each value 256 bytes)
 After:  %0 at arena byte 0, %1 at 256, %2 at 0 again, the last value in output 0; 512 bytes of arena
 
-Inputs, outputs and constants live outside the arena. A kernel that only renames a shape is not run: its value is its
-input's storage under another type. No value shares bytes with another one that is live in the same kernel, not even an
-elementwise kernel's input and output: kernels promise LLVM that their parameters do not alias.
+Inputs, outputs and constants live outside the arena. Calls that move no bytes (see `views`) are not run: a reshape or a
+whole slice is its input's storage, and the parts of a concatenation are computed right into it. No other value shares
+bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
+promise LLVM that their parameters do not alias.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ from enum import Enum
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.module import IRModule
-from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.fuse_ops import RESHAPES
 from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.views import (
+    Join,
+    cut_offsets,
+    is_free,
+    is_reshape,
+    joins_contiguously,
+    place_joins,
+    single_call,
+)
 from tilewright.relay.type import TensorType, TupleType, tensor_types
 from tilewright.relay.visitor import post_order
 
@@ -69,25 +77,28 @@ class MemoryPlan:
 
 @dataclass(eq=False, slots=True)
 class _Buffer:
-    """One piece of memory while the plan is made: first and last kernel that touch it, and its place once known."""
+    """One piece of memory while the plan is made: first and last kernel that touch it, and its place once known.
+
+    `within` is the larger piece this one is a run of, and the byte offset in it.
+    """
 
     nbytes: int
     first: int
     last: int
     where: Where = Where.ARENA
     position: int = -1
-
-    def place(self) -> Storage:
-        return Storage(self.where, self.position, self.nbytes)
+    within: tuple[_Buffer, int] | None = None
+    is_result: bool = False
 
 
 @dataclass(eq=False)
 class _Values:
-    """What `_collect` finds: the kernels, the buffers of every node, and the constants."""
+    """What `_collect` finds: calls in order, the buffers of every node, constants, and concatenations by call."""
 
     order: list[Call] = field(default_factory=list)
     buffers: dict[Expr, list[_Buffer]] = field(default_factory=dict)
     constants: list[Constant] = field(default_factory=list)
+    joins: dict[Call, Join] = field(default_factory=dict)
 
 
 def plan_memory(mod: IRModule) -> MemoryPlan:
@@ -95,21 +106,71 @@ def plan_memory(mod: IRModule) -> MemoryPlan:
     main = infer_type(mod)["main"]
     values = _collect(main)
     outputs = values.buffers[main.body]
+    for buffer in outputs:
+        _outermost(buffer)[0].is_result = True
+    free = _place_joins(values)
+    copied = _place_outputs(outputs, values)
+    buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
+    arena_bytes = place_in_arena(_merge_lifetimes(buffers))
+    return MemoryPlan(
+        order=tuple([call for call in values.order if call not in free]),
+        storage={expr: tuple([_place(b) for b in some]) for expr, some in values.buffers.items()},
+        arena_bytes=arena_bytes,
+        constants=tuple(values.constants),
+        copies=tuple((_place(buffer), index) for buffer, index in copied),
+    )
+
+
+def _place_joins(values: _Values) -> set[Call]:
+    """Put the parts of concatenations where they belong in the result; the calls that need no kernel then."""
+
+    def fixed(key: object) -> bool:
+        assert isinstance(key, _Buffer)
+        return key.where is not Where.ARENA or key.is_result or key.within is not None
+
+    placed = place_joins(list(values.joins.values()), fixed)
+    for key, (parent, offset) in placed.items():
+        assert isinstance(key, _Buffer) and isinstance(parent, _Buffer)
+        key.within = (parent, offset)
+    return {call for call, join in values.joins.items() if is_free(join, placed)}
+
+
+def _place_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
+    """Let kernels write outputs where they belong; the outputs that must be copied there instead."""
+    has_parts = {buffer.within[0] for some in values.buffers.values() for buffer in some if buffer.within}
     copied: list[tuple[_Buffer, int]] = []
     for index, buffer in enumerate(outputs):
-        if buffer.where is Where.ARENA:
+        if buffer.where is Where.ARENA and buffer.within is None and buffer not in has_parts:
             buffer.where, buffer.position = Where.OUTPUT, index
         else:
             copied.append((buffer, index))
-    in_arena = [b for kids in values.buffers.values() for b in kids if b.where is Where.ARENA]
-    arena_bytes = place_in_arena(list(dict.fromkeys(in_arena)))
-    return MemoryPlan(
-        order=tuple(values.order),
-        storage={expr: tuple([b.place() for b in kids]) for expr, kids in values.buffers.items()},
-        arena_bytes=arena_bytes,
-        constants=tuple(values.constants),
-        copies=tuple((buffer.place(), index) for buffer, index in copied),
-    )
+            _outermost(buffer)[0].last = len(values.order)
+    return copied
+
+
+def _outermost(buffer: _Buffer) -> tuple[_Buffer, int]:
+    """The piece of memory that `buffer` is a run of in the end, and the byte offset in it."""
+    offset = 0
+    while buffer.within is not None:
+        buffer, inner = buffer.within
+        offset += inner
+    return buffer, offset
+
+
+def _place(buffer: _Buffer) -> Storage:
+    base, offset = _outermost(buffer)
+    return Storage(base.where, base.position + offset, buffer.nbytes)
+
+
+def _merge_lifetimes(buffers: list[_Buffer]) -> list[_Buffer]:
+    """The outermost pieces of memory in the arena, each live as long as any run of it is."""
+    bases: dict[_Buffer, None] = {}
+    for buffer in buffers:
+        base, _ = _outermost(buffer)
+        base.first, base.last = min(base.first, buffer.first), max(base.last, buffer.last)
+        if base.where is Where.ARENA:
+            bases[base] = None
+    return list(bases)
 
 
 def is_alias(call: Call) -> bool:
@@ -117,7 +178,8 @@ def is_alias(call: Call) -> bool:
     if not isinstance(call.op, Function) or len(call.op.params) != 1:
         return False
     body = call.op.body
-    while isinstance(body, Call) and isinstance(body.op, Op) and body.op.name in RESHAPES:
+    while is_reshape(body):
+        assert isinstance(body, Call)
         body = body.args[0]
     return body is call.op.params[0]
 
@@ -138,11 +200,41 @@ def _collect(main: Function) -> _Values:
         elif isinstance(node, TupleGetItem):
             values.buffers[node] = _field(node, values.buffers[node.tuple_value])
         elif isinstance(node, Call) and isinstance(node.op, Function):
-            values.buffers[node] = _run(node, values)
+            values.buffers[node] = _view(node, values) or _run(node, values)
         else:
             kind = getattr(node.op, "name", "") if isinstance(node, Call) else type(node).__name__
             raise UnsupportedError(f"the graph executor cannot run {kind}; it runs straight graphs of fused functions")
     return values
+
+
+def _view(call: Call, values: _Values) -> list[_Buffer] | None:
+    """The buffers of a call that needs no kernel, its argument's or runs of it; else None."""
+    if is_alias(call):
+        return values.buffers[call.args[0]]
+    inner = single_call(call)
+    offsets = cut_offsets(inner) if inner is not None else None
+    if offsets is None:
+        return None
+    (source,) = values.buffers[call.args[0]]
+    if source.where is not Where.ARENA:
+        return None
+    step = len(values.order)
+    types = tensor_types(call.checked_type)
+    return [_Buffer(t.nbytes, step, step, within=(source, off)) for t, off in zip(types, offsets, strict=True)]
+
+
+def _run(call: Call, values: _Values) -> list[_Buffer]:
+    """New buffers that the kernel of `call` writes. A concatenation may turn out to need no kernel after all."""
+    step = len(values.order)
+    values.order.append(call)
+    reads = [buffer for arg in call.args for buffer in values.buffers[arg]]
+    for buffer in reads:
+        buffer.last = step
+    results = [_Buffer(type_.nbytes, step, step) for type_ in tensor_types(call.checked_type)]
+    inner = single_call(call)
+    if inner is not None and joins_contiguously(inner):
+        values.joins[call] = Join(results[0], tuple(reads), tuple([buffer.nbytes for buffer in reads]))
+    return results
 
 
 def param_type(param: Var) -> TensorType:
@@ -151,18 +243,6 @@ def param_type(param: Var) -> TensorType:
     if not isinstance(found, TensorType):
         raise UnsupportedError(f"the input {param.name!r} is a {found}; only tensors can be fed")
     return found
-
-
-def _run(call: Call, values: _Values) -> list[_Buffer]:
-    """The buffers that `call` writes; those of its argument if it only renames a shape."""
-    if is_alias(call):
-        return values.buffers[call.args[0]]
-    step = len(values.order)
-    values.order.append(call)
-    for arg in call.args:
-        for buffer in values.buffers[arg]:
-            buffer.last = step
-    return [_Buffer(type_.nbytes, step, step) for type_ in tensor_types(call.checked_type)]
 
 
 def _field(node: TupleGetItem, buffers: list[_Buffer]) -> list[_Buffer]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, merge_spans
 from tilewright.relay.op.registry import Op, OpPattern
-from tilewright.relay.transform.fuse_ops import RESHAPES
 from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.transform.make import is_call, make, reshape
+from tilewright.relay.transform.views import RESHAPES
 from tilewright.relay.type import TensorType
 
 Rule = Callable[[Call], Expr | None]
@@ -120,7 +120,7 @@ def make_like(call: Call, *args: Expr) -> Expr:
 def binary_before_reshape(call: Call) -> Expr | None:
     """add(reshape(x), c) -> reshape(add(x, c')) where c is constant and c' is c under the shape of x.
 
-    Holds where the reshape only adds or drops axes of extent 1 or c is one number; so too for two operands reshaped alike.
+    Holds where the reshape only adds or drops axes of extent 1 or c is one number; also for operands reshaped alike.
     """
     a, b = call.args
     if not is_call(a, *RESHAPES) or not isinstance(a, Call) or tensor_type_of(a).shape != tensor_type_of(call).shape:
