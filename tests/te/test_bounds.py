@@ -19,22 +19,20 @@ def conv(height=16, stride=1, kernel=3):
     P = te.compute(A.shape, lambda y, x: A[y, x] * 2.0, name="P")
     ky, kx = te.reduce_axis((0, kernel), "ky"), te.reduce_axis((0, kernel), "kx")
     size = (height - kernel) // stride + 1
-    C = te.compute(
-        (size, size), lambda y, x: te.sum(P[y * stride + ky, x * stride + kx], axis=[ky, kx]), name="C"
-    )
+    C = te.compute((size, size), lambda y, x: te.sum(P[y * stride + ky, x * stride + kx], axis=[ky, kx]), name="C")
     return A, P, C
 
 
 @pytest.mark.parametrize(("stride", "kernel", "wants"), [(1, 3, [3, 16]), (2, 3, [3, 15]), (1, 1, [1, 16])])
 def test_a_row_of_a_convolution_needs_kernel_rows(stride, kernel, wants):
-    A, P, C = conv(stride=stride, kernel=kernel)
+    _A, P, C = conv(stride=stride, kernel=kernel)
     s = te.create_schedule(C)
     s[P].compute_at(s[C], C.op.axis[0])
     assert extents_of(s, P) == wants
 
 
 def test_a_tile_needs_its_halo():
-    A, P, C = conv(height=18)
+    _A, P, C = conv(height=18)
     s = te.create_schedule(C)
     _, x_outer, *_ = s[C].tile(*C.op.axis, 4, 8)
     s[P].compute_at(s[C], x_outer)
@@ -42,7 +40,7 @@ def test_a_tile_needs_its_halo():
 
 
 def test_inside_the_reduction_one_element_is_needed():
-    A, P, C = conv()
+    _A, P, C = conv()
     s = te.create_schedule(C)
     s[P].compute_at(s[C], C.op.reduce_axis[1])
     assert extents_of(s, P) == [1, 1]
@@ -65,7 +63,7 @@ def test_a_fused_parallel_axis_keeps_blocks_exact():
     P = te.compute(A.shape, lambda n, c, x: A[n, c, x] + 1.0, name="P")
     C = te.compute(A.shape, lambda n, c, x: P[n, c, x] * 2.0, name="C")
     s = te.create_schedule(C)
-    n, c, x = C.op.axis
+    n, c, _x = C.op.axis
     c_outer, _ = s[C].split(c, factor=4)
     fused = s[C].fuse(n, c_outer)
     s[P].compute_at(s[C], fused)
@@ -123,7 +121,7 @@ def test_a_reader_outside_the_loop_is_an_error():
 
 
 def test_an_unread_or_inlined_place_is_an_error():
-    A, P, C = conv()
+    A, _P, C = conv()
     D = te.compute(C.shape, lambda y, x: C[y, x] + 1.0, name="D")
     E = te.compute(D.shape, lambda y, x: D[y, x] + 1.0, name="E")
     s = te.create_schedule(E)

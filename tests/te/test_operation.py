@@ -76,7 +76,7 @@ def test_where_and_init_of_a_reduction():
         (lambda A: te.compute((4,), lambda i, j: A[i, j]), "takes 2 indices"),
         (lambda A: te.compute((4, 4), lambda i: A[i, i]), "takes 1 indices"),
         (lambda A: te.compute((-1,), lambda i: A[i, 0]), "negative size"),
-        (lambda A: te.compute((4,), lambda i: "text" and None), "cannot use NoneType"),
+        (lambda A: te.compute((4,), lambda i: None), "cannot use NoneType"),
         (lambda A: te.sum(A[0, 0], axis=te.var("i")), "reduces over te.reduce_axis"),
         (lambda A: te.reduce_axis(4), "pair"),
         (lambda A: te.thread_axis(), "hardware axis"),

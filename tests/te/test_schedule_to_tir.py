@@ -6,7 +6,7 @@ import pytest
 from tests.te.python_backend import evaluate, run
 from tilewright import te, tir
 from tilewright.errors import ScheduleError
-from tilewright.tir import Allocate, BufferStore, For, ForKind, IfThenElse, SeqStmt
+from tilewright.tir import Allocate, BufferStore, For, IfThenElse, SeqStmt
 from tilewright.tir.visitor import post_order
 
 
@@ -95,7 +95,9 @@ def test_a_split_that_does_not_divide_is_guarded_once_and_early():
     func = te.schedule_to_tir(s, [A, C])
     assert count(func, IfThenElse) == 1
     inner = func.body.body.body
-    assert isinstance(inner, IfThenElse) and isinstance(inner.then_case, For), "the guard stands outside the loop over j"
+    assert isinstance(inner, IfThenElse) and isinstance(inner.then_case, For), (
+        "the guard stands outside the loop over j"
+    )
     assert inner.condition.op == "likely"
 
 
@@ -141,7 +143,7 @@ def test_several_outputs_of_a_reduction_update_together():
     k = te.reduce_axis((0, 9), "k")
     index, value = te.compute((4,), lambda i: argmax((k.as_expr(), A[i, k]), axis=k), name="best")
     s = te.create_schedule(index)
-    ii, vv = s.cache_write([index, value], "local")
+    ii, _vv = s.cache_write([index, value], "local")
     s[index].split(index.op.axis[0], factor=3)
     s[ii].compute_at(s[index], s[index].leaf_iter_vars[0])
     s[ii].split(k, factor=2)

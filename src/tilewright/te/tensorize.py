@@ -23,7 +23,16 @@ from tilewright.tir.visitor import Rewriter, children
 Read = Callable[[Tensor, tuple[Expr, ...]], Expr]
 
 
-@dataclass
+@dataclass(frozen=True)
+class Piece:
+    """The part of `tensor` from `offset` on, along the dimensions `dims`."""
+
+    tensor: Tensor
+    offset: tuple[Expr, ...]
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class View:
     """Where an intrinsic's buffer lies in a real one: `offset[d]` in dimension d, `dims` those it runs along."""
 
@@ -64,7 +73,9 @@ class _Match:
     ) -> None:
         self.nest, self.stage, self.op, self.bounds = nest, nest.stage, nest.op, nest.bounds
         self.buffers, self.read, self.place, self.intrin = buffers, read, place, intrin
-        self.loads: dict[ProducerLoad, ProducerLoad] = {}  # intrinsic's read: stage's read
+        self.values: dict[Var, Linear] = {}  # of the stage's axes, over the intrinsic's
+        self.pieces: dict[Tensor, Piece] = {}  # by the intrinsic's input
+        self.difference = ""  # the first reason why two reads did not match
 
     def fail(self, why: str) -> ScheduleError:
         """The error that says why they do not match."""
@@ -73,14 +84,14 @@ class _Match:
 
     def result(self) -> Tensorized:
         """The statements of the intrinsic on the stage's buffers."""
-        values, starts = self._axes()
+        self.values, starts = self._axes()
         mine, theirs = self.op.body, self.intrin.op.body
         if len(mine) != len(theirs):
             raise self.fail(f"the stage has {len(mine)} outputs, the intrinsic {len(theirs)}")
         for a, b in zip(mine, theirs, strict=True):
             if not self._same(b, a):
-                raise self.fail(f"the stage computes {a!r}, the intrinsic {b!r}")
-        views = self._input_views(values) | self._output_views(starts)
+                raise self.fail(f"the stage computes {a!r}, the intrinsic {b!r}{self.difference}")
+        views = self._input_views() | self._output_views(starts)
         rewriter = _Instantiate(views)
         reduce_places = {p for p, iv in enumerate(self.nest.leaves) if iv.iter_type is IterVar.REDUCE}
         parts = [None if s is None else rewriter(s) for s in (self.intrin.body, self.intrin.reset, self.intrin.update)]
@@ -135,7 +146,7 @@ class _Match:
         if type(theirs) is not type(mine) or theirs.dtype is not mine.dtype:
             return False
         if isinstance(theirs, ProducerLoad) and isinstance(mine, ProducerLoad):
-            return self.loads.setdefault(theirs, mine) is mine
+            return self._same_read(theirs, mine)
         if isinstance(theirs, Reduce) and isinstance(mine, Reduce):
             return self._same_reduction(theirs, mine)
         if isinstance(theirs, (e.IntImm, e.FloatImm)):
@@ -150,10 +161,10 @@ class _Match:
         return isinstance(theirs, (e.Add, e.Mul, e.Min, e.Max)) and self._all_same(a, b[::-1])
 
     def _all_same(self, theirs: Sequence[Any], mine: Sequence[Any]) -> bool:
-        kept = dict(self.loads)
+        kept = dict(self.pieces)
         if all(self._same(x, y) for x, y in zip(theirs, mine, strict=True)):
             return True
-        self.loads = kept
+        self.pieces = kept
         return False
 
     def _same_reduction(self, theirs: Reduce, mine: Reduce) -> bool:
@@ -167,42 +178,49 @@ class _Match:
         plain = isinstance(mine.condition, IntImm) and theirs.condition is mine.condition
         return same_combiner and plain and self._all_same(theirs.source, mine.source)
 
-    # ------------------------------------------------------------------------------------------------- views
-    def _input_views(self, values: Mapping[Var, Linear]) -> dict[Buffer, View]:
-        intrin_vars = {iv.var for iv in (*self.intrin.op.axis, *self.intrin.op.reduce_axis)}
-        at = IndexEvaluator({var: point(value) for var, value in values.items()})
-        buffers = dict(zip(self.intrin.op.input_tensors, self.intrin.inputs, strict=True))
-        views: dict[Buffer, View] = {}
-        for theirs, mine in self.loads.items():
-            offsets: list[Expr] = []
-            dims: list[int] = []
-            wanted = [i for i, n in zip(theirs.indices, theirs.producer.shape, strict=True) if not _is_one(n)]
-            for d, index in enumerate(mine.indices):
-                interval = at.eval(index)
-                if interval is None:
-                    raise self.fail(f"the index {index!r} of {mine.producer.name} is not affine")
-                moving = {a: c for a, c in interval.lo.terms.items() if a in intrin_vars}
-                rest = Linear(
-                    {a: c for a, c in interval.lo.terms.items() if a not in intrin_vars}, interval.lo.constant
-                )
-                if moving:
-                    pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Linear({})
-                    if dict(pattern.terms) != moving:
-                        raise self.fail(f"dimension {d} of {mine.producer.name} is indexed by {index!r}")
-                    rest = rest.shifted(-pattern.constant)
-                    dims.append(d)
-                offsets.append(to_expr(rest, index.dtype))
-            if len(dims) != len(wanted):
-                raise self.fail(f"{mine.producer.name} is read along {len(dims)} dimensions, not {len(wanted)}")
-            load = self.read(mine.producer, tuple(offsets))
-            assert isinstance(load, BufferLoad)
-            self._add_view(views, buffers[theirs.producer], View(load.buffer, load.indices, tuple(dims)))
-        return views
+    def _same_read(self, theirs: ProducerLoad, mine: ProducerLoad) -> bool:
+        """True if the stage reads a piece of a tensor in the way the intrinsic reads its input."""
+        piece = self._piece(theirs, mine)
+        return piece is not None and self.pieces.setdefault(theirs.producer, piece) == piece
 
-    def _add_view(self, views: dict[Buffer, View], intrin_buffer: Buffer, view: View) -> None:
-        known = views.setdefault(intrin_buffer, view)
-        if known != view:
-            raise self.fail(f"{intrin_buffer.name} stands for two different pieces of memory")
+    def _piece(self, theirs: ProducerLoad, mine: ProducerLoad) -> Piece | None:
+        """The piece of the stage's tensor that the intrinsic's input stands for, from one read of each."""
+        intrin_vars = {iv.var for iv in (*self.intrin.op.axis, *self.intrin.op.reduce_axis)}
+        at = IndexEvaluator({var: point(value) for var, value in self.values.items()})
+        wanted = [i for i, n in zip(theirs.indices, theirs.producer.shape, strict=True) if not _is_one(n)]
+        offsets: list[Expr] = []
+        dims: list[int] = []
+        for d, index in enumerate(mine.indices):
+            interval = at.eval(index)
+            total = Linear({index: 1}) if interval is None else interval.lo
+            moving = {a: c for a, c in total.terms.items() if a in intrin_vars}
+            rest = Linear({a: c for a, c in total.terms.items() if a not in intrin_vars}, total.constant)
+            if moving or interval is None:
+                pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Linear({})
+                if dict(pattern.terms) != moving:
+                    self.difference = (
+                        self.difference or f": dimension {d} of {mine.producer.name} is indexed by {index!r}"
+                    )
+                    return None
+                rest = rest.shifted(-pattern.constant)
+                dims.append(d)
+            offsets.append(to_expr(rest, index.dtype))
+        if len(dims) != len(wanted):
+            self.difference = (
+                self.difference or f": {mine.producer.name} is read along {len(dims)} dimensions, not {len(wanted)}"
+            )
+            return None
+        return Piece(mine.producer, tuple(offsets), tuple(dims))
+
+    # ------------------------------------------------------------------------------------------------- views
+    def _input_views(self) -> dict[Buffer, View]:
+        buffers = dict(zip(self.intrin.op.input_tensors, self.intrin.inputs, strict=True))
+        views = {}
+        for tensor, piece in self.pieces.items():
+            load = self.read(piece.tensor, piece.offset)
+            assert isinstance(load, BufferLoad)
+            views[buffers[tensor]] = View(load.buffer, load.indices, piece.dims)
+        return views
 
     def _output_views(self, starts: Mapping[IterVar, tuple[Linear, bool]]) -> dict[Buffer, View]:
         dims = tuple(d for d, iv in enumerate(self.op.axis) if starts[iv][1])
