@@ -138,7 +138,7 @@ def _compiler() -> Any:
                 break
             except OSError:
                 continue
-        _jit = llvm.create_lljit_compiler()
+        _jit = llvm.create_lljit_compiler(suppress_errors=True)  # errors come as exceptions, not on stderr
     return _jit
 
 
