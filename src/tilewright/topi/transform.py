@@ -125,8 +125,10 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
 
     def body(*i: Any) -> Any:
-        parts = [(start, lambda offset, t=t: t(*i[:at], offset, *i[at + 1 :])) for start, t in zip(starts, tensors)]
-        return _pick(parts, i[at])
+        def reader(t: Tensor) -> Callable[[Any], Any]:
+            return lambda offset: t(*i[:at], offset, *i[at + 1 :])
+
+        return _pick([(start, reader(t)) for start, t in zip(starts, tensors)], i[at])
 
     shape = [*first.shape[:at], sum(sizes), *first.shape[at + 1 :]]
     return injective(shape, body, "concatenate", concatenate_axis=at)
@@ -138,7 +140,11 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
     def body(*i: Any) -> Any:
         rest = (*i[:at], *i[at + 1 :])
-        return _pick([(k, lambda _, t=t: t(*rest)) for k, t in enumerate(tensors)], i[at])
+
+        def reader(t: Tensor) -> Callable[[Any], Any]:
+            return lambda _: t(*rest)
+
+        return _pick([(k, reader(t)) for k, t in enumerate(tensors)], i[at])
 
     shape = [*tensors[0].shape[:at], len(tensors), *tensors[0].shape[at:]]
     return injective(shape, body, "stack")

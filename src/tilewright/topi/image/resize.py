@@ -10,7 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices
+from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices, symmetric_offset
 from tilewright.topi.util import constant_shape
 
 
@@ -32,8 +32,7 @@ def source_coordinate(index: Any, size: int, out: int, scale: float, mode: str) 
     if mode == "pytorch_half_pixel":
         return _f32(0)
     if mode == "half_pixel_symmetric":
-        offset = size / 2 * (1 - out / (scale * size))
-        return _f32(offset) + (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
+        return _f32(float(symmetric_offset(size, out, scale))) + (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
     raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r} is not known")
 
 

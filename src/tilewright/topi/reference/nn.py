@@ -69,7 +69,8 @@ def lrn(x: np.ndarray, size: int, axis: int, alpha: float, beta: float, bias: fl
     squares = np.moveaxis(np.square(x.astype(np.float64)), axis, 0)
     before = (size - 1) // 2
     padded = np.pad(squares, [(before, size - 1 - before)] + [(0, 0)] * (x.ndim - 1))
-    total = np.moveaxis(sum(padded[i : i + x.shape[axis]] for i in range(size)), 0, axis)
+    windows = [padded[i : i + x.shape[axis]] for i in range(size)]
+    total = np.moveaxis(np.sum(windows, axis=0), 0, axis)
     return (x / (bias + alpha / size * total) ** beta).astype(x.dtype)
 
 

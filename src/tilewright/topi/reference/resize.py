@@ -23,7 +23,7 @@ COORDINATE_MODES = (
 
 def source_coordinates(size: int, out: int, scale: float, mode: str) -> np.ndarray:
     """Where each of `out` output positions lies on an axis of `size` elements, in float32."""
-    x, one = np.arange(out, dtype=np.float32), np.float32(1)
+    x = np.arange(out, dtype=np.float32)
     half, ratio = np.float32(0.5), np.float32(scale)
     if mode == "asymmetric":
         return x / ratio
@@ -36,9 +36,14 @@ def source_coordinates(size: int, out: int, scale: float, mode: str) -> np.ndarr
     if mode == "pytorch_half_pixel":
         return x * 0
     if mode == "half_pixel_symmetric":
-        offset = np.float32(size / 2) * (one - np.float32(out) / (ratio * np.float32(size)))
-        return offset + (x + half) / ratio - half
+        return symmetric_offset(size, out, scale) + (x + half) / ratio - half
     raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r}; known: {', '.join(COORDINATE_MODES)}")
+
+
+def symmetric_offset(size: int, out: int, scale: float) -> np.float32:
+    """Shift of the coordinates that centres the result where the output size is a rounded one."""
+    adjustment = np.float32(out) / (np.float32(scale) * np.float32(size))
+    return np.float32(size / 2) * (np.float32(1) - adjustment)
 
 
 def nearest_indices(size: int, out: int, scale: float, mode: str, rounding: str) -> np.ndarray:

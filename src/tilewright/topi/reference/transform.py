@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def take(x: np.ndarray, indices: np.ndarray, axis: int | None, mode: str = "clip
 
 def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """out[i, j, …] = x[i, …, indices[i, j, …], …] with the index on `axis` (ONNX GatherElements)."""
-    where = list(np.indices(indices.shape, sparse=True))
+    where: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
     where[axis] = normalized_indices(indices, x.shape[axis], "clip")
     return x[tuple(where)]
 
@@ -59,7 +60,7 @@ def gather_nd(x: np.ndarray, indices: np.ndarray, batch_dims: int = 0) -> np.nda
 def scatter_elements(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, reduction: str) -> np.ndarray:
     """`x` with element (…, indices[i], …) updated by updates[i], in order; `reduction` update, add, mul, min or max."""
     out = x.copy()
-    where = list(np.indices(indices.shape))
+    where: list[np.ndarray] = list(np.indices(indices.shape))
     where[axis] = normalized_indices(indices, x.shape[axis], "clip")
     _scatter(out, tuple(where), updates, reduction)
     return out
@@ -82,7 +83,7 @@ def _scatter(out: np.ndarray, where: tuple[np.ndarray, ...], updates: np.ndarray
 
 
 def one_hot(
-    indices: np.ndarray, on_value: np.ndarray, off_value: np.ndarray, depth: int, axis: int, dtype: str
+    indices: np.ndarray, on_value: np.ndarray, off_value: np.ndarray, depth: int, axis: int, dtype: Any
 ) -> np.ndarray:
     """`on_value` where the new `axis` of size `depth` equals the index (negatives from the back), else `off_value`."""
     position = axis if axis >= 0 else indices.ndim + 1 + axis

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, with_attrs
 from tilewright.relay.op.layout_rules import conv2d_layout
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
@@ -64,7 +64,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     out_dtype, groups = attrs["out_dtype"], attrs["groups"]
     blocks = "".join(letter for letter, block in kernel_layout.axes if block)
     if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
-        if groups > 1 and groups == out_type.shape[1] and data.shape[1].value == groups:
+        if groups > 1 and groups == out_type.shape[1] and topi.util.constant_shape(data)[1] == groups:
             return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
         return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
@@ -143,7 +143,8 @@ def _conv1d_type(types: Types, attrs: Attrs) -> Type:
     (n, c, w), (o, i, k) = data.shape, kernel.shape
     _check_weights(data, kernel, c, i, attrs)
     _check_kernel_attrs(attrs, (k,), o)
-    ow = conv_output(w, k, attrs["strides"][0], *attrs["padding"], attrs["dilation"][0])
+    before, after = attrs["padding"]
+    ow = conv_output(w, k, attrs["strides"][0], before, after, attrs["dilation"][0])
     require(ow > 0, f"the kernel of {k} is larger than the padded data of {w}, padding {attrs['padding']}")
     return TensorType((n, o, ow), attrs["out_dtype"] or data.dtype)
 
@@ -161,20 +162,17 @@ def _conv1d_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.
     )[:, :, 0]
 
 
+def _conv1d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    (stride,), (dilation,), (data, kernel) = attrs["strides"], attrs["dilation"], inputs
+    sides, groups, out_dtype = attrs["padding"], attrs["groups"], attrs["out_dtype"]
+    return [topi.nn.conv1d_ncw(data, kernel, stride, sides, dilation, groups, out_dtype)]
+
+
 register(
     "nn.conv1d",
     num_inputs=2,
     type_rule=_conv1d_type,
-    compute=lambda attrs, inputs, _out: [
-        topi.nn.conv1d_ncw(
-            *inputs,
-            attrs["strides"][0],
-            attrs["padding"],
-            attrs["dilation"][0],
-            attrs["groups"],
-            attrs["out_dtype"],
-        )
-    ],
+    compute=_conv1d_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv1d_reference,
 )
@@ -230,9 +228,7 @@ register(
     "nn.conv2d_transpose",
     num_inputs=2,
     type_rule=_conv2d_transpose_type,
-    compute=lambda attrs, inputs, _out: [
-        topi.nn.conv2d_transpose_nchw(*inputs, **{name: attrs[name] for name in _TRANSPOSE_ATTRS})
-    ],
+    compute=with_attrs(topi.nn.conv2d_transpose_nchw, *_TRANSPOSE_ATTRS),
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, kernel: ref.conv2d_transpose_nchw(
         data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS}

@@ -29,7 +29,7 @@ def _dense_type(types: Types, attrs: Attrs) -> Type:
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
     function = topi.nn.dense if attrs["weight_layout"] in PLAIN else topi.nn.dense_pack
-    return [function(*inputs, attrs["out_dtype"])]
+    return [function(inputs[0], inputs[1], attrs["out_dtype"])]
 
 
 register(

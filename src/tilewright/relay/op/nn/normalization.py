@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import topi
+from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op.common import (
     Types,
@@ -111,13 +111,16 @@ def group_norm(data: Expr, gamma: Expr, beta: Expr, num_groups: int, axis: int =
     return call("nn.group_norm", data, gamma, beta, num_groups=num_groups, axis=axis, epsilon=epsilon)
 
 
+def _instance_norm_compute(attrs: Attrs, inputs: list[te.Tensor], out: Any) -> list[te.Tensor]:
+    data, gamma, beta = inputs
+    return [topi.nn.group_norm(data, gamma, beta, out.shape[attrs["axis"]], attrs["axis"], attrs["epsilon"])]
+
+
 register(
     "nn.instance_norm",
     num_inputs=3,
     type_rule=_scaled_type,
-    compute=lambda attrs, inputs, out: [
-        topi.nn.group_norm(*inputs, out.shape[attrs["axis"]], attrs["axis"], attrs["epsilon"])  # type: ignore[attr-defined]
-    ],
+    compute=_instance_norm_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, gamma, beta: ref.group_norm(
         x, gamma, beta, x.shape[attrs["axis"]], attrs["axis"] % x.ndim, attrs["epsilon"]
@@ -135,14 +138,17 @@ def _batch_norm_type(types: Types, attrs: Attrs) -> Type:
     return TupleType([data, types[3], types[4]])
 
 
+def _batch_norm_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    data, gamma, beta, mean, variance = inputs
+    out = topi.nn.batch_norm(data, gamma, beta, mean, variance, attrs["axis"], attrs["epsilon"])
+    return [out, topi.identity(mean), topi.identity(variance)]
+
+
 register(
     "nn.batch_norm",
     num_inputs=5,
     type_rule=_batch_norm_type,
-    compute=lambda attrs, inputs, _out: [
-        topi.nn.batch_norm(*inputs, attrs["axis"], attrs["epsilon"]),
-        *(topi.identity(moving) for moving in inputs[3:]),
-    ],
+    compute=_batch_norm_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, gamma, beta, mean, variance: (
         ref.batch_norm(x, gamma, beta, mean, variance, attrs["axis"], attrs["epsilon"]),
