@@ -28,10 +28,10 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
     hoist_if,
     vectorize_loop,  # while the vectorized loop is still one loop
-    unroll_loop,  # copies whole vector statements
     lower_parallel,  # one function that all workers run
     plan_allocations,  # knows now which memory is a worker's own
     lower_intrinsics,
+    unroll_loop,  # late, so that the passes before it walk less; copies whole vector statements
     remove_no_op,
 )
 

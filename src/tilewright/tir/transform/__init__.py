@@ -7,9 +7,9 @@
     flatten_buffers   one index per access; before vectorizing, so that any dimension can be the vector
     hoist_if          conditions out of loops
     vectorize_loop    lanes
-    unroll_loop       copies
     lower_parallel    one function that all workers run
     plan_allocations  stack or workspace
     lower_intrinsics  math as polynomials
+    unroll_loop       copies; late, so that the passes before it walk less
     remove_no_op      what came to nothing
 """

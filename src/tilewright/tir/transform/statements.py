@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.tir.expr import Expr, Var
-from tilewright.tir.stmt import For, SeqStmt, Stmt, seq
+from tilewright.tir.stmt import BufferStore, For, SeqStmt, Stmt, seq
 from tilewright.tir.transform.folding import map_children, same
 
 NO_OP = SeqStmt(())
@@ -20,6 +20,12 @@ def map_stmt(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Exp
     if type(stmt) is SeqStmt:
         parts = tuple([on_stmt(s) for s in stmt.stmts])
         return stmt if same(parts, stmt.stmts) else seq(*parts)
+    if type(stmt) is BufferStore:  # by far the most frequent
+        assert isinstance(stmt, BufferStore)
+        value, indices = on_expr(stmt.value), tuple([on_expr(i) for i in stmt.indices])
+        if value is stmt.value and same(indices, stmt.indices):
+            return stmt
+        return BufferStore(stmt.buffer, value, indices)
     values, changed = [], False
     for name in stmt.FIELDS:
         old = getattr(stmt, name)
@@ -30,9 +36,6 @@ def map_stmt(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Exp
             new = on_expr(old)
         elif isinstance(old, Stmt):
             new = on_stmt(old)
-        elif name == "indices":
-            new = tuple([on_expr(i) for i in old])
-            new = old if same(new, old) else new
         values.append(new)
         changed = changed or new is not old
     return type(stmt)(*values) if changed else stmt
@@ -47,6 +50,8 @@ def child_stmts(stmt: Any) -> list[Stmt]:
     """Direct child statements, in execution order."""
     if type(stmt) is SeqStmt:
         return list(stmt.stmts)
+    if type(stmt) is BufferStore:
+        return []
     values = [getattr(stmt, name) for name in stmt.FIELDS]
     return [v for v in values if isinstance(v, Stmt)]
 
