@@ -1,116 +1,168 @@
-"""Integer analysis of index expressions: constant bounds, simplification and proofs, under the ranges of variables."""
+"""Integer analysis of index expressions: constant bounds, modular sets, simplification and proofs, in a context.
+
+The context is what is known of variables: their ranges, and conditions that hold. Arithmetic of int32 and int64 is
+taken not to overflow (docs/ir.md), except on values that come from memory and whose bounds are unknown.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.arith.linear import Linear
+from tilewright.arith.bounds import ANYTHING, BOUNDS, MODULAR, UNBOUNDED, Bound, Modular, meet_bound, type_bound
+from tilewright.arith.linear import INDEX_TYPES, Linear, conjuncts
 from tilewright.arith.range import Range
+from tilewright.arith.simplify import Simplifier
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
-from tilewright.tir.visitor import Rewriter
+from tilewright.tir.visitor import children
 
-Bound = tuple[int | None, int | None]
-UNBOUNDED: Bound = (None, None)
+_PROOF_DEPTH = 2  # how many known conditions one proof may combine
+_CONTEXT = ("_bounds", "_modular", "facts", "_bound_memo", "_modular_memo", "_exact_memo")
+_TRANSPARENT_CALLS = ("if_then_else", "likely", "worker_id", "num_workers")
 
 
 class Analyzer:
-    """What is known of integer variables, and what follows from it."""
+    """What is known of integer variables, and what follows from it.
+
+    Results are remembered; a `bind` or a `constraint` forgets those that may become sharper.
+    """
 
     def __init__(self) -> None:
+        self.values: dict[Var, Expr] = {}
+        self.facts: list[Linear] = []  # each is known to be at most 0
         self._bounds: dict[Expr, Bound] = {}
-        self._values: dict[Var, Expr] = {}
-        self._simplifier = _Simplifier(self)
+        self._modular: dict[Expr, Modular] = {}
         self._bound_memo: dict[Expr, Bound] = {}
+        self._modular_memo: dict[Expr, Modular] = {}
+        self._exact_memo: dict[Expr, bool] = {}
+        self._ranks: dict[Expr, int] = {}
+        self._simplifier = Simplifier(self)
 
-    def bind(self, var: Var, value: Any) -> None:
-        """Let `var` lie in a `Range`, in a (min, extent) pair, or be equal to an expression."""
-        self._simplifier.memo.clear()
-        self._bound_memo.clear()
-        if isinstance(value, Expr):
-            self._values[var] = self.simplify(value)
-            self._simplifier.memo.clear()
+    # ------------------------------------------------------------------------------------------------ context
+    def bind(self, var: Var, value: Any, extent: Any = None) -> None:
+        """Let `var` lie in a `Range`, in a (min, extent) pair, in [value, value + extent), or equal an expression."""
+        self.rank(var)
+        if var in self._bound_memo or var in self._simplifier.memo:
+            self._forget()
+        if extent is None and isinstance(value, Expr):
+            self.values[var] = self.simplify(value)
             return
-        low, extent = (value.min, value.extent) if isinstance(value, Range) else (op.convert(value[0]), op.convert(value[1]))
-        (first, last), (_, count) = self.const_int_bound(low), self.const_int_bound(extent)
-        high = None if last is None or count is None else last + count - 1
-        self._bounds[var] = (first, high if high is None or first is None else max(high, first))
+        if extent is None:
+            value, extent = (value.min, value.extent) if isinstance(value, Range) else value
+        low, count = op.match(op.convert(value), op.convert(extent))
+        low, count = self.simplify(low), self.simplify(count)
+        (first, last), (_, most) = self.const_int_bound(low), self.const_int_bound(count)
+        high = None if last is None or most is None else last + most - 1
+        if isinstance(low, IntImm) and isinstance(count, IntImm):
+            high = max(low.value, low.value + count.value - 1)  # an empty loop's body may be looked at all the same
+        else:
+            form = Linear.of(var).minus(Linear.of(low))
+            self._know(form.times(-1))
+            for limit in _minimum_parts(count):
+                self._know(form.minus(Linear.of(limit)).shifted(1))
+        self._bounds[var] = (first, high)
 
+    @contextmanager
+    def constraint(self, condition: Expr) -> Iterator[None]:
+        """Within the context `condition` is known to hold; comparisons of integers joined by `and` are made use of."""
+        condition = self.simplify(condition)
+        learnable = [fact for fact in conjuncts(condition) if isinstance(fact, e.CompareExpr) and _of_index(fact)]
+        if not learnable:
+            yield
+            return
+        saved, memo = [getattr(self, name) for name in _CONTEXT], self._simplifier.memo
+        self._bounds, self._modular, self.facts = dict(self._bounds), dict(self._modular), list(self.facts)
+        for fact in learnable:
+            self._learn(fact)
+        self._forget()
+        try:
+            yield
+        finally:
+            self._simplifier.memo = memo
+            for name, value in zip(_CONTEXT, saved, strict=True):
+                setattr(self, name, value)
+
+    def _forget(self) -> None:
+        self._bound_memo, self._modular_memo, self._exact_memo, self._simplifier.memo = {}, {}, {}, {}
+
+    def _learn(self, fact: Any) -> None:
+        if not self.exact(Linear.of(fact.a)) or not self.exact(Linear.of(fact.b)):
+            return
+        form = Linear.of(fact.a).minus(Linear.of(fact.b))
+        if isinstance(fact, (e.LT, e.LE, e.EQ)):
+            self._know(form.shifted(1 if isinstance(fact, e.LT) else 0))
+        if isinstance(fact, (e.GT, e.GE, e.EQ)):
+            self._know(form.times(-1).shifted(1 if isinstance(fact, e.GT) else 0))
+        if isinstance(fact, e.EQ) and len(form.terms) == 1:
+            ((atom, k),) = form.terms.items()
+            if isinstance(atom, e.FloorMod) and isinstance(atom.b, IntImm) and k in (1, -1) and atom.b.value > 0:
+                self._modular[atom.a] = (atom.b.value, -form.constant * k % atom.b.value)
+
+    def _know(self, form: Linear) -> None:
+        """Take note that `form` is at most 0."""
+        if len(form.terms) != 1:
+            if form.terms:
+                self.facts.append(form)
+            return
+        ((atom, k),) = form.terms.items()
+        limit: Bound = (None, -form.constant // k) if k > 0 else (-(-form.constant // -k), None)
+        self._bounds[atom] = meet_bound(self._bounds.get(atom, UNBOUNDED), limit)
+        self._bound_memo.pop(atom, None)
+
+    def rank(self, atom: Expr) -> int:
+        """The place of an atom in sums: variables in the order of `bind`, the rest as first met."""
+        return self._ranks.setdefault(atom, len(self._ranks))
+
+    # ---------------------------------------------------------------------------------------------- questions
     def simplify(self, expr: Expr) -> Expr:
-        """An equal expression, usually smaller: sums in one order, divisions and remainders resolved where provable."""
+        """An equal expression, usually smaller: sums in one order, divisions and comparisons resolved."""
         return self._simplifier(expr)
 
     def const_int_bound(self, expr: Expr) -> Bound:
         """The smallest and largest value as integers; None where unbounded. Of a vector: of all lanes."""
         found = self._bound_memo.get(expr)
         if found is None:
-            found = self._bound_memo[expr] = self._bound(expr)
+            rule = BOUNDS.get(type(expr))
+            found = rule(self, expr) if rule is not None else type_bound(expr)
+            known = self._bounds.get(expr)
+            if known is not None:
+                found = meet_bound(found, known)
+            elif expr in self.values:
+                found = self.const_int_bound(self.values[expr])  # type: ignore[index]
+            self._bound_memo[expr] = found
         return found
 
-    def modular_set(self, expr: Expr) -> tuple[int, int]:
-        """(coefficient, base) with `expr` = coefficient * k + base for some integer k; (1, 0) if nothing is known."""
-        form = self.linear(expr)
-        divisor = 0
-        for coefficient in form.terms.values():
-            divisor = math.gcd(divisor, coefficient)
-        return (0, form.constant) if divisor == 0 else (divisor, form.constant % divisor)
+    def modular_set(self, expr: Expr) -> Modular:
+        """(coefficient, base) with `expr` = coefficient * k + base for some integer k; (1, 0): any value, (0, b): b."""
+        found = self._modular_memo.get(expr)
+        if found is None:
+            found = self._modular.get(expr)
+            if found is None and expr in self.values:
+                found = self.modular_set(self.values[expr])  # type: ignore[index]
+            if found is None:
+                rule = MODULAR.get(type(expr)) if expr.dtype in INDEX_TYPES else None
+                found = rule(self, expr) if rule is not None else ANYTHING
+            self._modular_memo[expr] = found
+        return found
 
     def can_prove(self, condition: Expr) -> bool:
         """True if `condition` certainly holds."""
-        result = self.simplify(condition)
-        return isinstance(result, IntImm) and result.value != 0
+        return op.is_const(self.simplify(condition), 1)
 
     def can_prove_equal(self, a: Expr, b: Expr) -> bool:
         """True if `a` and `b` certainly have the same value."""
         return a is b or op.is_const(self.simplify(a - b), 0)
 
-    @contextmanager
-    def constraint(self, condition: Expr) -> Iterator[None]:
-        """Within the context `condition` is known to hold (comparisons of a variable with a constant are used)."""
-        saved = dict(self._bounds)
-        for fact in _conjuncts(condition):
-            self._learn(fact)
-        self._simplifier.memo.clear()
-        self._bound_memo.clear()
-        try:
-            yield
-        finally:
-            self._bounds = saved
-            self._simplifier.memo.clear()
-            self._bound_memo.clear()
-
-    def _learn(self, fact: Expr) -> None:
-        if not isinstance(fact, (e.LT, e.LE, e.GT, e.GE, e.EQ)) or not fact.a.dtype.is_int:
-            return
-        form = self.linear(fact.a).minus(self.linear(fact.b))
-        if len(form.terms) != 1:
-            return
-        ((atom, coefficient),) = form.terms.items()
-        if abs(coefficient) != 1:
-            return
-        low, high = self.const_int_bound(atom)
-        less = isinstance(fact, (e.LT, e.LE))
-        slack = 1 if isinstance(fact, (e.LT, e.GT)) else 0
-        if isinstance(fact, e.EQ):
-            low = high = -form.constant * coefficient
-        elif less == (coefficient == 1):
-            limit = -form.constant - slack if less else form.constant - slack
-            high = limit if high is None else min(high, limit)
-        else:
-            limit = form.constant + slack if less else -form.constant + slack
-            low = limit if low is None else max(low, limit)
-        self._bounds[atom] = (low, high)
-
     def linear(self, expr: Expr) -> Linear:
         """`expr`, simplified, as a sum of multiples of atoms."""
         return Linear.of(self.simplify(expr))
 
+    # ------------------------------------------------------------------------------------------ sums and proofs
     def bound_of(self, form: Linear) -> Bound:
-        """Bounds of a sum."""
+        """Constant bounds of a sum."""
         low: int | None = form.constant
         high: int | None = form.constant
         for atom, coefficient in form.terms.items():
@@ -119,264 +171,59 @@ class Analyzer:
                 first, last = last, first
             low = None if low is None or first is None else low + coefficient * first
             high = None if high is None or last is None else high + coefficient * last
+            if low is None and high is None:
+                break
         return low, high
 
-    def _bound(self, x: Expr) -> Bound:
-        if x in self._bounds:
-            return self._bounds[x]
-        handler = _BOUNDS.get(type(x))
-        return handler(self, x) if handler else _type_bound(x)
+    def at_most_zero(self, form: Linear, depth: int = _PROOF_DEPTH) -> bool:
+        """True if the sum is provably at most 0, from bounds, known conditions, and minima and maxima taken apart."""
+        high = self.bound_of(form)[1]
+        if high is not None and high <= 0:
+            return True
+        if depth == 0:
+            return False
+        for atom, k in form.terms.items():
+            if isinstance(atom, (e.Min, e.Max)):
+                either = isinstance(atom, e.Min) == (k > 0)
+                parts = (self.at_most_zero(form.replaced(atom, Linear.of(part)), depth) for part in (atom.a, atom.b))
+                return any(parts) if either else all(parts)
+        return any(self._follows(form, fact, depth) for fact in self.facts)
+
+    def _follows(self, form: Linear, fact: Linear, depth: int) -> bool:
+        """True if form <= 0 follows from fact <= 0: form - ratio * fact is at most 0."""
+        for atom, k in fact.terms.items():
+            wanted = form.terms.get(atom)
+            if wanted is not None and wanted * k > 0 and wanted % k == 0:
+                return self.at_most_zero(form.plus(fact, -(wanted // k)), depth - 1)
+        return False
+
+    def exact(self, form: Linear) -> bool:
+        """True if no part of the sum may have wrapped around: it is made of variables and of bounded values."""
+        return all(self._exact_atom(atom) for atom in form.terms)
+
+    def _exact_atom(self, x: Expr) -> bool:
+        if isinstance(x, (Var, IntImm)):
+            return True
+        found = self._exact_memo.get(x)
+        if found is None:
+            low, high = self.const_int_bound(x)
+            found = (low is not None and high is not None) or self._exact_node(x)
+            self._exact_memo[x] = found
+        return found
+
+    def _exact_node(self, x: Expr) -> bool:
+        if isinstance(x, (e.BufferLoad, e.ProducerLoad, e.Reduce)):
+            return False
+        if isinstance(x, e.Call) and x.op not in _TRANSPARENT_CALLS:
+            return False
+        if isinstance(x, e.Cast) and not x.value.dtype.is_int:
+            return x.value.dtype.is_bool
+        return all(self._exact_atom(child) for child in children(x))
 
 
-def _type_bound(x: Expr) -> Bound:
-    if x.dtype.is_bool or (x.dtype.is_int and x.dtype.bits < 32):
-        return x.dtype.limits()
-    return (0, None) if x.dtype.code == "uint" else UNBOUNDED
+def _minimum_parts(x: Expr) -> list[Expr]:
+    return [*_minimum_parts(x.a), *_minimum_parts(x.b)] if isinstance(x, e.Min) else [x]
 
 
-def _conjuncts(x: Expr) -> list[Expr]:
-    if isinstance(x, e.And):
-        return [*_conjuncts(x.a), *_conjuncts(x.b)]
-    return _conjuncts(x.args[0]) if isinstance(x, e.Call) and x.op == "likely" else [x]
-
-
-def _sum_bound(a: Analyzer, x: Any) -> Bound:
-    return a.bound_of(Linear.of(x))
-
-
-def _div_bound(a: Analyzer, x: Any) -> Bound:
-    low, high = a.const_int_bound(x.a)
-    c = op.as_const(x.b)
-    if not isinstance(c, int) or c <= 0:
-        return UNBOUNDED
-    return (None if low is None else low // c, None if high is None else high // c)
-
-
-def _mod_bound(a: Analyzer, x: Any) -> Bound:
-    c = op.as_const(x.b)
-    if not isinstance(c, int) or c <= 0:
-        return UNBOUNDED
-    low, high = a.const_int_bound(x.a)
-    if low is not None and high is not None and low // c == high // c:
-        return low % c, high % c
-    return 0, c - 1
-
-
-def _min_bound(a: Analyzer, x: Any) -> Bound:
-    (l1, h1), (l2, h2) = a.const_int_bound(x.a), a.const_int_bound(x.b)
-    highs = [h for h in (h1, h2) if h is not None]
-    return (None if l1 is None or l2 is None else min(l1, l2), min(highs) if highs else None)
-
-
-def _max_bound(a: Analyzer, x: Any) -> Bound:
-    (l1, h1), (l2, h2) = a.const_int_bound(x.a), a.const_int_bound(x.b)
-    lows = [v for v in (l1, l2) if v is not None]
-    return (max(lows) if lows else None, None if h1 is None or h2 is None else max(h1, h2))
-
-
-def _union(first: Bound, second: Bound) -> Bound:
-    low = None if first[0] is None or second[0] is None else min(first[0], second[0])
-    return low, None if first[1] is None or second[1] is None else max(first[1], second[1])
-
-
-def _ramp_bound(a: Analyzer, x: Any) -> Bound:
-    step = op.as_const(x.stride)
-    low, high = a.const_int_bound(x.base)
-    if not isinstance(step, int):
-        return UNBOUNDED
-    span = step * (x.lanes - 1)
-    return (None if low is None else low + min(span, 0), None if high is None else high + max(span, 0))
-
-
-_BOUNDS: dict[type, Any] = {
-    IntImm: lambda a, x: (x.value, x.value),
-    e.SizeVar: lambda a, x: (1, None),
-    e.Add: _sum_bound,
-    e.Sub: _sum_bound,
-    e.Mul: lambda a, x: _product_bound(a.const_int_bound(x.a), a.const_int_bound(x.b)),
-    e.FloorDiv: _div_bound,
-    e.FloorMod: _mod_bound,
-    e.Min: _min_bound,
-    e.Max: _max_bound,
-    e.Select: lambda a, x: _union(a.const_int_bound(x.true_value), a.const_int_bound(x.false_value)),
-    e.Broadcast: lambda a, x: a.const_int_bound(x.value),
-    e.Ramp: _ramp_bound,
-    e.Cast: lambda a, x: a.const_int_bound(x.value) if x.value.dtype.is_int and x.dtype.is_int and x.dtype.bits >= x.value.dtype.bits else _type_bound(x),
-}  # fmt: skip
-
-
-def _product_bound(a: Bound, b: Bound) -> Bound:
-    if None in a or None in b:
-        both_positive = a[0] is not None and b[0] is not None and a[0] >= 0 and b[0] >= 0
-        return (a[0] * b[0], None) if both_positive else UNBOUNDED  # type: ignore[operator]
-    corners = [x * y for x in a for y in b]  # type: ignore[operator]
-    return min(corners), max(corners)
-
-
-class _Simplifier(Rewriter):
-    def __init__(self, analyzer: Analyzer) -> None:
-        super().__init__()
-        self.analyzer = analyzer
-
-    def visit_Var(self, x: Var) -> Expr:
-        known = self.analyzer._values.get(x)
-        if known is not None:
-            return known
-        low, high = self.analyzer._bounds.get(x, UNBOUNDED)
-        return op.const(low, x.dtype) if low is not None and low == high else x
-
-    visit_SizeVar = visit_Var
-
-    def _sum(self, x: Any) -> Expr:
-        if not x.dtype.is_int or x.dtype.lanes > 1:
-            return self._binary(x)
-        a, b = self(x.a), self(x.b)
-        form = Linear.of(a).plus(Linear.of(b)) if isinstance(x, e.Add) else Linear.of(a).minus(Linear.of(b))
-        return form.recombined().to_expr(x.dtype)
-
-    visit_Add = visit_Sub = _sum
-
-    def visit_Mul(self, x: e.Mul) -> Expr:
-        if not x.dtype.is_int or x.dtype.lanes > 1:
-            return self._binary(x)
-        a, b = self(x.a), self(x.b)
-        for value, factor in ((a, b), (b, a)):
-            number = op.as_const(factor)
-            if isinstance(number, int):
-                return Linear.of(value).times(number).to_expr(x.dtype)
-        return op.multiply(a, b)
-
-    def _binary(self, x: Any) -> Expr:
-        a, b = self(x.a), self(x.b)
-        return _BUILD[type(x)](a, b)
-
-    visit_Div = visit_Mod = _binary
-
-    def visit_FloorDiv(self, x: e.FloorDiv) -> Expr:
-        a, b = self(x.a), self(x.b)
-        c = op.as_const(b)
-        if x.dtype.lanes > 1 or not isinstance(c, int) or c <= 0:
-            return op.floordiv(a, b)
-        whole, rest = Linear.of(a).split(c)
-        return whole.plus(Linear.of(self._rest_div(rest, c, x.dtype))).recombined().to_expr(x.dtype)
-
-    def _rest_div(self, rest: Linear, c: int, dtype: Any) -> Expr:
-        low, high = self.analyzer.bound_of(rest)
-        if low is not None and high is not None and low // c == high // c:
-            return op.const(low // c, dtype)
-        g = math.gcd(c, *rest.terms.values())
-        if g > 1:
-            rest, c = rest.floor_over(g), c // g
-        if c == 1:
-            return rest.to_expr(dtype)
-        if len(rest.terms) == 1 and rest.constant == 0:
-            ((atom, coefficient),) = rest.terms.items()
-            inner = op.as_const(atom.b) if isinstance(atom, e.FloorDiv) else None
-            if coefficient == 1 and isinstance(inner, int) and inner > 0 and isinstance(atom, e.FloorDiv):
-                return self(e.FloorDiv(atom.a, op.const(inner * c, dtype)))
-        return op.floordiv(rest.to_expr(dtype), op.const(c, dtype))
-
-    def visit_FloorMod(self, x: e.FloorMod) -> Expr:
-        a, b = self(x.a), self(x.b)
-        c = op.as_const(b)
-        if x.dtype.lanes > 1 or not isinstance(c, int) or c <= 0:
-            return op.floormod(a, b)
-        _, rest = Linear.of(a).without_mods_of(c).split(c)
-        low, high = self.analyzer.bound_of(rest)
-        if low is not None and high is not None and low // c == high // c:
-            return rest.shifted(-(low // c) * c).to_expr(x.dtype)
-        g = math.gcd(c, rest.constant, *rest.terms.values())
-        if g > 1:
-            inner = op.floormod(rest.floor_over(g).to_expr(x.dtype), op.const(c // g, x.dtype))
-            return op.multiply(inner, op.const(g, x.dtype))
-        return op.floormod(rest.to_expr(x.dtype), op.const(c, x.dtype))
-
-    def visit_Min(self, x: e.Min) -> Expr:
-        return self._extreme(x, op.minimum, smaller=True)
-
-    def visit_Max(self, x: e.Max) -> Expr:
-        return self._extreme(x, op.maximum, smaller=False)
-
-    def _extreme(self, x: Any, build: Any, smaller: bool) -> Expr:
-        a, b = self(x.a), self(x.b)
-        if x.dtype.is_int and x.dtype.lanes == 1:
-            low, high = self.analyzer.bound_of(Linear.of(a).minus(Linear.of(b)))
-            if high is not None and high <= 0:
-                return a if smaller else b
-            if low is not None and low >= 0:
-                return b if smaller else a
-        return build(a, b)
-
-    def _compare(self, x: Any) -> Expr:
-        a, b = self(x.a), self(x.b)
-        if a.dtype.is_int:
-            low, high = self._difference(a, b)
-            decided = _DECIDE[type(x)](low, high)
-            if decided is not None:
-                return op.const(decided, x.dtype)
-        return _BUILD[type(x)](a, b)
-
-    visit_EQ = visit_NE = visit_LT = visit_LE = visit_GT = visit_GE = _compare
-
-    def _difference(self, a: Expr, b: Expr) -> Bound:
-        if a.dtype.lanes == 1:
-            return self.analyzer.bound_of(Linear.of(a).minus(Linear.of(b)))
-        (l1, h1), (l2, h2) = self.analyzer.const_int_bound(a), self.analyzer.const_int_bound(b)
-        return (None if l1 is None or h2 is None else l1 - h2, None if h1 is None or l2 is None else h1 - l2)
-
-    def visit_And(self, x: e.And) -> Expr:
-        return op.logical_and(self(x.a), self(x.b))
-
-    def visit_Or(self, x: e.Or) -> Expr:
-        return op.logical_or(self(x.a), self(x.b))
-
-    def visit_Not(self, x: e.Not) -> Expr:
-        return op.logical_not(self(x.a))
-
-    def visit_Select(self, x: e.Select) -> Expr:
-        condition = self(x.condition)
-        value = condition.value if isinstance(condition, e.Broadcast) else condition
-        if isinstance(value, IntImm):
-            return self(x.true_value if value.value else x.false_value)
-        return op.select(condition, self(x.true_value), self(x.false_value))
-
-    def visit_Cast(self, x: e.Cast) -> Expr:
-        return op.cast(x.dtype, self(x.value))
-
-    def visit_Call(self, x: e.Call) -> Expr:
-        if x.op == "likely":
-            return op.likely(self(x.args[0]))
-        if x.op == "if_then_else":
-            condition = self(x.args[0])
-            if isinstance(condition, IntImm):
-                return self(x.args[1] if condition.value else x.args[2])
-            return op.if_then_else(condition, self(x.args[1]), self(x.args[2]))
-        return self.generic(x)
-
-
-_BUILD: dict[type, Any] = {
-    e.Add: op.add, e.Sub: op.subtract, e.Mul: op.multiply, e.Div: op.truncdiv, e.Mod: op.truncmod,
-    e.EQ: op.eq, e.NE: op.ne, e.LT: op.less, e.LE: op.less_equal, e.GT: op.greater, e.GE: op.greater_equal,
-}  # fmt: skip
-
-
-def _decide(always: Any, never: Any) -> Any:
-    return lambda low, high: True if always(low, high) else False if never(low, high) else None
-
-
-def _below(limit: int | None, value: int) -> bool:
-    return limit is not None and limit < value
-
-
-def _above(limit: int | None, value: int) -> bool:
-    return limit is not None and limit > value
-
-
-_DECIDE: dict[type, Any] = {
-    e.LT: _decide(lambda lo, hi: _below(hi, 0), lambda lo, hi: _above(lo, -1)),
-    e.LE: _decide(lambda lo, hi: _below(hi, 1), lambda lo, hi: _above(lo, 0)),
-    e.GT: _decide(lambda lo, hi: _above(lo, 0), lambda lo, hi: _below(hi, 1)),
-    e.GE: _decide(lambda lo, hi: _above(lo, -1), lambda lo, hi: _below(hi, 0)),
-    e.EQ: _decide(lambda lo, hi: lo == hi == 0, lambda lo, hi: _above(lo, 0) or _below(hi, 0)),
-    e.NE: _decide(lambda lo, hi: _above(lo, 0) or _below(hi, 0), lambda lo, hi: lo == hi == 0),
-}
+def _of_index(fact: e.CompareExpr) -> bool:
+    return fact.a.dtype in INDEX_TYPES
