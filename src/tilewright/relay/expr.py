@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, TypeMismatchError
 from tilewright.relay.type import FuncType, TensorType, Type
 from tilewright.support.dtype import DType
 
@@ -296,15 +296,18 @@ def _binary(op_name: str, a: Any, b: Any) -> Call:
     from tilewright.relay.op.registry import get
 
     reference = a if isinstance(a, Expr) else b
-    args = [arg if isinstance(arg, Expr) else const(arg, _dtype_hint(reference)) for arg in (a, b)]
+    args = [arg if isinstance(arg, Expr) else const(arg, element_type(reference)) for arg in (a, b)]
     return Call(get(op_name), args)
 
 
-def _dtype_hint(expr: Expr) -> DType | None:
-    """The element type a Python number beside `expr` should take, where it can be seen without inference."""
-    found = expr.inferred_type
-    if found is None and isinstance(expr, Var):
-        found = expr.type_annotation
-    if found is None and isinstance(expr, Constant):
-        found = expr.tensor_type
+def element_type(expr: Any) -> DType | None:
+    """The element type of a tensor-valued expression, inferred if need be; None if there is none or it is not known."""
+    if not isinstance(expr, Expr):
+        return None
+    from tilewright.relay.transform.infer_type import type_of
+
+    try:
+        found = type_of(expr)
+    except TypeMismatchError:
+        return None
     return found.dtype if isinstance(found, TensorType) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.expr import Attrs, Call, Constant, Expr, Tuple, Var, const
+from tilewright.relay.expr import Attrs, Call, Expr, Tuple, const, element_type
 from tilewright.relay.op.registry import Compute, get
 from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.support.dtype import DType
@@ -19,7 +19,9 @@ Types = Sequence[Type]
 
 def call(name: str, *args: Any, **attrs: Any) -> Call:
     """A call of the operator `name`; Python numbers among `args` become constants of the other arguments' dtype."""
-    dtype = next((d for d in map(_dtype_of, args) if d is not None), None)
+    if all(isinstance(arg, Expr) for arg in args):
+        return Call(get(name), args, attrs)
+    dtype = next((d for d in map(element_type, args) if d is not None), None)
     return Call(get(name), [_expr(arg, dtype) for arg in args], attrs)
 
 
@@ -29,18 +31,6 @@ def _expr(value: Any, dtype: DType | None) -> Expr:
     if isinstance(value, (list, tuple)) and any(isinstance(item, Expr) for item in value):
         return Tuple([_expr(item, dtype) for item in value])
     return const(value, None if isinstance(value, np.ndarray) else dtype)
-
-
-def _dtype_of(value: Any) -> DType | None:
-    """The element type of an argument where it can be seen without inference."""
-    if not isinstance(value, Expr):
-        return None
-    found = value.inferred_type
-    if found is None and isinstance(value, Var):
-        found = value.type_annotation
-    if found is None and isinstance(value, Constant):
-        found = value.tensor_type
-    return found.dtype if isinstance(found, TensorType) else None
 
 
 def tensor(type_: Type) -> TensorType:

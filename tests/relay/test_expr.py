@@ -1,0 +1,44 @@
+"""Graph nodes: immutability, attributes, operators, types on demand."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tilewright import relay
+from tilewright.errors import InternalError
+
+
+def test_nodes_are_immutable_and_compare_by_identity() -> None:
+    x = relay.var("x", shape=(2,))
+    assert relay.nn.relu(x) != relay.nn.relu(x)
+    with pytest.raises(AttributeError):
+        x.name = "y"  # type: ignore[misc]
+
+
+def test_attrs_are_plain_hashable_values() -> None:
+    attrs = relay.Attrs(axis=[1, 2], scale=np.float32(2), shape=np.array([3, 4]))
+    assert attrs["axis"] == (1, 2) and attrs.shape == (3, 4) and type(attrs.scale) is float
+    assert hash(attrs) == hash(relay.Attrs(shape=(3, 4), scale=2.0, axis=(1, 2)))
+    assert attrs.replace(axis=0).axis == 0 and attrs.axis == (1, 2)
+    assert pickle.loads(pickle.dumps(attrs)) == attrs
+    with pytest.raises(AttributeError, match="axis, scale, shape"):
+        attrs.missing  # noqa: B018
+
+
+def test_python_operators_build_calls_with_constants_of_the_other_operands_type() -> None:
+    x = relay.var("x", shape=(2,), dtype="float16")
+    mod = relay.transform.infer_type(relay.IRModule.from_expr(-(1 - x * 2) / x + x))
+    (result,) = relay.interpret(mod, {"x": np.array([1, 2], "float16")})
+    np.testing.assert_array_equal(result, np.array([2, 3.5], "float16"))
+
+
+def test_constants_take_the_classic_default_types() -> None:
+    assert str(relay.const(1.5).tensor_type) == "float32"
+    assert str(relay.const(3).tensor_type) == "int32"
+    assert str(relay.const(np.zeros(2)).tensor_type) == "Tensor[(2,), float64]"
+
+
+def test_type_before_inference_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="run infer_type first"):
+        relay.nn.relu(relay.var("x", shape=(1,))).checked_type  # noqa: B018
