@@ -173,5 +173,7 @@ def test_refusals(loop):
     local = Buffer("big", (1 << 20,), "float64", "local")
     with pytest.raises(UnsupportedError, match="stack"):
         emit([PrimFunc("f", [Y], Allocate(local, BufferStore(Y, op.const(0), (op.const(0),))))], target)
+    with pytest.raises(InternalError, match="symbol"):
+        emit([PrimFunc("conv 1", [Y], loop(I, 4, store))], target)
     with pytest.raises(InternalError, match="two functions"):
         emit([PrimFunc("f", [Y], loop(I, 4, store))] * 2, target)

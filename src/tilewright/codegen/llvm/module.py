@@ -8,6 +8,7 @@ For a kernel ``k`` with parameters p0 … pn::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
 from tilewright.tir.stmt import PrimFunc
+
+
+_SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
     module = Module(target)
     module.metadata.append("!{}")
     for func in funcs:
+        if _SYMBOL.fullmatch(func.name) is None:
+            raise InternalError(f"{func.name!r} cannot be a function's symbol; use letters, digits, '_', '.' and '$'")
         if func.name in module.defined:
             raise InternalError(f"two functions of one module are called {func.name!r}")
         module.defined[func.name] = "i32"
