@@ -22,7 +22,6 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
 from tilewright.tir.stmt import PrimFunc
 
-
 _SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
 
