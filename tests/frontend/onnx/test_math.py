@@ -141,3 +141,18 @@ def test_softmax_flattens_before_opset_13(check_node: Check, name: str, opset: i
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 def test_bit_shift(check_node: Check, direction: str) -> None:
     check_node("BitShift", [np.array([16, 5], np.uint32), np.array([1, 2], np.uint32)], direction=direction)
+
+
+@pytest.mark.parametrize("name", ["Asin", "Acos"])
+def test_inverse_trigonometry(check_node: Check, name: str) -> None:
+    check_node(name, [np.linspace(-1, 1, 101, dtype=np.float32)], rtol=1e-6, atol=1e-6)
+
+
+def test_atan_far_from_zero(check_node: Check) -> None:
+    x = np.concatenate([np.linspace(-5, 5, 301), [-np.inf, np.inf, 1e20, -1e-20]]).astype(np.float32)
+    check_node("Atan", [x], rtol=1e-6, atol=1e-7)
+
+
+def test_float_mod_takes_the_divisors_sign(check_node: Check) -> None:
+    x, y = floats(8, low=-9, high=9), np.array([3, -3, 2.5, -2.5, np.inf, -np.inf, 1, -1], np.float32)
+    check_node("Mod", [x, y], opset=28, expected=[np.mod(x, y)])

@@ -99,6 +99,8 @@ def test_matmul(check_node: Check, left: tuple[int, ...], right: tuple[int, ...]
         ("ij->i", [(2, 3)]),
         ("i,j,k->kij", [(2,), (3,), (4,)]),
         ("ij,jk", [(2, 3), (3, 4)]),
+        ("bii->bi", [(2, 3, 3)]),
+        ("ii->", [(4, 4)]),
     ],
 )
 def test_einsum(check_node: Check, equation: str, shapes: list[tuple[int, ...]]) -> None:

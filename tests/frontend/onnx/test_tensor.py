@@ -194,3 +194,19 @@ def test_several_outputs_keep_their_order(make_model: Make, run_model: Check) ->
     got = run_model(model, {"x": x})
     for ours, theirs in zip(got, [abs(x), x, -x], strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_scatter_at_constant_places(check_node: Check) -> None:
+    x = floats(4, 5)
+    check_node("ScatterElements", [x], [ints([0, -1], [2, 1]), floats(2, 2)], axis=1)
+    data, rows = floats(4, 5, 2), ints([[1], [-4]], [[2], [3]])
+    check_node("ScatterND", [data], [rows, floats(2, 2, 5, 2)])
+
+
+def test_scatter_of_computed_updates(make_model: Make, run_model: Check) -> None:
+    node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"])
+    x, updates = floats(3, 2), floats(1, 2)
+    model = make_model([node], {"x": x, "u": updates}, ["y"], 17, {"i": ints([1])})
+    expected = x.copy()
+    expected[1] = updates[0]
+    np.testing.assert_array_equal(run_model(model, {"x": x, "u": updates})[0], expected)

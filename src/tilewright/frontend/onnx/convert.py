@@ -23,6 +23,7 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
     reduce,
     shape,
     tensor,
+    trigonometry,
 )
 from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unavailable
 from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs

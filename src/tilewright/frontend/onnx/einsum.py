@@ -13,13 +13,12 @@ from tilewright.relay.expr import Expr
 
 
 def einsum(node: OnnxNode, equation: str, operands: list[Expr]) -> Expr:
-    """The sum of products that `equation` describes. A label repeated within one operand is unsupported."""
+    """The sum of products that `equation` describes."""
     terms, result = _parse(node, equation.replace(" ", ""), operands)
-    for term, operand in zip(terms, operands):
-        if len(set(term)) != len(term):
-            node.unsupported(f"equation {equation!r}: a label repeated within one operand")
+    for position, (term, operand) in enumerate(zip(terms, operands)):
         if len(term) != node.rank(operand):
             raise ModelError(f"{node.label}: the term {term!r} does not fit the shape {list(node.shape(operand))}")
+        terms[position], operands[position] = _diagonal(node, term, operand)
     term, value = terms[0], operands[0]
     for index in range(1, len(operands)):
         needed = set(result).union(*terms[index + 1 :])
@@ -44,6 +43,21 @@ def _parse(node: OnnxNode, equation: str, operands: list[Expr]) -> tuple[list[st
     letters = "".join(terms)
     once = sorted(letter for letter in set(letters) if letters.count(letter) == 1 and letter not in dots)
     return terms, dots + "".join(once)
+
+
+def _diagonal(node: OnnxNode, term: str, value: Expr) -> tuple[str, Expr]:
+    """Merge axes of one label: of both axes flattened into one, every (extent + 1)-th element lies on the diagonal."""
+    for label in dict.fromkeys(term):
+        while term.count(label) > 1:
+            first = term.index(label)
+            second = term.index(label, first + 1)
+            order = [axis for axis in range(len(term)) if axis not in (first, second)]
+            value = transpose(value, [*order, first, second])
+            *lead, extent, _ = node.shape(value)
+            flat = reshape(node, value, (*lead, extent * extent))
+            value = op.strided_slice(flat, begin=(0,), end=(extent * extent,), strides=(extent + 1,), axes=(len(lead),))
+            term = "".join(term[axis] for axis in order) + label
+    return term, value
 
 
 def _sum_out(term: str, value: Expr, keep: set[str]) -> tuple[str, Expr]:

@@ -42,12 +42,16 @@ class GraphImporter:
 
     def __init__(self, model: LoadedModel) -> None:
         self.directory: Path | None = model.directory
+        self.weights = model.weights
         self.problems: dict[str, None] = {}
         self._finished: set[Expr] = set()
 
     def initializers(self, tensors: Iterable[Any]) -> Environment:
         """Constants of the initializers of a graph, by name."""
-        return {tensor.name: Constant(array_of(tensor, self.directory, "initializer")) for tensor in tensors}
+        return {
+            tensor.name: Constant(array_of(tensor, self.directory, "initializer", self.weights.get(tensor.name)))
+            for tensor in tensors
+        }
 
     def run(self, nodes: Iterable[Any], env: Environment, opsets: Mapping[str, int], scope: str = "") -> None:
         """Convert `nodes` in order, putting their outputs into `env`."""
@@ -106,7 +110,8 @@ class GraphImporter:
     def _run_body(self, node: OnnxNode, body: Any) -> list[Expr | _Unavailable]:
         """Convert the definition of an operator that ONNX defines through simpler ones."""
         env: Environment = {name: value for name, value in zip(body.input, node.inputs) if value is not None}
-        self.run(body.node, env, {normalize_domain(o.domain): o.version for o in body.opset_import}, f"{node.span}/")
+        imports = {normalize_domain(entry.domain): int(entry.version) for entry in body.opset_import}
+        self.run(body.node, env, {**node.opsets, **imports}, f"{node.span}/")
         return [env.get(name, UNAVAILABLE) for name in body.output]
 
     def _lookup(self, name: str, env: Environment, label: str) -> Expr | _Unavailable | None:

@@ -109,3 +109,35 @@ def convert_cumsum(node: OnnxNode) -> Expr:
     axis = node.normalize_axis(int(node.static(1, "axis").reshape(-1)[0]), node.rank())
     exclusive, reverse = bool(node.attr("exclusive", 0)), bool(node.attr("reverse", 0))
     return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)
+
+
+@converts("ScatterElements", "Scatter", since=9)
+def convert_scatter_elements(node: OnnxNode) -> Expr:
+    """data with single elements replaced, at constant indices: out[index[i][j]][j] = updates[i][j] along axis 0."""
+    axis, shape = node.axis(0), node.shape()
+    indices = _checked(node, node.static(1, "indices"), shape[axis])
+    places = list(np.indices(indices.shape))
+    places[axis] = indices
+    return _scatter(node, np.ravel_multi_index(tuple(places), shape))
+
+
+@converts("ScatterND", since=11)
+def convert_scatter_nd(node: OnnxNode) -> Expr:
+    """data with slices replaced, at constant index tuples."""
+    indices, shape = node.static(1, "indices"), node.shape()
+    depth = indices.shape[-1]
+    columns = [_checked(node, indices[..., axis], shape[axis]) for axis in range(depth)]
+    rows = np.ravel_multi_index(tuple(columns), shape[:depth]) if depth else np.zeros(indices.shape[:-1], np.int64)
+    block = int(np.prod(shape[depth:], dtype=np.int64))
+    return _scatter(node, rows.reshape(-1, 1) * block + np.arange(block))
+
+
+def _scatter(node: OnnxNode, places: np.ndarray) -> Expr:
+    """The input with the elements at flat `places` replaced by the updates: one gather from both laid end to end."""
+    node.choice("reduction", "none", ("none",))
+    shape = node.shape()
+    count = int(np.prod(shape, dtype=np.int64))
+    source = np.arange(count)
+    source[places.reshape(-1)] = count + np.arange(places.size)
+    both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (places.size,))], 0)
+    return op.take(both, Constant(source.reshape(shape)), axis=0, mode="clip")

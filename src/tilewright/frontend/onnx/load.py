@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.onnx.wire import split_weights
 
 MAX_OPSET = 28
 """The newest version of the default operator set whose definitions the converters were written against."""
@@ -21,9 +23,10 @@ DEFAULT_DOMAIN = ""
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A parsed model, its operator set versions by domain, and where its external data lives."""
+    """A parsed model, raw data of its large initializers, operator set versions by domain, place of external data."""
 
     proto: ModelProto
+    weights: dict[str, memoryview]
     opsets: dict[str, int]
     directory: Path | None
     label: str
@@ -36,19 +39,20 @@ def load_model(model: str | os.PathLike[str] | bytes | ModelProto) -> LoadedMode
     Functions that the model itself defines are inlined.
     """
     directory: Path | None = None
+    weights: dict[str, memoryview] = {}
     if isinstance(model, ModelProto):
         proto, label = model, "the model"
     elif isinstance(model, bytes | bytearray | memoryview):
         label = "the model given as bytes"
-        proto = _parse(bytes(model), label)
+        proto, weights = _parse(memoryview(model), label)
     else:
         path = Path(model)
         label, directory = str(path), path.parent
-        proto = _parse(_read(path), label)
+        proto, weights = _parse(_map(path), label)
     opsets = _check(proto, label)
     if proto.functions:
         proto = inline_local_functions(proto)
-    return LoadedModel(proto, opsets, directory, label)
+    return LoadedModel(proto, weights, opsets, directory, label)
 
 
 def normalize_domain(domain: str) -> str:
@@ -56,30 +60,33 @@ def normalize_domain(domain: str) -> str:
     return DEFAULT_DOMAIN if domain == "ai.onnx" else domain
 
 
-def _read(path: Path) -> bytes:
+def _map(path: Path) -> memoryview:
+    """The contents of a file, memory-mapped: pages are read when they are used."""
     if path.is_dir():
         raise ModelError(f"{path} is a directory; give the path of an ONNX model file")
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
     except FileNotFoundError:
         raise ModelError(f"no such file: {path}") from None
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _parse(data: bytes, label: str) -> ModelProto:
+def _parse(data: memoryview, label: str) -> tuple[ModelProto, dict[str, memoryview]]:
     if not data:
         raise ModelError(f"{label} is empty; it is not an ONNX model")
     proto = ModelProto()
     try:
-        proto.ParseFromString(data)
-    except DecodeError:
+        rest, weights = split_weights(data)
+        proto.ParseFromString(rest)
+    except (DecodeError, ModelError):
         kind = "a truncated or damaged ONNX model" if _begins_like_a_model(data) else "not an ONNX model"
         raise ModelError(f"{label} ({len(data)} bytes) is {kind}: its protobuf encoding does not parse") from None
-    return proto
+    return proto, weights
 
 
-def _begins_like_a_model(data: bytes) -> bool:
+def _begins_like_a_model(data: memoryview) -> bool:
     """True when the first field is `ir_version` (field 1, varint), which every ONNX writer emits first."""
     return len(data) > 1 and data[0] == 0x08 and 1 <= data[1] <= 64
 

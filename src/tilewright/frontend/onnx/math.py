@@ -145,9 +145,12 @@ def convert_mod(node: OnnxNode) -> Expr:
     """Remainder with the divisor's sign, or with the dividend's sign when fmod is set."""
     if node.choice("fmod", 0, (0, 1)):
         return op.mod(node[0], node[1])
-    if node.dtype().is_float:
-        node.unsupported("attribute fmod=0 on floating-point inputs")
-    return op.floor_mod(node[0], node[1])
+    if not node.dtype().is_float:
+        return op.floor_mod(node[0], node[1])
+    zero = scalar_like(node, 0, node[0])
+    remainder = op.mod(node[0], node[1])
+    opposite = op.logical_xor(op.less(remainder, zero), op.less(node[1], zero))
+    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, node[1]), remainder)
 
 
 _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": op.minimum, "Sum": op.add}

@@ -12,7 +12,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.expr import Expr
 
 
 @converts("Conv")
@@ -101,12 +101,12 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
         data = reshape(node, data, (*shape[:2], 1, shape[2]))
         weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
         found, extra = [Window(1), *found], [0, *extra]
-    weight = _dilated(node, weight, found)
     result = op.nn.conv2d_transpose(
         data,
         weight,
         strides=tuple(window.stride for window in found),
         padding=(found[0].before, found[1].before, found[0].after, found[1].after),
+        dilation=tuple(window.dilation for window in found),
         groups=groups,
         channels=kernel[1] * groups,
         kernel_size=tuple(node.shape(weight)[2:]),
@@ -139,17 +139,6 @@ def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int
                 before, after = after, before
         found.append(Window(window.size, window.stride, window.dilation, before, after))
     return found, extra
-
-
-def _dilated(node: OnnxNode, weight: Expr, found: list[Window]) -> Expr:
-    """Constant weights with zeros put between the taps, so that the operator needs no dilation."""
-    if all(window.dilation == 1 for window in found):
-        return weight
-    if not isinstance(weight, Constant):
-        node.unsupported("attribute dilations with weights that are not constant")
-    dense = np.zeros((*weight.data.shape[:2], *(window.reach for window in found)), weight.data.dtype)
-    dense[:, :, :: found[0].dilation, :: found[1].dilation] = weight.data
-    return Constant(dense)
 
 
 @converts("Gemm")

@@ -48,7 +48,7 @@ class Layer:
 
     node: OnnxNode
     hidden: int
-    recurrent: Expr  # (gates * hidden, hidden)
+    recurrent: list[Expr]  # one (gates * hidden, hidden), or that of the gates and that of the candidate apart
     bias: Expr | None  # what must be added to the recurrent product before it is gated, (hidden,)
     peephole: list[Expr]
     activations: list[Activation]
@@ -59,22 +59,22 @@ class Layer:
         """Columns of gate `index` of a (batch, gates * hidden) expression."""
         return slice_axis(self.node, value, 1, index * self.hidden, (index + 1) * self.hidden)
 
-    def project(self, state: Expr, first: int, last: int) -> Expr:
-        """`state` times the recurrent weights of gates first … last - 1."""
-        rows = slice_axis(self.node, self.recurrent, 0, first * self.hidden, last * self.hidden)
-        return op.nn.dense(state, rows, units=(last - first) * self.hidden)
+    def project(self, state: Expr, block: int = 0) -> Expr:
+        """`state` times one block of the recurrent weights."""
+        rows = self.recurrent[block]
+        return op.nn.dense(state, rows, units=self.node.shape(rows)[0])
 
 
 def _rnn_step(layer: Layer, inputs: Expr, hidden: Expr, _: Expr | None) -> tuple[Expr, Expr | None]:
     """h' = f(x W + h R + b)."""
-    return layer.activations[0](op.add(inputs, layer.project(hidden, 0, 1))), None
+    return layer.activations[0](op.add(inputs, layer.project(hidden))), None
 
 
 def _lstm_step(layer: Layer, inputs: Expr, hidden: Expr, cell: Expr | None) -> tuple[Expr, Expr | None]:
     """Gates in ONNX order: input, output, forget, candidate."""
     assert cell is not None
     squash, candidate, output = layer.activations
-    gates = op.add(inputs, layer.project(hidden, 0, 4))
+    gates = op.add(inputs, layer.project(hidden))
 
     def peep(index: int, state: Expr) -> Expr:
         gate = layer.gate(gates, index)
@@ -89,18 +89,15 @@ def _lstm_step(layer: Layer, inputs: Expr, hidden: Expr, cell: Expr | None) -> t
 def _gru_step(layer: Layer, inputs: Expr, hidden: Expr, _: Expr | None) -> tuple[Expr, Expr | None]:
     """Gates in ONNX order: update, reset, candidate. The reset gate acts on the state or on its product (opset 3)."""
     squash, candidate = layer.activations
+    projected = layer.project(hidden)
+    update = squash(op.add(layer.gate(inputs, 0), layer.gate(projected, 0)))
+    reset = squash(op.add(layer.gate(inputs, 1), layer.gate(projected, 1)))
     if layer.linear_before_reset:
-        projected = layer.project(hidden, 0, 3)
-        update = squash(op.add(layer.gate(inputs, 0), layer.gate(projected, 0)))
-        reset = squash(op.add(layer.gate(inputs, 1), layer.gate(projected, 1)))
         inner = layer.gate(projected, 2)
         inner = inner if layer.bias is None else op.add(inner, layer.bias)
         proposal = candidate(op.add(layer.gate(inputs, 2), op.multiply(reset, inner)))
     else:
-        projected = layer.project(hidden, 0, 2)
-        update = squash(op.add(layer.gate(inputs, 0), layer.gate(projected, 0)))
-        reset = squash(op.add(layer.gate(inputs, 1), layer.gate(projected, 1)))
-        proposal = candidate(op.add(layer.gate(inputs, 2), layer.project(op.multiply(reset, hidden), 2, 3)))
+        proposal = candidate(op.add(layer.gate(inputs, 2), layer.project(op.multiply(reset, hidden), 1)))
     return op.add(proposal, op.multiply(update, op.subtract(hidden, proposal))), None
 
 
@@ -201,10 +198,13 @@ def _layer(node: OnnxNode, cell: Cell, direction: int, functions: list[Activatio
     if node.op_type == "LSTM" and node.has(7):
         row = index_axis(node, node[7], 0, direction)
         peephole = [slice_axis(node, row, 0, gate * hidden, (gate + 1) * hidden) for gate in range(3)]
+    weights = [index_axis(node, node[2], 0, direction)]
+    if node.op_type == "GRU" and not late:
+        weights = [slice_axis(node, weights[0], 0, *rows) for rows in ((0, 2 * hidden), (2 * hidden, 3 * hidden))]
     return Layer(
         node,
         hidden,
-        index_axis(node, node[2], 0, direction),
+        weights,
         bias,
         peephole,
         functions,

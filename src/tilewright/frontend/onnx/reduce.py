@@ -47,6 +47,8 @@ def _reduce(node: OnnxNode, axes: list[int] | None) -> Expr:
     if not axes and keep_all:
         return _elementwise_part(node)
     chosen = tuple(sorted(node.normalize_axes(axes or range(rank), rank)))
+    if 0 in node.shape() and node.op_type in ("ReduceMax", "ReduceMin", "ReduceLogSumExp"):
+        node.unsupported(f"an input of shape {list(node.shape())}, which holds no elements")
     return _REDUCTIONS[node.op_type](node, node[0], chosen, keepdims)
 
 

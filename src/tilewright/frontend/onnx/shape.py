@@ -127,11 +127,14 @@ def convert_constant_of_shape(node: OnnxNode) -> Expr:
 def convert_range(node: OnnxNode) -> Expr:
     """start, start + delta, … below limit; the bounds must be constant."""
     node.ignore("stash_type")
-    start, limit, delta = (node.static(index, name) for index, name in enumerate(("start", "limit", "delta")))
-    count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
-    if start.dtype.kind in "iu":
-        count = max(-((int(start) - int(limit)) // int(delta)), 0)
-    return constant(start.reshape(()) + np.arange(count, dtype=start.dtype) * delta.reshape(()), node.dtype())
+    names = ("start", "limit", "delta")
+    start, limit, delta = (node.static(index, name).reshape(-1)[0] for index, name in enumerate(names))
+    if node.dtype().is_int:
+        values = np.arange(int(start), int(limit), int(delta))
+    else:
+        count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
+        values = start + np.arange(count, dtype=start.dtype) * delta
+    return constant(values, node.dtype())
 
 
 @converts("EyeLike", since=9)

@@ -12,6 +12,7 @@ from tilewright.frontend.onnx.build import (
     cast,
     concatenate,
     constant,
+    reshape,
     slice_axis,
     transpose,
 )
@@ -214,6 +215,11 @@ def convert_depth_to_space(node: OnnxNode) -> Expr:
 
 @converts("SpaceToDepth")
 def convert_space_to_depth(node: OnnxNode) -> Expr:
-    """Spatial blocks to channels."""
-    node.choice("mode", "DCR", ("DCR",))
-    return op.nn.space_to_depth(node[0], block_size=int(node.require("blocksize")))
+    """Spatial blocks to channels, block-first (DCR) or channel-first (CRD, opset 28)."""
+    block = int(node.require("blocksize"))
+    if node.choice("mode", "DCR", ("DCR", "CRD")) == "DCR":
+        return op.nn.space_to_depth(node[0], block_size=block)
+    batch, channels, height, width = node.shape()
+    split = reshape(node, node[0], (batch, channels, height // block, block, width // block, block))
+    moved = transpose(split, (0, 1, 3, 5, 2, 4))
+    return reshape(node, moved, (batch, channels * block * block, height // block, width // block))

@@ -43,10 +43,11 @@ def dtype_of(element_type: int, where: str) -> DType:
     return DType(name)
 
 
-def array_of(tensor: Any, directory: Path | None, where: str) -> np.ndarray:
+def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | None = None) -> np.ndarray:
     """The value of a `TensorProto` as a read-only array.
 
-    Raw data is viewed, not copied; data in an external file (looked up under `directory`) is memory-mapped.
+    Raw data (given apart as `raw` where the loader left it in the file) is viewed, or copied if it is not aligned; data
+    in an external file (looked up under `directory`) is memory-mapped.
     Raises `ModelError` when the stored bytes do not fill the declared shape.
     """
     where = f"{where} {tensor.name!r}" if tensor.name else where
@@ -54,8 +55,8 @@ def array_of(tensor: Any, directory: Path | None, where: str) -> np.ndarray:
     shape = tuple(tensor.dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = _external(tensor, dtype, shape, directory, where)
-    elif tensor.HasField("raw_data"):
-        flat = _from_bytes(tensor.raw_data, dtype, where)
+    elif raw is not None or tensor.HasField("raw_data"):
+        flat = _from_bytes(tensor.raw_data if raw is None else raw, dtype, where)
     else:
         flat = _typed(tensor, dtype)
     count = int(np.prod(shape, dtype=np.int64))
@@ -69,10 +70,11 @@ def array_of(tensor: Any, directory: Path | None, where: str) -> np.ndarray:
     return array
 
 
-def _from_bytes(raw: bytes, dtype: np.dtype[Any], where: str) -> np.ndarray:
+def _from_bytes(raw: bytes | memoryview, dtype: np.dtype[Any], where: str) -> np.ndarray:
     if len(raw) % dtype.itemsize:
         raise ModelError(f"{where} holds {len(raw)} bytes, not a multiple of its element size {dtype.itemsize}")
-    return np.frombuffer(raw, dtype=dtype)
+    flat = np.frombuffer(raw, dtype=dtype)
+    return flat if flat.flags.aligned else flat.copy()
 
 
 def _typed(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray:

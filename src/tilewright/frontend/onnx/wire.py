@@ -1,0 +1,109 @@
+"""Weights straight from the file: the protobuf encoding is walked once, and large tensor data is left where it is.
+
+Parsing a model with the protobuf package copies every weight into its messages and a second time out of them. Here
+the encoding of the graph is cut at its initializers; their raw bytes become views of the file's memory map, and only
+the small rest is parsed.
+
+Wire format: https://protobuf.dev/programming-guides/encoding. Field numbers: onnx.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.errors import ModelError
+
+_MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW = 7, 5, 8, 9
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LARGE = 4096  # bytes of tensor data from which cutting out is worth it
+
+Field = tuple[int, int, int, int, int]
+"""(field number, wire type, start of the tag, start of the payload, end)"""
+
+
+def split_weights(data: memoryview) -> tuple[bytes, dict[str, memoryview]]:
+    """The model without the raw data of its large initializers, and that data by initializer name.
+
+    Raises `ModelError` when the encoding is not sound.
+    """
+    weights: dict[str, memoryview] = {}
+    rest: list[bytes | memoryview] = []
+    for number, kind, tag, start, end in _fields(data):
+        if number == _MODEL_GRAPH and kind == _BYTES:
+            graph = _without_weights(data[start:end], weights)
+            rest += [_tag(_MODEL_GRAPH), _varint(len(graph)), graph]
+        else:
+            rest.append(data[tag:end])
+    return b"".join(rest), weights
+
+
+def _without_weights(graph: memoryview, weights: dict[str, memoryview]) -> bytes:
+    kept: list[bytes | memoryview] = []
+    for number, kind, tag, start, end in _fields(graph):
+        if number == _GRAPH_INITIALIZER and kind == _BYTES and end - start > _LARGE:
+            tensor = _without_raw_data(graph[start:end], weights)
+            kept += [_tag(_GRAPH_INITIALIZER), _varint(len(tensor)), tensor]
+        else:
+            kept.append(graph[tag:end])
+    return b"".join(kept)
+
+
+def _without_raw_data(tensor: memoryview, weights: dict[str, memoryview]) -> bytes:
+    name, raw, kept = "", None, []
+    for number, kind, tag, start, end in _fields(tensor):
+        if number == _TENSOR_RAW and kind == _BYTES and end - start >= _LARGE:
+            raw = tensor[start:end]
+            continue
+        if number == _TENSOR_NAME and kind == _BYTES:
+            name = bytes(tensor[start:end]).decode("utf-8", "replace")
+        kept.append(tensor[tag:end])
+    if raw is None or not name or name in weights:
+        return bytes(tensor)
+    weights[name] = raw
+    return b"".join(kept)
+
+
+def _fields(data: memoryview) -> Iterator[Field]:
+    position, size = 0, len(data)
+    while position < size:
+        tag = position
+        key, position = _read_varint(data, position)
+        number, kind = key >> 3, key & 7
+        start = position
+        if kind == _VARINT:
+            _, position = _read_varint(data, position)
+        elif kind == _BYTES:
+            length, start = _read_varint(data, position)
+            position = start + length
+        elif kind in (_FIXED64, _FIXED32):
+            position += 8 if kind == _FIXED64 else 4
+        else:
+            raise ModelError(f"wire type {kind} at byte {tag}")
+        if position > size or number == 0:
+            raise ModelError(f"a field at byte {tag} runs over the end")
+        yield number, kind, tag, start, position
+
+
+def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise ModelError(f"an unfinished number at byte {position}")
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _tag(number: int) -> bytes:
+    return _varint(number << 3 | _BYTES)

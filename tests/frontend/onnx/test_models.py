@@ -1,0 +1,87 @@
+"""Whole models: the five trained ones and some of the benchmark networks, evaluated in NumPy, against onnxruntime."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tilewright.frontend.onnx import from_onnx
+from tilewright.relay.interpreter import interpret
+
+MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
+REAL: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "ppocr_cls": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}),
+    "ppocrv4_det": ("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 96, 160)}),
+    "basic_pitch": ("nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}),
+    "magika": ("model.onnx", {"bytes": (1, 2048)}),
+    "aecmos": ("Run_1663829550_Stage_0.onnx", {"input": (1, 3, 60, 160)}),
+}
+
+
+def compare(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]] | None, bound: float) -> None:
+    """Our outputs on fresh random inputs are those of onnxruntime to within `bound` of the largest value."""
+    import onnxruntime
+
+    module, specs = from_onnx(model, shapes)
+    rng = np.random.default_rng()
+    feeds: dict[str, Any] = {}
+    for spec in specs:
+        values = rng.integers(0, 256, spec.shape) if spec.dtype.is_int else rng.standard_normal(spec.shape)
+        feeds[spec.name] = values.astype(spec.dtype.numpy)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+    for ours, theirs in zip(interpret(module, feeds), expected, strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert np.abs(ours - theirs).max() <= bound * np.abs(theirs).max()
+
+
+def before_the_last_sigmoid(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model up to the logits: on noise all probabilities are near zero, where onnxruntime's sigmoid is coarse."""
+    last = model.graph.node[-1]
+    assert last.op_type == "Sigmoid"
+    model.graph.output[0].name = last.input[0]
+    del model.graph.node[-1]
+    return model
+
+
+@pytest.mark.parametrize("name", list(REAL))
+def test_trained_model(name: str) -> None:
+    file, shapes = REAL[name]
+    path = MODELS / "real" / "onnx" / name / file
+    if not path.is_file():
+        pytest.skip(f"the trained model {path} is not there")
+    model = onnx.load(path)
+    compare(before_the_last_sigmoid(model) if name == "ppocrv4_det" else model, shapes, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "dqn", "squeezenet1_1", "mobilenet_v2", "lstm_lm"])
+def test_benchmark_network(name: str, tmp_path: Path) -> None:
+    script = MODELS / "nets" / "fill.py"
+    if not script.is_file():
+        pytest.skip(f"the script {script} that makes the networks is not there")
+    path = tmp_path / f"{name}.onnx"
+    runpy.run_path(str(script))["fill"](name, str(path))
+    compare(onnx.load(path), None, 3e-4 if name == "lstm_lm" else 1e-4)
+
+
+@pytest.mark.parametrize("name", ["silero_vad", "smart_turn_v3_int8"])
+def test_models_of_later_versions_are_refused_with_reasons(name: str) -> None:
+    from tilewright.errors import UnsupportedError
+
+    paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))
+    if not paths:
+        pytest.skip(f"the trained model {name} is not there")
+    shapes = {
+        "silero_vad": {"input": (1, 512), "state": (2, 1, 128)},
+        "smart_turn_v3_int8": {"input_features": (1, 80, 800)},
+    }[name]
+    pattern = "If.*its condition" if name == "silero_vad" else "QuantizeLinear"
+    with pytest.raises(UnsupportedError, match=pattern):
+        from_onnx(paths[0], shapes)
