@@ -125,8 +125,8 @@ def random_graph(draw: Draw, stages: int = 4) -> tuple[te.Tensor, te.Tensor]:
 
 
 # --------------------------------------------------------------------------------------------------- schedules
-def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor) -> te.Schedule:
-    """A random valid schedule of `output`."""
+def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: bool = True) -> te.Schedule:
+    """A random valid schedule of `output`; with `marks`, loops are vectorized, unrolled and run in parallel too."""
     s = te.create_schedule(output.op)
     if draw(st.booleans()) and isinstance(output.op, te.ComputeOp) and output.op.num_outputs == 1:
         s.cache_write(output, draw(st.sampled_from(["local", "global"])))
@@ -139,6 +139,8 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor) -> te.Sche
                 _place(draw, s, stage)
             if stage.attach_type != "inline":
                 _transform_loops(draw, stage)
+                if marks:
+                    _mark_loops(draw, stage)
     return s
 
 
@@ -176,6 +178,9 @@ def _transform_loops(draw: Draw, stage: te.Stage) -> None:
             at = draw(st.integers(0, len(leaves) - 1))
             if at + 1 < len(leaves) and leaves[at].iter_type is leaves[at + 1].iter_type:
                 stage.fuse(leaves[at], leaves[at + 1])
+
+
+def _mark_loops(draw: Draw, stage: te.Stage) -> None:
     for axis in stage.leaf_iter_vars:
         mark = draw(st.sampled_from(["", "", "unroll", "vectorize", "parallel", "pragma"]))
         if mark == "unroll":
