@@ -12,6 +12,7 @@ from tilewright.tir.op import const
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, PrimFunc
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.statements import walk
+from tilewright.tir.transform.vectorize_loop import vectorize_loop
 
 I, J, K = Var("i"), Var("j"), Var("k")
 V, S, P = ForKind.VECTORIZED, ForKind.SERIAL, ForKind.PARALLEL
@@ -116,6 +117,23 @@ def test_lower_guard(interpret):
     body = IfThenElse(op.likely(index >= 0), BufferStore(c, BufferLoad(c, [index]) + 1.0, (index,)))
     func = check(interpret, c, loop(I, 4, loop(J, 16, body)))
     assert not guards(func)
+
+
+@pytest.mark.parametrize("kind", [S, P])
+def test_padding_of_lanes_is_decided(interpret, kind):
+    a, c = Buffer("a", [3, 100]), Buffer("c", [3, 106])
+    at = J * 16 + K
+    value = op.if_then_else(op.all(I >= 1, at >= 3, at < 103), BufferLoad(a, [I - 1, at - 3]), 0.5)
+    body = IfThenElse(op.likely(at < 106), BufferStore(c, value, (I, at)))
+    func = PrimFunc("f", [a, c], loop(I, 3, loop(J, 7, loop(K, 16, body, V), kind)))
+    x = np.arange(300, dtype=np.float32) + 1
+    y, want = np.zeros(318, np.float32), np.zeros(318, np.float32)
+    interpret(func, x, want)
+    lowered = vectorize_loop(loop_partition(func))
+    interpret(lowered, x, y)
+    np.testing.assert_array_equal(y, want)
+    stores = [t for t in walk(lowered.body) if isinstance(t, BufferStore)]
+    assert stores and all(t.indices[1].dtype.lanes > 1 for t in stores)
 
 
 def test_other_conditions_are_left_alone():

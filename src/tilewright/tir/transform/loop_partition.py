@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
-from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.node import Node
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
-from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt, substitute_var, walk
-from tilewright.tir.visitor import collect_vars
+from tilewright.tir.transform.folding import map_children
+from tilewright.tir.transform.statements import NO_OP, child_stmts, is_no_op, map_stmt, substitute_var, walk
+from tilewright.tir.visitor import collect_vars, post_order
 
 MOST_SPLITS = 32  # in one function: each copies a body
 
@@ -24,10 +28,15 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
                     c[i*16 + j] = 0                     for j in vectorized(4):
                                                             c[96 + j] = 0
 
+    The conditions of `if_then_else` that differ between the lanes of a vectorized loop (padding of the innermost
+    dimension) count as guards, too: only where they are certain can the loop become vector code.
+
     A parallel loop is not cut (that would leave workers idle): its body gets a fast and a guarded version; likewise
     where a guard depends on a quotient or remainder of the loop variable (a fused loop).
     """
-    return func.with_body(_Partitioner().stmt(func.body))
+    partitioner = _Partitioner()
+    partitioner.find_lane_guards(func.body, frozenset())
+    return func.with_body(partitioner.stmt(func.body))
 
 
 class _Partitioner:
@@ -36,40 +45,75 @@ class _Partitioner:
     def __init__(self) -> None:
         self.ranges: dict[Expr, Interval] = {}
         self.splits = 0
-        self.guards: dict[Expr, Guard | None] = {}
+        self.guards: dict[Expr, Guard | None] = {}  # by condition
+        self.lane_guards: dict[Stmt, list[Guard]] = {}  # of the stores within vectorized loops
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if type(stmt) is For:
             return self._for(stmt)
         if type(stmt) is IfThenElse:
             return self._if(stmt)
-        return map_stmt(stmt, self.stmt, _same)
+        return map_stmt(stmt, self.stmt, self._decider() if stmt in self.lane_guards else _same)
 
     # ------------------------------------------------------------------------------------------------ guards
     def _if(self, stmt: IfThenElse) -> Stmt:
-        kept: Expr = op.const(True)
-        for part in split_conjunction(stmt.condition):
-            guard = self._guard(part)
-            bounds = None if guard is None else guard.bounds(self.ranges)
-            if bounds is not None and bounds[0] > 0:
-                return NO_OP if stmt.else_case is None else self.stmt(stmt.else_case)
-            if bounds is None or bounds[1] > 0:
-                kept = op.logical_and(kept, part)
+        kept = self._undecided(stmt.condition)
+        if op.is_const(kept, 0):
+            return NO_OP if stmt.else_case is None else self.stmt(stmt.else_case)
         then_case = self.stmt(stmt.then_case)
-        if isinstance(kept, IntImm):
+        if op.is_const(kept, 1):
             return then_case
         otherwise = None if stmt.else_case is None else self.stmt(stmt.else_case)
         if is_no_op(then_case) and otherwise is None:
             return NO_OP
         return IfThenElse(kept, then_case, otherwise)
 
+    def _undecided(self, condition: Expr) -> Expr:
+        """`condition` without the guards in it that certainly hold; false if one certainly does not."""
+        kept: Expr = op.const(True)
+        for part in split_conjunction(condition):
+            guard = self._guard(part)
+            bounds = None if guard is None else guard.bounds(self.ranges)
+            if bounds is not None and bounds[0] > 0:
+                return op.const(False)
+            if bounds is None or bounds[1] > 0:
+                kept = op.logical_and(kept, part)
+        return kept
+
     def _guard(self, condition: Expr) -> Guard | None:
-        """The guard that `condition` is, if it is marked `likely`."""
-        if not (isinstance(condition, Call) and condition.op == "likely"):
-            return None
-        if condition not in self.guards:
+        """The guard that `condition` is, if it is marked `likely` or differs between lanes."""
+        if condition not in self.guards and isinstance(condition, Call) and condition.op == "likely":
             self.guards[condition] = read_guard(condition.args[0])
-        return self.guards[condition]
+        return self.guards.get(condition)
+
+    def find_lane_guards(self, stmt: Stmt, lanes: frozenset[Var]) -> None:
+        """Notes the conditions in `stmt` that depend on a variable of `lanes` or of a vectorized loop inside."""
+        if type(stmt) is For and stmt.kind is ForKind.VECTORIZED:
+            lanes |= {stmt.var}
+        if type(stmt) is BufferStore and lanes:
+            assert isinstance(stmt, BufferStore)
+            parts = [part for c in _lazy_conditions(stmt.value) for part in split_conjunction(c)]
+            found = {part: read_guard(part) for part in parts if not lanes.isdisjoint(collect_vars(part))}
+            self.guards.update(found)
+            self.lane_guards.update({stmt: [g for g in found.values() if g is not None]} if found else {})
+        for child in child_stmts(stmt):
+            self.find_lane_guards(child, lanes)
+
+    def _decider(self) -> Callable[[Expr], Expr]:
+        """Rewrites expressions with what is known now of the conditions of `if_then_else`."""
+        memo: dict[Expr, Expr] = {}
+
+        def decide(x: Expr) -> Expr:
+            found = memo.get(x)
+            if found is None:
+                if isinstance(x, Call) and x.op == "if_then_else":
+                    found = op.if_then_else(self._undecided(x.args[0]), decide(x.args[1]), decide(x.args[2]))
+                else:
+                    found = map_children(x, decide)
+                memo[x] = found
+            return found
+
+        return decide
 
     def _guards_in(self, body: Stmt) -> list[Guard]:
         """The guards in `body` that are not certain yet."""
@@ -80,12 +124,14 @@ class _Partitioner:
                     guard = self._guard(part)
                     if guard is not None:
                         found[guard] = None
+            found.update(dict.fromkeys(self.lane_guards.get(stmt, ())))
         return list(found)
 
     # ------------------------------------------------------------------------------------------------- loops
     def _for(self, loop: For) -> Stmt:
         low, extent = loop.min, loop.extent
         if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
+            self.ranges.pop(loop.var, None)
             return map_stmt(loop, self.stmt, _same)
         guards = self._guards_in(loop.body)
         if not guards:
@@ -185,6 +231,18 @@ class _Partitioner:
 
 def _same(x: Expr) -> Expr:
     return x
+
+
+def _lazy_conditions(x: Expr) -> list[Expr]:
+    """The conditions of the `if_then_else` calls in `x`."""
+    found: list[Expr] = []
+
+    def visit(y: Node) -> None:
+        if isinstance(y, Call) and y.op == "if_then_else":
+            found.append(y.args[0])
+
+    post_order(x, visit)
+    return found
 
 
 def _narrowed(whole: Interval, wanted: list[Interval | None]) -> Interval:
