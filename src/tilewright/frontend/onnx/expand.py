@@ -18,7 +18,7 @@ def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | Non
     None for a primitive operator, or one that ONNX does not know.
     """
     try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, domain)
+        schema: Any = onnx.defs.get_schema(proto.op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:

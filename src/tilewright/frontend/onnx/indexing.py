@@ -116,9 +116,9 @@ def convert_scatter_elements(node: OnnxNode) -> Expr:
     """data with single elements replaced, at constant indices: out[index[i][j]][j] = updates[i][j] along axis 0."""
     axis, shape = node.axis(0), node.shape()
     indices = _checked(node, node.static(1, "indices"), shape[axis])
-    places = list(np.indices(indices.shape))
+    places: list[np.ndarray] = list(np.indices(indices.shape))
     places[axis] = indices
-    return _scatter(node, np.ravel_multi_index(tuple(places), shape))
+    return _scatter(node, np.asarray(np.ravel_multi_index(tuple(places), shape)))
 
 
 @converts("ScatterND", since=11)

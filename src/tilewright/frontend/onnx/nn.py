@@ -101,7 +101,7 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
         data = reshape(node, data, (*shape[:2], 1, shape[2]))
         weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
         found, extra = [Window(1), *found], [0, *extra]
-    result = op.nn.conv2d_transpose(
+    result: Expr = op.nn.conv2d_transpose(
         data,
         weight,
         strides=tuple(window.stride for window in found),

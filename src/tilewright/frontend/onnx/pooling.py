@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
 
 
 def _pool2d(data: Expr, pair: tuple[Window, Window], kind: str) -> Expr:
-    settings = {
+    settings: dict[str, Any] = {
         "pool_size": (pair[0].size, pair[1].size),
         "strides": (pair[0].stride, pair[1].stride),
         "padding": (pair[0].before, pair[1].before, pair[0].after, pair[1].after),

@@ -64,7 +64,8 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def source_coordinates(axis: Axis, coordinates: str) -> np.ndarray:
     """For each output position the (fractional) input position it samples, in float32 as onnxruntime computes it."""
-    narrow = replace(axis, scale=np.float32(axis.scale), start=np.float32(axis.start), end=np.float32(axis.end))
+    scale, start, end = (float(np.float32(value)) for value in (axis.scale, axis.start, axis.end))
+    narrow = replace(axis, scale=scale, start=start, end=end)
     return COORDINATES[coordinates](narrow, np.arange(axis.out, dtype=np.float32))
 
 
