@@ -1,0 +1,114 @@
+"""The known names of `Call.op`: how many arguments each takes, what its dtype is, and whether it has an effect.
+
+A call of a name that is not listed here is a fault: the checker (`verify.py`) reports it. A call is pure if it may be
+dropped, repeated or moved freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tilewright.support.dtype import DType
+from tilewright.tir.expr import Call, StringImm
+
+DTypeRule = Callable[[Call], str | None]
+
+
+class Intrinsic(NamedTuple):
+    """`arity` is the number of arguments (None: any); `rule` gives what is wrong with a call's dtypes, or None."""
+
+    arity: int | None
+    rule: DTypeRule
+    pure: bool
+    doc: str
+
+
+def _like_arguments(call: Call) -> str | None:
+    wrong = [a for a in call.args if a.dtype is not call.dtype]
+    return f"takes and gives one dtype; it gives {call.dtype} of {wrong[0].dtype}" if wrong else None
+
+
+def _like_floats(call: Call) -> str | None:
+    return _like_arguments(call) if call.dtype.is_float else f"is of floats; it gives {call.dtype}"
+
+
+def _like_ints(call: Call) -> str | None:
+    if not (call.dtype.is_int or call.dtype.element.is_bool):
+        return f"is of integers; it gives {call.dtype}"
+    return _like_arguments(call)
+
+
+def _classify(call: Call) -> str | None:
+    (x,) = call.args
+    fits = x.dtype.is_float and call.dtype is DType("bool").with_lanes(x.dtype.lanes)
+    return None if fits else f"gives bool of a float; it gives {call.dtype} of {x.dtype}"
+
+
+def _choice(call: Call) -> str | None:
+    condition, a, b = call.args
+    if condition.dtype != "bool":
+        return f"takes a scalar bool condition, not {condition.dtype}; use select for vectors"
+    return None if a.dtype is call.dtype is b.dtype else f"gives {call.dtype} of {a.dtype} and {b.dtype}"
+
+
+def _bits(call: Call) -> str | None:
+    (x,) = call.args
+    same = x.dtype.bits * x.dtype.lanes == call.dtype.bits * call.dtype.lanes
+    return None if same else f"keeps the bits; {x.dtype} and {call.dtype} differ in size"
+
+
+def _fold(call: Call) -> str | None:
+    (x,) = call.args
+    return None if x.dtype.element is call.dtype else f"gives the element type of its vector; {call.dtype} of {x.dtype}"
+
+
+def _int32(call: Call) -> str | None:
+    return None if call.dtype == "int32" else f"gives int32, not {call.dtype}"
+
+
+def _handle(call: Call) -> str | None:
+    return None if call.dtype == "handle" else f"gives a handle, not {call.dtype}"
+
+
+def _named(call: Call) -> str | None:
+    return None if call.args and isinstance(call.args[0], StringImm) else "takes a function's name first, as a string"
+
+
+def _anything(call: Call) -> str | None:
+    return None
+
+
+def _group(names: str, arity: int | None, rule: DTypeRule, doc: str, pure: bool = True) -> dict[str, Intrinsic]:
+    return {name: Intrinsic(arity, rule, pure, doc) for name in names.split()}
+
+
+INTRINSICS: dict[str, Intrinsic] = {
+    **_group("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt", 1, _like_floats, "exponentials, roots"),
+    **_group("tanh sigmoid erf lgamma tgamma", 1, _like_floats, "activation and gamma functions"),
+    **_group("sin cos tan asin acos atan sinh cosh asinh acosh atanh", 1, _like_floats, "trigonometry, radians"),
+    **_group("floor ceil trunc round fabs abs", 1, _like_floats, "rounding (`round`: ties to even) and magnitude"),
+    **_group("pow fmod atan2 hypot copysign", 2, _like_floats, "functions of two floats"),
+    **_group("fma", 3, _like_floats, "a * b + c, rounded once where the target can"),
+    **_group("isnan isinf isfinite", 1, _classify, "classes of floats"),
+    **_group("bitwise_and bitwise_or bitwise_xor", 2, _like_ints, "bits"),
+    **_group("shift_left shift_right", 2, _like_ints, "a << b, a >> b; the sign is kept by signed types"),
+    **_group("bitwise_not popcount clz", 1, _like_ints, "bits of one integer"),
+    **_group("reinterpret", 1, _bits, "the same bits as another dtype"),
+    **_group("if_then_else", 3, _choice, "only the side that is taken is evaluated"),
+    **_group("likely", 1, _like_arguments, "its argument, which is nearly always true"),
+    **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
+    **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
+    **_group("address_of", 1, _handle, "the address of the element a load names"),
+    **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),
+    **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
+    **_group("prefetch", None, _anything, "a hint that an address will be read", pure=False),
+    **_group("call_extern", None, _named, "a C function, taken as pure when its value is used", pure=False),
+    **_group("call_function", None, _named, "another function of the module", pure=False),
+}
+
+
+def is_pure(call: Call) -> bool:
+    """True if the call may be dropped, repeated or moved."""
+    known = INTRINSICS.get(call.op)
+    return known is not None and known.pure
