@@ -112,24 +112,3 @@ def depthwise_conv2d_nchw(
         attrs=workload(strides, padding, dilation, c, channel_multiplier=multiplier),
     )
     return finish(out, data, out_dtype)
-
-
-def conv1d_ncw(
-    data: Tensor,
-    kernel: Tensor,
-    strides: int,
-    padding: Sequence[int],
-    dilation: int = 1,
-    groups: int = 1,
-    out_dtype: str = "",
-) -> Tensor:
-    """Convolution of `data` [N, C, W] with `kernel` [O, C/groups, KW]: a 2-D one of height 1."""
-    from tilewright.topi.transform import expand_dims, squeeze
-
-    image, weights = expand_dims(data, 2), expand_dims(kernel, 2)
-    sides = (0, padding[0], 0, padding[1])
-    if groups == constant_shape(data)[1] and groups > 1:
-        out = depthwise_conv2d_nchw(image, weights, (1, strides), sides, (1, dilation), out_dtype)
-    else:
-        out = conv2d_nchw(image, weights, (1, strides), sides, (1, dilation), groups, out_dtype)
-    return squeeze(out, 2)

@@ -1,7 +1,9 @@
-"""Transposed convolution, as one stride-1 convolution per phase of the output: no product with an inserted zero.
+"""Transposed convolution as a direct reduction over the taps that meet an output: no product with an inserted zero.
 
-An output position p (before cropping) of stride s is p = s·q + r. Only the kernel taps k = s·j + r meet it, and tap j
-reads input q − j. So phase r is a stride-1 convolution with the taps of that phase, and the phases interleave.
+Let p be an output position before cropping and s the stride. Only the kernel taps k = s·j + p % s meet it, and tap j
+reads input p // s − j. The positions s·q + r of one r are a phase; each phase is a stride-1 convolution of its own, so
+the result is computed as [..., q, r, ...] along each spatial axis and then interleaved, which moves no data when a
+schedule computes a phase where it is interleaved.
 """
 
 from __future__ import annotations
@@ -33,19 +35,34 @@ def dilate(x: Tensor, dilation: Sequence[int]) -> Tensor:
     return injective(shape, body, "dilate")
 
 
-def phase_kernel(kernel: Tensor, strides: Sequence[int]) -> Tensor:
-    """`kernel` [C, O, KH, KW] by phase: [SH, SW, C, O, JH, JW], zero where a phase has fewer taps than the longest."""
-    c, o, kh, kw = constant_shape(kernel)
-    jh, jw = -(-kh // strides[0]), -(-kw // strides[1])
+def whole_phases(kernel: Tensor, strides: Sequence[int], axes: tuple[int, int]) -> Tensor:
+    """`kernel` continued with zeros along its two spatial `axes` to multiples of the strides: every phase has as many taps."""
+    shape = constant_shape(kernel)
+    after = [0] * len(shape)
+    for axis, stride in zip(axes, strides):
+        after[axis] = -shape[axis] % stride
+    return pad(kernel, [0] * len(shape), after)
 
-    def body(r: Any, t: Any, ic: Any, oc: Any, j: Any, k: Any) -> Any:
-        y, x = j * strides[0] + r, k * strides[1] + t
-        inside = [y < kh] if kh % strides[0] else []
-        inside += [x < kw] if kw % strides[1] else []
-        value = kernel(ic, oc, y, x)
-        return tir.if_then_else(tir.all(*inside), value, tir.const(0, kernel.dtype)) if inside else value
 
-    return injective((strides[0], strides[1], c, o, jh, jw), body, "phase_kernel")
+class _Taps:
+    """Where the output positions of one spatial axis read the input and the kernel."""
+
+    def __init__(self, size: int, taps: int, stride: int, cut: tuple[int, int], extra: int, true_taps: int) -> None:
+        self.out = transpose_output(size, true_taps, stride, *cut, 1, extra)
+        self.stride, self.cut, self.per_phase = stride, cut[0], taps // stride
+        # The last phase may be computed a little past the end; what it reads there is padding.
+        first, last = cut[0] // stride, self.quotients - 1 + (stride - 1 + cut[0]) // stride
+        self.before, self.after = max(0, self.per_phase - 1 - first), max(0, last - (size - 1))
+
+    @property
+    def quotients(self) -> int:
+        """Extent of q: output positions of a phase."""
+        return -(-self.out // self.stride)
+
+    def read(self, q: Any, r: Any, j: Any) -> tuple[Any, Any]:
+        """(index into the padded input, kernel tap) of tap `j` at the output position stride * q + r."""
+        shifted = r + self.cut
+        return q + shifted // self.stride - j + self.before, j * self.stride + shifted % self.stride
 
 
 def conv2d_transpose_nchw(
@@ -60,56 +77,88 @@ def conv2d_transpose_nchw(
 ) -> Tensor:
     """Transposed convolution of `data` [N, C, H, W] with `kernel` [C, O/groups, KH, KW] to [N, O, OH, OW].
 
-    Stages: phase_kernel, data_pad, conv2d_transpose_phases [N, O, SH, SW, QH, QW], conv2d_transpose_nchw (interleaves).
+    Stages: data_pad, conv2d_transpose_phases [N, O, QH, SH, QW, SW] with the reduction axes ic, jh, jw,
+    conv2d_transpose_nchw, which interleaves the phases.
     """
-    n, _, h, w = constant_shape(data)
+    n, c, h, w = constant_shape(data)
     kernel = dilate(kernel, (1, 1, *dilation))
+    true_taps = constant_shape(kernel)[2:]
+    kernel = whole_phases(kernel, strides, (2, 3))
     _, ocg, kh, kw = constant_shape(kernel)
-    sh, sw = strides
-    oh = transpose_output(h, kh, sh, padding[0], padding[2], 1, output_padding[0])
-    ow = transpose_output(w, kw, sw, padding[1], padding[3], 1, output_padding[1])
-    weights = phase_kernel(kernel, strides)
-    jh, jw = constant_shape(weights)[4:]
-    first = (padding[0] // sh, padding[1] // sw)
-    last = ((oh - 1 + padding[0]) // sh, (ow - 1 + padding[1]) // sw)
-    qh, qw = last[0] - first[0] + 1, last[1] - first[1] + 1
-    # Row q - j of the input for q from first[0] and j up to jh - 1: the padded row is q - j + before.
-    before = (max(0, jh - 1 - first[0]), max(0, jw - 1 - first[1]))
-    after = (max(0, last[0] - (h - 1)), max(0, last[1] - (w - 1)))
-    padded = pad(data, (0, 0, *before), (0, 0, *after))
-    phases = _phases(
-        padded, weights, (n, groups * ocg, sh, sw, qh, qw), (first, before), groups, sum_dtype(data, out_dtype)
+    rows, columns = (
+        _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
+        for i, (size, taps) in enumerate(((h, kh), (w, kw)))
     )
-    phases.op.attrs.update(workload(strides, padding, dilation, groups, output_padding=tuple(output_padding)))
+    padded = pad(data, (0, 0, rows.before, columns.before), (0, 0, rows.after, columns.after))
+    wide, icg = sum_dtype(data, out_dtype), c // groups
+    rc = te.reduce_axis((0, icg), name="ic")
+    ry, rx = te.reduce_axis((0, rows.per_phase), name="jh"), te.reduce_axis((0, columns.per_phase), name="jw")
 
-    def interleave(b: Any, f: Any, y: Any, x: Any) -> Any:
-        p, q = y + padding[0], x + padding[1]
-        return phases(b, f, p % sh, q % sw, p // sh - first[0], q // sw - first[1])
+    def body(b: Any, f: Any, y: Any, r: Any, x: Any, t: Any) -> Any:
+        channel = rc if groups == 1 else f // ocg * icg + rc
+        filter_ = f if groups == 1 else f % ocg
+        (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
+        value, weight = padded(b, channel, iy, ix), kernel(channel, filter_, ky, kx)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx])
 
-    out = injective((n, groups * ocg, oh, ow), interleave, "conv2d_transpose_nchw")
+    phases = te.compute(
+        (n, groups * ocg, rows.quotients, strides[0], columns.quotients, strides[1]),
+        body,
+        name="conv2d_transpose_phases",
+        tag=tag.CONV2D_TRANSPOSE,
+        attrs=workload(strides, padding, dilation, groups, output_padding=tuple(output_padding)),
+    )
+    sh, sw = strides
+    out = injective(
+        (n, groups * ocg, rows.out, columns.out),
+        lambda b, f, y, x: phases(b, f, y // sh, y % sh, x // sw, x % sw),
+        "conv2d_transpose_nchw",
+    )
     return finish(out, data, out_dtype)
 
 
-def _phases(
-    padded: Tensor,
-    weights: Tensor,
-    shape: Sequence[int],
-    offsets: tuple[tuple[int, int], tuple[int, int]],
-    groups: int,
-    wide: str,
+def conv2d_transpose_NCHWc(  # noqa: N802  (the layout's spelling)
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int] = (0, 0),
+    out_dtype: str = "",
 ) -> Tensor:
-    """Every phase of the output, as stride-1 convolutions of the padded data."""
-    _, _, c, ocg, jh, jw = constant_shape(weights)
-    (first_y, first_x), (before_y, before_x) = offsets
-    icg = c // groups
-    rc = te.reduce_axis((0, icg), name="ic")
-    ry, rx = te.reduce_axis((0, jh), name="jh"), te.reduce_axis((0, jw), name="jw")
+    """The same of `data` [N, C/ib, H, W, ib] with `kernel` [C/ib, O/ob, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
 
-    def body(b: Any, f: Any, r: Any, t: Any, y: Any, x: Any) -> Any:
-        channel = rc if groups == 1 else f // ocg * icg + rc
-        filter_ = f if groups == 1 else f % ocg
-        value = padded(b, channel, y - ry + (first_y + before_y), x - rx + (first_x + before_x))
-        weight = weights(r, t, channel, filter_, ry, rx)
-        return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx])
+    Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, QW, SW, ob] with the reduction axes ic_outer, jh, jw,
+    ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases.
+    """
+    n, ico, h, w, ib = constant_shape(data)
+    true_taps = constant_shape(kernel)[2:4]
+    kernel = whole_phases(kernel, strides, (2, 3))
+    _, oco, kh, kw, _, ob = constant_shape(kernel)
+    rows, columns = (
+        _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
+        for i, (size, taps) in enumerate(((h, kh), (w, kw)))
+    )
+    padded = pad(data, (0, 0, rows.before, columns.before, 0), (0, 0, rows.after, columns.after, 0))
+    wide = sum_dtype(data, out_dtype)
+    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
+    ry, rx = te.reduce_axis((0, rows.per_phase), name="jh"), te.reduce_axis((0, columns.per_phase), name="jw")
 
-    return te.compute(shape, body, name="conv2d_transpose_phases", tag=tag.CONV2D_TRANSPOSE)
+    def body(b: Any, f: Any, y: Any, r: Any, x: Any, t: Any, block: Any) -> Any:
+        (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
+        value, weight = padded(b, outer, iy, ix, inner), kernel(outer, f, ky, kx, inner, block)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
+
+    phases = te.compute(
+        (n, oco, rows.quotients, strides[0], columns.quotients, strides[1], ob),
+        body,
+        name="conv2d_transpose_phases",
+        tag=tag.CONV2D_TRANSPOSE_NCHWC,
+        attrs=workload(strides, padding, (1, 1), 1, output_padding=tuple(output_padding)),
+    )
+    sh, sw = strides
+    out = injective(
+        (n, oco, rows.out, columns.out, ob),
+        lambda b, f, y, x, block: phases(b, f, y // sh, y % sh, x // sw, x % sw, block),
+        "conv2d_transpose_NCHWc",
+    )
+    return finish(out, data, out_dtype)

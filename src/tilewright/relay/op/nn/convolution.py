@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,13 @@ from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, with_attrs
-from tilewright.relay.op.layout_rules import conv2d_layout
+from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.transform import expand_dims, squeeze
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
+from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.shapes import conv_output, transpose_output
 from tilewright.topi.util import four_sided, pair
 
@@ -136,48 +139,6 @@ def conv2d(
     )
 
 
-# -------------------------------------------------------------------------------------------------------- conv1d
-def _conv1d_type(types: Types, attrs: Attrs) -> Type:
-    data, kernel = tensors(types)
-    require(data.ndim == 3 and kernel.ndim == 3, "data [N, C, W] and kernel [O, I, K] have three dimensions")
-    (n, c, w), (o, i, k) = data.shape, kernel.shape
-    _check_weights(data, kernel, c, i, attrs)
-    _check_kernel_attrs(attrs, (k,), o)
-    before, after = attrs["padding"]
-    ow = conv_output(w, k, attrs["strides"][0], before, after, attrs["dilation"][0])
-    require(ow > 0, f"the kernel of {k} is larger than the padded data of {w}, padding {attrs['padding']}")
-    return TensorType((n, o, ow), attrs["out_dtype"] or data.dtype)
-
-
-def _conv1d_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    before, after = attrs["padding"]
-    return ref.conv2d_nchw(
-        data[:, :, None],
-        kernel[:, :, None],
-        (1, *attrs["strides"]),
-        (0, before, 0, after),
-        (1, *attrs["dilation"]),
-        attrs["groups"],
-        attrs["out_dtype"],
-    )[:, :, 0]
-
-
-def _conv1d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    (stride,), (dilation,), (data, kernel) = attrs["strides"], attrs["dilation"], inputs
-    sides, groups, out_dtype = attrs["padding"], attrs["groups"], attrs["out_dtype"]
-    return [topi.nn.conv1d_ncw(data, kernel, stride, sides, dilation, groups, out_dtype)]
-
-
-register(
-    "nn.conv1d",
-    num_inputs=2,
-    type_rule=_conv1d_type,
-    compute=_conv1d_compute,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=_conv1d_reference,
-)
-
-
 def conv1d(
     data: Expr,
     weight: Expr,
@@ -189,29 +150,33 @@ def conv1d(
     kernel_size: int | Sequence[int] | None = None,
     out_dtype: str = "",
 ) -> Call:
-    """1-D convolution of [N, C, W]; `padding` is one number or (before, after). as 2-D of height 1."""
-    sides = pair(padding)
-    return call(
-        "nn.conv1d",
-        data,
-        weight,
-        strides=pair(strides)[:1],
-        padding=sides,
-        dilation=pair(dilation)[:1],
+    """1-D convolution of `data` [N, C, W] with `weight` [O, C/groups, K], as a 2-D one of height 1.
+
+    `padding` is one number or (before, after).
+    """
+    before, after = pair(padding)
+    image = conv2d(
+        expand_dims(data, 2),
+        expand_dims(weight, 2),
+        strides=(1, pair(strides)[0]),
+        padding=(0, before, 0, after),
+        dilation=(1, pair(dilation)[0]),
         groups=groups,
         channels=channels,
-        kernel_size=None if kernel_size is None else pair(kernel_size)[:1],
+        kernel_size=None if kernel_size is None else (1, pair(kernel_size)[0]),
         out_dtype=out_dtype,
     )
+    return squeeze(image, 2)
 
 
 # ---------------------------------------------------------------------------------------------- conv2d_transpose
 def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
     data, kernel = tensors(types)
-    require(data.ndim == 4 and kernel.ndim == 4, "data [N, C, H, W] and kernel [C, O/groups, KH, KW] are needed")
-    layouts = (attrs["data_layout"], attrs["kernel_layout"])
-    require(layouts == ("NCHW", "IOHW"), f"layouts {layouts}; only NCHW data and IOHW kernels are supported")
-    (n, c, h, w), (i, o, kh, kw) = data.shape, kernel.shape
+    blocks = _transpose_blocks(attrs)
+    plain = "data [N, C, H, W] and kernel [C, O/groups, KH, KW] are needed"
+    require((data.ndim, kernel.ndim) == ((5, 6) if blocks else (4, 4)), plain)
+    n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
+    i, o, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "IOHW")
     require(i == c, f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
     _check_weights(data, kernel, c, c // attrs["groups"], attrs)
     _check_kernel_attrs(attrs, (kh, kw), o * attrs["groups"])
@@ -219,20 +184,52 @@ def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
     oh = transpose_output(h, kh, strides[0], pads[0], pads[2], dilation[0], extra[0])
     ow = transpose_output(w, kw, strides[1], pads[1], pads[3], dilation[1], extra[1])
     require(oh > 0 and ow > 0, f"the padding {pads} leaves nothing of the output")
-    return TensorType((n, o * attrs["groups"], oh, ow), attrs["out_dtype"] or data.dtype)
+    dtype = attrs["out_dtype"] or data.dtype
+    if blocks:
+        return TensorType((n, o // blocks[1], oh, ow, blocks[1]), dtype)
+    return TensorType((n, o * attrs["groups"], oh, ow), dtype)
+
+
+def _transpose_blocks(attrs: Attrs) -> tuple[int, int] | None:
+    """(input block, output block) of the blocked form, None for NCHW data and IOHW kernels; others are refused."""
+    layouts = (attrs["data_layout"], attrs["kernel_layout"])
+    if layouts == ("NCHW", "IOHW"):
+        return None
+    data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"IOHW(\d+)i(\d+)o", layouts[1])
+    blocked = data is not None and kernel is not None and data[1] == kernel[1]
+    require(blocked, f"layouts {layouts}; NCHW with IOHW, or NCHW{{i}}c with IOHW{{i}}i{{o}}o are supported")
+    assert kernel is not None
+    return int(kernel[1]), int(kernel[2])
 
 
 _TRANSPOSE_ATTRS = ("strides", "padding", "dilation", "groups", "output_padding", "out_dtype")
+
+
+def _conv2d_transpose_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    data, kernel = inputs
+    if _transpose_blocks(attrs):
+        values = (attrs[name] for name in ("strides", "padding", "output_padding", "out_dtype"))
+        return [topi.nn.conv2d_transpose_NCHWc(data, kernel, *values)]
+    return [topi.nn.conv2d_transpose_nchw(data, kernel, *(attrs[name] for name in _TRANSPOSE_ATTRS))]
+
+
+def _conv2d_transpose_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    blocks = _transpose_blocks(attrs)
+    if blocks:
+        data = layout_transform(data, attrs["data_layout"], "NCHW")
+        kernel = layout_transform(kernel, attrs["kernel_layout"], "IOHW")
+    out = ref.conv2d_transpose_nchw(data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS})
+    return layout_transform(out, "NCHW", f"NCHW{blocks[1]}c") if blocks else out
+
 
 register(
     "nn.conv2d_transpose",
     num_inputs=2,
     type_rule=_conv2d_transpose_type,
-    compute=with_attrs(topi.nn.conv2d_transpose_nchw, *_TRANSPOSE_ATTRS),
+    compute=_conv2d_transpose_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=lambda attrs, data, kernel: ref.conv2d_transpose_nchw(
-        data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS}
-    ),
+    reference=_conv2d_transpose_reference,
+    layout=conv2d_transpose_layout,
 )
 
 

@@ -18,7 +18,7 @@ PLAIN = ("NC", "NK", "")
 def _dense_type(types: Types, attrs: Attrs) -> Type:
     data, weight = tensors(types)
     require_same_dtype(data, weight)
-    require(data.ndim >= 1, "the data needs at least one dimension")
+    require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     layout = attrs["weight_layout"]
     units, depth = weight.shape if layout in PLAIN else transform_shape(weight.shape, layout, layout[:2])
     require(data.shape[-1] == depth, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")

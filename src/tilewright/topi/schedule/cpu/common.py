@@ -99,10 +99,8 @@ def power_of_two_lanes(extent: int, target: Target) -> int:
     return math.gcd(extent, max(4, target.vector_bits // 32))
 
 
-def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar]) -> te.IterVar | None:
+def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar]) -> te.IterVar:
     """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis."""
-    if not axes:
-        return None
     fused = s[tensor].fuse(*axes) if len(axes) > 1 else axes[0]
     if math.prod(shape_of(tensor)) >= PARALLEL_GRAIN:
         s[tensor].parallel(fused)

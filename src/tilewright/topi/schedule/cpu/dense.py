@@ -13,16 +13,18 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
 
     The panel is the outer loop: it stays in the level-2 cache while all rows pass by.
     """
-    rows, columns = shape_of(out)[-2:]
+    *leading, columns = shape_of(out)
+    row_axis = max(range(len(leading)), key=lambda i: leading[i], default=0)
+    rows = leading[row_axis] if leading else 1
     depth = shape_of(dense.op.input_tensors[0])[-1]
     panel = dense.op.attrs["block"]
     chosen = tile.choose(rows, 1, panel, target, row_limit=14)
     accumulator = inline_between(s, dense, out)
 
-    row, column = s[out].op.axis[-2:]
+    *others, column = s[out].op.axis
     panels, lane = s[out].split(column, factor=panel)
-    tiles, position = s[out].split(row, factor=chosen.rows)
-    s[out].reorder(*s[out].op.axis[:-2], panels, tiles, position, lane)
+    tiles, position = s[out].split(others.pop(row_axis), factor=chosen.rows)
+    s[out].reorder(*others, panels, tiles, position, lane)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
     few_panels = columns // panel < 8
@@ -31,12 +33,13 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
         s[out].parallel(work)
 
     s[accumulator].compute_at(s[out], work if few_panels else tiles)
-    _accumulate(s, accumulator, panel, target)
+    _accumulate(s, accumulator, row_axis, panel, target)
 
 
-def _accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
+def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int, panel: int, target: Target) -> None:
     """The inner product of the tile: the depth outermost, rows and vectors unrolled into registers."""
-    *outer, row, column = s[accumulator].op.axis
+    *outer, column = s[accumulator].op.axis
+    row = outer.pop(row_axis)
     (k,) = s[accumulator].op.reduce_axis
     s[accumulator].reorder(*outer, k, row, column)
     vectorize_lanes(s, accumulator, column, panel, target)
@@ -62,4 +65,4 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     for operand in packed:
         s[operand].compute_at(s[out], work)
     s[accumulator].compute_at(s[out], tiles)
-    _accumulate(s, accumulator, panel, target)
+    _accumulate(s, accumulator, 1, panel, target)

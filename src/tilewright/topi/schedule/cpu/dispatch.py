@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import computes, has_tag, is_reduction
-from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
+from tilewright.topi.schedule.cpu.common import computes, is_reduction
+from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d, schedule_conv2d_transpose
+from tilewright.topi.schedule.cpu.conv2d_nchw import schedule_conv2d_nchw, schedule_conv2d_transpose_nchw
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
 from tilewright.topi.schedule.cpu.injective import schedule_injective
@@ -20,6 +21,10 @@ Template = Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]
 TEMPLATES: dict[str, Template] = {
     "conv2d_NCHWc": schedule_conv2d,
     "depthwise_conv2d_NCHWc": schedule_depthwise_conv2d,
+    "conv2d_transpose_NCHWc": schedule_conv2d_transpose,
+    "conv2d_nchw": schedule_conv2d_nchw,
+    "depthwise_conv2d_nchw": schedule_conv2d_nchw,
+    "conv2d_transpose_nchw": schedule_conv2d_transpose_nchw,
     "dense_pack": schedule_dense,
     "batch_matmul": schedule_batch_matmul,
     "pool": schedule_pool,
@@ -42,4 +47,4 @@ def schedule(outs: list[te.Tensor], target: Target) -> te.Schedule:
     return s
 
 
-__all__ = ["TEMPLATES", "has_tag", "schedule"]
+__all__ = ["TEMPLATES", "schedule"]

@@ -30,4 +30,5 @@ def schedule_pass(s: te.Schedule, out: te.Tensor) -> None:
     else:
         if lanes > 1:
             s[out].vectorize(axes[-1])
-        parallel_outer(s, out, axes[:-1])
+        if len(axes) > 1:
+            parallel_outer(s, out, axes[:-1])

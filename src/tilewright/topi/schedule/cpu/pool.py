@@ -18,8 +18,8 @@ def schedule_pool(s: te.Schedule, pool: te.Tensor, out: te.Tensor, target: Targe
         outer, inner = s[out].split(axes[-1], factor=lanes)
         axes[-1:] = [outer, inner]
     s[out].vectorize(inner)
-    parallel_outer(s, out, axes[:3])
-    s[accumulator].compute_at(s[out], axes[-2])
+    fused = parallel_outer(s, out, axes[:3])
+    s[accumulator].compute_at(s[out], fused if len(axes) == 4 else axes[-2])
     lane = s[accumulator].op.axis[-1]
     s[accumulator].reorder(*s[accumulator].op.reduce_axis, lane)
     s[accumulator].vectorize(lane)

@@ -57,11 +57,11 @@ def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]) 
     """`out` is injective over rows that the reductions summarize: compute them at the innermost common row axis."""
     common = min(_common_axes(t, out) for t in reductions)
     axes = list(s[out].op.axis)
-    lanes = vector_lanes(shape_of(out)[-1])
-    if common == 0:
+    if common <= 0:
         for tensor in reductions:
             _schedule_single(s, tensor)
         return
+    lanes = vector_lanes(shape_of(out)[-1])
     row = s[out].fuse(*axes[:common]) if common > 1 else axes[0]
     if math.prod(shape_of(out)) >= PARALLEL_GRAIN:
         s[out].parallel(row)
