@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from tests.relay.helpers import module
 from tilewright import relay
 from tilewright.relay.transform import fuse_ops
-from tests.relay.helpers import module
 
 
 def test_module_reads_like_classic_relay() -> None:
@@ -44,8 +44,7 @@ def test_let_and_if_open_blocks() -> None:
     x, y = relay.var("x", shape=()), relay.var("y")
     body = relay.Let(y, relay.exp(x), relay.If(relay.less(y, x), relay.add(y, y), x))
     assert repr(body) == (
-        "%0 = exp(%x);\nlet %y = %0;\n%1 = less(%y, %x);\n"
-        "if (%1) {\n  add(%y, %y)\n} else {\n  %x\n}"
+        "%0 = exp(%x);\nlet %y = %0;\n%1 = less(%y, %x);\nif (%1) {\n  add(%y, %y)\n} else {\n  %x\n}"
     )
 
 

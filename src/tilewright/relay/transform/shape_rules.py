@@ -73,6 +73,13 @@ def transpose_is_reshape(call: Call) -> Expr | None:
     return reshape(call.args[0], tensor_type_of(call).shape, span=call.span)
 
 
+def filled_like(call: Call) -> Expr | None:
+    """zeros_like(x) -> zeros, which does not read x."""
+    type_ = tensor_type_of(call)
+    name = "zeros" if is_call(call, "zeros_like") else "ones"
+    return make(name, shape=type_.shape, dtype=str(type_.dtype), span=call.span)
+
+
 def layout_round_trip(call: Call) -> Expr | None:
     """layout_transform(layout_transform(x, A, B), B, C) -> layout_transform(x, A, C), or x if A is C."""
     inner = call.args[0]
@@ -220,6 +227,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "nn.pad": (pad_of_nothing,),
     "strided_slice": (whole_slice,),
     "image.resize2d": (same_shape_is_input,),
+    "zeros_like": (filled_like,),
+    "ones_like": (filled_like,),
     "mean": (keep_reduced_dims, spatial_mean_is_pool),
     "sum": _REDUCTION_RULES,
     "max": _REDUCTION_RULES,
