@@ -39,9 +39,11 @@ def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
     busy = accumulators / max(accumulators, loads * 0.75)
     hidden = min(1.0, accumulators / _LATENCY_BOUND)
     whole = extent / (-(-extent // rows) * rows)
-    tail_cost = 0.93 if extent % rows else 1.0
+    tail_cost = 0.97 if extent % rows else 1.0
     overhead = accumulators / (accumulators + 1.5)
-    return busy * hidden * whole * tail_cost * overhead
+    # Weights stream from the second-level cache and are used once per row of the tile.
+    streaming = 1 - 0.6 / rows if extent >= rows > 1 else 0.4
+    return busy * hidden * whole * tail_cost * overhead * (streaming if extent > 1 else 1.0)
 
 
 def choose(extent: int, blocks: int, block: int, target: Target, row_limit: int = 28) -> RegisterTile:
