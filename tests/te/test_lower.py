@@ -96,3 +96,19 @@ def test_parallel_stages_wait_for_each_other(threads):
     c = np.zeros_like(a)
     build(te.lower(s, [A, C]), threads=threads)["main"](a, c)
     np.testing.assert_array_equal(c, (a[::-1] + 1) * 2)
+
+
+def test_a_long_chain_of_inlined_stages_lowers():
+    A = te.placeholder((8,), "int32", name="A")
+    T, chain = A, []
+    for n in range(300):
+        T = te.compute((8,), lambda i, T=T: T[i] * 3 + 1, name=f"T{n}")
+        chain.append(T)
+    s = te.create_schedule(T)
+    for tensor in chain[:-1]:
+        s[tensor].compute_inline()
+    a, out, want = np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.arange(8, dtype="int64")
+    for _ in range(300):
+        want = (want * 3 + 1) % 2**32
+    build(te.lower(s, [A, T]), threads=1)["main"](a, out)
+    np.testing.assert_array_equal(out, want.astype("uint32").astype("int32"))

@@ -12,15 +12,14 @@ from tilewright.tir.expr import Expr, ProducerLoad
 
 
 def inline(stages: Sequence[Stage]) -> dict[Stage, Operation]:
-    """The operation of each stage after inlining; `stages` lists producers before readers.
+    """The operations, after inlining, of the stages that are not themselves inlined.
 
-    Each body is rewritten once, and a read that occurs many times is expanded once, so the cost is linear in the size
-    of the expressions as graphs.
+    The body of an inlined stage is rewritten once for each distinct index at which it is read, wherever that is, so the
+    cost is linear in the size of the result as a graph.
 
     before `B[i] = A[i] + 1 (inline); C[i] = B[i] * B[i]` · after `C[i] = (A[i] + 1) * (A[i] + 1)`, one shared sum
     """
-    owner: dict[Tensor, Stage] = {}
-    result: dict[Stage, Operation] = {}
+    owner = {tensor: stage for stage in stages if stage.attach_type == INLINE for tensor in stage.outputs}
     expanded: dict[ProducerLoad, Expr] = {}
 
     def read(tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
@@ -28,19 +27,18 @@ def inline(stages: Sequence[Stage]) -> dict[Stage, Operation]:
         stage = owner.get(tensor)
         if stage is None:
             return load
-        if load not in expanded:
-            op = result[stage]
+        found = expanded.get(load)
+        if found is None:
+            op = stage.op
             assert isinstance(op, ComputeOp)
             variables = {iv.var: index for iv, index in zip(op.axis, indices, strict=True)}
-            expanded[load] = BodyRewriter(variables)(op.body[tensor.value_index])
-        return expanded[load]
+            found = expanded[load] = BodyRewriter(variables, read)(op.body[tensor.value_index])
+        return found
 
     rewriter = BodyRewriter({}, read)
+    result: dict[Stage, Operation] = {}
     for stage in stages:
-        op = stage.op
-        if owner and isinstance(op, ComputeOp):
-            op = op.with_body([rewriter(b) for b in op.body])
-        result[stage] = op
-        if stage.attach_type == INLINE:
-            owner.update(dict.fromkeys(stage.outputs, stage))
+        if stage.attach_type != INLINE:
+            op = stage.op
+            result[stage] = op.with_body([rewriter(b) for b in op.body]) if isinstance(op, ComputeOp) and owner else op
     return result

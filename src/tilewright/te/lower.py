@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.support.recursion import allow_deep_recursion
 from tilewright.support.trace import span
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
@@ -21,12 +22,14 @@ from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.simplify import simplify
 from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
+from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
 
 PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     simplify,
     loop_partition,  # cuts off the tails of loops, so that the main part has no guards
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
     hoist_if,
+    vectorize_reduction,  # sums over lanes kept apart until the end
     vectorize_loop,  # while the vectorized loop is still one loop
     lower_parallel,  # one function that all workers run
     plan_allocations,  # knows now which memory is a worker's own
@@ -40,6 +43,7 @@ def lower_stages(
     schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order."""
+    allow_deep_recursion()
     with span("schedule_to_tir"):
         func = schedule_to_tir(schedule, args, name, binds)
     yield "schedule_to_tir", func
