@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.operation import ComputeOp, Operation
-from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, Reduce, Var
 from tilewright.tir.stmt import ForKind
 
 if TYPE_CHECKING:
@@ -173,9 +173,13 @@ class Stage:
     def vectorize(self, axis: IterVar) -> None:
         """The iterations of `axis` as the lanes of vector instructions; its extent must come out constant.
 
+        A reduction axis may be vectorized if the reduction is one sum, product, minimum or maximum: each lane reduces
+        its share, and the lanes are reduced at the end (which changes the rounding of a floating point sum).
+
         before `for j in range(16): C[j] = A[j]` · `s[C].vectorize(j)` · after `C[0:16] = A[0:16]`
         """
-        self._no_reduction(axis, "vectorize")
+        if not _reduces_by_lanes(self.op):
+            self._no_reduction(axis, "vectorize")
         self._set_kind(axis, ForKind.VECTORIZED, "vectorize")
 
     def unroll(self, axis: IterVar) -> None:
@@ -327,3 +331,14 @@ def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
         if at is stage or len(path) > len(stage.schedule.stages):
             raise ScheduleError(f"compute_at of {stage.name}: the stages are computed inside each other")
     return path
+
+
+def _reduces_by_lanes(op: Operation) -> bool:
+    """True if `op` is one reduction whose combiner is x + y, x * y, min(x, y) or max(x, y)."""
+    body = op.body if isinstance(op, ComputeOp) else ()
+    if len(body) != 1 or not isinstance(body[0], Reduce):
+        return False
+    combiner = body[0].combiner
+    result = combiner.result[0]
+    operands = {combiner.lhs[0], combiner.rhs[0]}
+    return isinstance(result, (Add, Mul, Min, Max)) and {result.a, result.b} == operands

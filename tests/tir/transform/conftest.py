@@ -44,6 +44,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "fabs": np.abs,
     "likely": lambda a: a,
     "vector_reduce_add": np.sum,
+    "vector_reduce_mul": np.prod,
     "vector_reduce_max": np.max,
     "vector_reduce_min": np.min,
     "shift_left": lambda a, b: (np.asarray(a, np.int64) << b).astype(np.int32),

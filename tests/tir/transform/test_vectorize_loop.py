@@ -171,3 +171,11 @@ def test_symbolic_extent_is_serial():
         PrimFunc("f", [n, C], For(I, const(0), n, ForKind.VECTORIZED, BufferStore(C, const(0.0), (I,))))
     )
     assert isinstance(func.body, For) and func.body.kind is ForKind.SERIAL
+
+
+def test_statements_around_a_store_by_all_lanes_stay_in_the_same_loop(interpret):
+    body = seq(
+        BufferStore(B, op.maximum(BufferLoad(B, [J]) * 0.5, BufferLoad(A, [I])), (J,)),
+        BufferStore(C, BufferLoad(B, [J]), (J * 16 + I,)),
+    )
+    assert loops(check(interpret, body)) == [J, I]

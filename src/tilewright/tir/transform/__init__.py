@@ -2,14 +2,15 @@
 
 `te/lower.py` runs them in this order:
 
-    simplify          ranges known, certain conditions and loops of one iteration gone
-    loop_partition    main parts of loops without guards
-    flatten_buffers   one index per access; before vectorizing, so that any dimension can be the vector
-    hoist_if          conditions out of loops
-    vectorize_loop    lanes
-    lower_parallel    one function that all workers run
-    plan_allocations  stack or workspace
-    lower_intrinsics  math as polynomials
-    unroll_loop       copies; late, so that the passes before it walk less
-    remove_no_op      what came to nothing
+    simplify             ranges known, certain conditions and loops of one iteration gone
+    loop_partition       main parts of loops without guards
+    flatten_buffers      one index per access; before vectorizing, so that any dimension can be the vector
+    hoist_if             conditions out of loops
+    vectorize_reduction  one accumulator per lane
+    vectorize_loop       lanes
+    lower_parallel       one function that all workers run
+    plan_allocations     stack or workspace
+    lower_intrinsics     math as polynomials
+    unroll_loop          copies; late, so that the passes before it walk less
+    remove_no_op         what came to nothing
 """

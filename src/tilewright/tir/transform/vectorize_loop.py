@@ -33,9 +33,10 @@ from tilewright.tir.transform.vector_index import ramp_divide, ramp_modulo
 def vectorize_loop(func: PrimFunc) -> PrimFunc:
     """`func` with each VECTORIZED loop of constant extent n replaced by operations on n lanes.
 
-    A statement that has no vector form (a store to one place by all lanes that is no sum, minimum or maximum, a
-    condition that differs between lanes and guards memory, a nested vector loop) stays a serial loop of its own; the
-    statements around it are still vectorized, as the lanes of a vectorized loop do not depend on each other.
+    A statement that has no vector form (a condition that differs between lanes and guards memory, a nested vector
+    loop) stays a serial loop of its own; the statements around it are still vectorized, as the lanes of a vectorized
+    loop do not depend on each other. Where they do (all lanes store to one place, and it is no sum, product, minimum
+    or maximum), the whole loop is serial.
 
         for i in vectorized(16):         c[ramp(j*16, 1, 16)] = a[ramp(j*16, 1, 16)] + broadcast(b[j], 16)
             c[j*16 + i] = a[j*16 + i] + b[j]        =>
@@ -58,8 +59,11 @@ class _Vectorizer:
             lanes = stmt.extent.value if isinstance(stmt.extent, IntImm) else 0
             if lanes == 1:
                 return substitute_var(body, stmt.var, stmt.min)
-            if lanes > 1:
-                return _Lanes(stmt.var, stmt.min, lanes, self.analyzer).stmt(body)
+            try:
+                if lanes > 1:
+                    return _Lanes(stmt.var, stmt.min, lanes, self.analyzer).stmt(body)
+            except _LanesDepend:
+                pass
             return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
         if body is stmt.body:
             return stmt
@@ -72,6 +76,10 @@ def _unchanged(x: Expr) -> Expr:
 
 class _NoVectorForm(Exception):
     """Raised within this file only: the statement at hand must stay scalar."""
+
+
+class _LanesDepend(Exception):
+    """Raised within this file only: iterations depend on each other, so the whole loop must stay serial."""
 
 
 class _Lanes:
@@ -137,7 +145,7 @@ class _Lanes:
         if value.dtype.lanes > 1:
             value = self._across_lanes(stmt)
         elif _reads(stmt.value, stmt.buffer):
-            raise _NoVectorForm
+            raise _LanesDepend
         return BufferStore(stmt.buffer, value, tuple(indices))
 
     def _across_lanes(self, stmt: BufferStore) -> Expr:
@@ -152,7 +160,7 @@ class _Lanes:
                 vector = self.expr(rest)
                 reduced = e.Call(vector.dtype.element, name, (vector,))
                 return type(value)(self.expr(old), reduced)
-        raise _NoVectorForm
+        raise _LanesDepend
 
     # ----------------------------------------------------------------------------------------- expressions
     def expr(self, x: Expr) -> Expr:
@@ -262,7 +270,12 @@ class _Lanes:
 
 
 _SCALAR_CALLS = frozenset({"call_extern", "address_of", "prefetch", "barrier"})
-_REDUCERS: dict[type, str] = {e.Add: "vector_reduce_add", e.Max: "vector_reduce_max", e.Min: "vector_reduce_min"}
+_REDUCERS: dict[type, str] = {
+    e.Add: "vector_reduce_add",
+    e.Mul: "vector_reduce_mul",
+    e.Max: "vector_reduce_max",
+    e.Min: "vector_reduce_min",
+}
 
 
 def _is_affine(x: Expr) -> bool:
