@@ -81,6 +81,12 @@ def _conv1d(x: relay.Expr) -> relay.Expr:
     return nn.relu(relay.add(relay.squeeze(y, 2), weights(2, 1)))
 
 
+def _padded_conv1d(x: relay.Expr) -> relay.Expr:
+    """Padding in three dimensions before a convolution in four."""
+    padded = nn.pad(relay.mean(x, axis=(2,)), [NONE, NONE, (2, 1)])
+    return nn.conv2d(relay.expand_dims(padded, 2), weights(2, 4, 1, 3))
+
+
 NONE, ONE = (0, 0), (1, 1)
 IMAGES: list[tuple[str, Build, list[str]]] = [
     ("pad into conv", lambda x: _padded_conv(x, [NONE, NONE, (1, 2), (0, 1)]), ["nn.conv2d"]),
@@ -91,6 +97,7 @@ IMAGES: list[tuple[str, Build, list[str]]] = [
     ("max keeps axes", lambda x: relay.max(x, axis=(2, 3)), ["max", "reshape"]),
     ("resize to same", lambda x: relay.image.resize2d(x, (5, 6)), []),
     ("conv1d as conv2d", _conv1d, ["mean", "nn.conv2d", "add", "nn.relu", "reshape"]),
+    ("padded conv1d", _padded_conv1d, ["mean", "reshape", "nn.conv2d"]),
     ("zeros_like", lambda x: relay.add(x, relay.zeros_like(relay.exp(x))), []),
     ("ones_like", lambda x: relay.add(x, relay.ones_like(x)), ["add"]),
 ]
@@ -117,7 +124,7 @@ def test_every_rule_is_tried_above() -> None:
         "same_shape_is_input", "reshape_of_reshape", "transpose_of_transpose", "transpose_is_reshape",
         "layout_round_trip", "concatenate_one", "pad_of_nothing", "whole_slice", "keep_reduced_dims",
         "spatial_mean_is_pool", "pad_into_window", "elementwise_before_reshape", "operand_needs_no_broadcast",
-        "binary_before_reshape", "filled_like",
+        "binary_before_reshape", "filled_like", "reshape_before_pad",
     }  # fmt: skip
     tables = [algebra_rules.RULES, shape_rules.RULES, shape_rules.PATTERN_RULES, shape_rules.BINARY_RULES]
     rules = {rule.__qualname__.split(".")[0] for table in tables for group in table.values() for rule in group}  # type: ignore[attr-defined]

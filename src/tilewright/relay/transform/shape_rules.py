@@ -118,6 +118,36 @@ def elementwise_before_reshape(call: Call) -> Expr | None:
     return reshape(make_like(call, inner.args[0]), tensor_type_of(call).shape, span=inner.span)
 
 
+def reshape_before_pad(call: Call) -> Expr | None:
+    """reshape(pad(x)) -> pad(reshape(x)) where the reshape only adds or drops axes of extent 1.
+
+    A convolution behind the reshape can then take over the padding.
+    """
+    inner = call.args[0]
+    if not isinstance(inner, Call) or not is_call(inner, "nn.pad"):
+        return None
+    padded, target = tensor_type_of(inner), tensor_type_of(call)
+    matching = _matching_axes(padded.shape, target.shape)
+    if matching is None or any(any(w) for axis, w in enumerate(inner.attrs.pad_width) if axis not in matching):
+        return None
+    shape, widths = [1] * target.ndim, [(0, 0)] * target.ndim
+    for axis, target_axis in matching.items():
+        shape[target_axis] = tensor_type_of(inner.args[0]).shape[axis]
+        widths[target_axis] = inner.attrs.pad_width[axis]
+    attrs = inner.attrs.replace(pad_width=widths)
+    source = reshape(inner.args[0], tuple(shape), span=call.span)
+    return make("nn.pad", source, *inner.args[1:], span=inner.span, **attrs)
+
+
+def _matching_axes(source: tuple[int, ...], target: tuple[int, ...]) -> dict[int, int] | None:
+    """Axes longer than 1 of `source` -> where they are in `target`; None if the reshape regroups elements."""
+    long_axes = [axis for axis, extent in enumerate(source) if extent != 1]
+    target_axes = [axis for axis, extent in enumerate(target) if extent != 1]
+    if [source[axis] for axis in long_axes] != [target[axis] for axis in target_axes]:
+        return None
+    return dict(zip(long_axes, target_axes, strict=True))
+
+
 def make_like(call: Call, *args: Expr) -> Expr:
     """A call of the same operator with the same attributes on other arguments."""
     assert isinstance(call.op, Op)
@@ -149,13 +179,12 @@ def _constant_before_reshape(constant: Constant, source: TensorType, target: Ten
     """`constant`, which broadcasts to `target`, as it broadcasts to `source`; None if the reshape regroups elements."""
     if constant.data.size == 1:
         return Constant(constant.data.reshape(()))
-    long_axes = [axis for axis, extent in enumerate(source.shape) if extent != 1]
-    target_axes = [axis for axis, extent in enumerate(target.shape) if extent != 1]
-    if [source.shape[axis] for axis in long_axes] != [target.shape[axis] for axis in target_axes]:
+    matching = _matching_axes(source.shape, target.shape)
+    if matching is None:
         return None
     full = (1,) * (target.ndim - constant.data.ndim) + constant.data.shape
     shape = [1] * source.ndim
-    for axis, target_axis in zip(long_axes, target_axes, strict=True):
+    for axis, target_axis in matching.items():
         shape[axis] = full[target_axis]
     return Constant(constant.data.reshape(shape))
 
@@ -213,7 +242,7 @@ def _four(padding: int | tuple[int, ...]) -> tuple[int, ...]:
     return padding * 2 if len(padding) == 2 else padding * 4 if len(padding) == 1 else padding
 
 
-_RESHAPE_RULES: tuple[Rule, ...] = (same_shape_is_input, reshape_of_reshape)
+_RESHAPE_RULES: tuple[Rule, ...] = (same_shape_is_input, reshape_of_reshape, reshape_before_pad)
 _REDUCTION_RULES: tuple[Rule, ...] = (keep_reduced_dims,)
 
 RULES: dict[str, tuple[Rule, ...]] = {
