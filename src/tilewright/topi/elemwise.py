@@ -106,6 +106,12 @@ def full(shape: Sequence[int], dtype: str, fill_value: Any) -> Tensor:
     return te.compute(shape, lambda *_: tir.const(fill_value, dtype), name="T_full", tag=tag.ELEMWISE)
 
 
+def full_like(x: Tensor, fill_value: Any) -> Tensor:
+    """A tensor of the type of `x` filled with a number; `x` is read (and the value dropped), so it stays an input."""
+    value = tir.const(fill_value, x.dtype)
+    return unary(x, lambda v: tir.Select(tir.ne(v, v), value, value), "full_like")
+
+
 def full_from(shape: Sequence[int], value: Tensor) -> Tensor:
     """A tensor of `shape` filled with the scalar tensor `value`."""
     return te.compute(shape, lambda *_: value(*[0] * value.ndim), name="T_full", tag=tag.BROADCAST)

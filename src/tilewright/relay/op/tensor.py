@@ -283,7 +283,7 @@ def _register_like(name: str, value: int) -> Any:
         name,
         num_inputs=1,
         type_rule=same_as_input,
-        compute=lambda _attrs, _inputs, out: [topi.full(out.shape, out.dtype, value)],  # type: ignore[attr-defined]
+        compute=lambda _attrs, inputs, _out: [topi.full_like(inputs[0], value)],
         pattern=OpPattern.ELEMWISE,
         reference=lambda _attrs, x: np.full(x.shape, value, x.dtype),
     )

@@ -19,7 +19,7 @@ def normal(*shape, dtype="float32"):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("lead", [(1,), (3,), (2, 3)])
 def test_dense(check, dtype, lead):
     data, weight = normal(*lead, 5, dtype=dtype), normal(8, 5, dtype=dtype)
     expected = data @ weight.T

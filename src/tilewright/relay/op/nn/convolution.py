@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, with_attrs
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.op.transform import expand_dims, squeeze
