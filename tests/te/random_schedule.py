@@ -187,5 +187,7 @@ def _mark_loops(draw: Draw, stage: te.Stage) -> None:
             stage.unroll(axis)
         elif mark == "pragma":
             stage.pragma(axis, "unroll", 2)
-        elif mark and axis.iter_type is te.IterVar.DATA_PAR:
-            stage.vectorize(axis) if mark == "vectorize" else stage.parallel(axis)
+        elif mark == "vectorize":
+            stage.vectorize(axis)
+        elif mark == "parallel" and axis.iter_type is te.IterVar.DATA_PAR:
+            stage.parallel(axis)
