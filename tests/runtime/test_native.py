@@ -62,6 +62,17 @@ def test_oversubscribed_barriers_lose_no_milliseconds(kernels: ModuleType) -> No
     assert time.perf_counter() - start < 1.0  # 2,000 barriers; a spinning barrier would cost whole time slices
 
 
+def test_moving_workers_leaves_their_affinity_as_it_was(kernels: ModuleType) -> None:
+    """Workers that keep waiting beside each other are moved by narrowing their masks; the masks come back whole."""
+    native().set_processors(native_ir.MAX_WORKERS)  # so that they count as sharing a processor without need
+    mask = os.sched_getaffinity(0)
+    rounds = Rounds(kernels, 20)
+    for _ in range(100):
+        assert rounds.run(2 * len(mask)) == 0
+    assert all(os.sched_getaffinity(int(thread)) == mask for thread in os.listdir("/proc/self/task"))
+    native().set_processors(available_processors())
+
+
 def test_more_workers_than_the_limit_are_cut(rounds: Rounds) -> None:
     assert rounds.run(native_ir.MAX_WORKERS + 50) == 0
     assert native().threads() == native_ir.MAX_WORKERS - 1

@@ -1,8 +1,8 @@
 """The native part of the runtime as LLVM IR text: the worker pool, the barrier, and two small call helpers.
 
 Written by hand and compiled in the process (`native.py`), so that nothing has to be built or installed where a model
-runs. It needs four families of libc functions, all found in the process: pthread_*, syscall (for futex), sched_yield
-and clock_gettime. x86-64 and AArch64 Linux.
+runs. It needs a few libc functions, all found in the process: pthread_*, syscall (for futex), sched_getcpu,
+sched_get/setaffinity, gettid and clock_gettime. x86-64 and AArch64 Linux.
 
 How it works
 ------------
@@ -15,9 +15,15 @@ from several Python threads take turns (`@lock`); a launch from inside a launch 
 wait for the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier is broken:
 it no longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
 
-*Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 50 us, then spin with sched_yield for
-as long again, then sleep in a futex, so that an idle process uses no processor time. With more workers than processors
-the first phase is skipped: the worker waited for may need this very processor.
+*Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 100 us, then sleep in a futex, so that
+an idle process uses no processor time. With more workers than processors there is no spinning beyond the first
+microsecond, as the worker waited for may need this very processor. There is no sched_yield: beside busy processes, one
+yield was seen to cost a worker 3 ms and more.
+
+*Places.* On a busy machine the kernel may wake a worker on its caller's processor, and then leaves the two there, each
+waiting for the other to stop spinning: 100 us a barrier. So a worker notes its processor wherever it waits, and when
+that finds two together for the fourth time within 1 ms, one is moved to a processor without a worker (`@part`). Rarer
+waits are left alone: where kernels run for long, the kernel's own balancing does better.
 
 *Sleep and wake.* A sleeper adds itself to a `sleepers` count and then looks at the word again (in the kernel, inside
 futex); a waker changes the word and then looks at `sleepers`; both sequentially consistent: one sees the other.
@@ -35,7 +41,9 @@ _MACHINES = {
     "aarch64": (98, "llvm.aarch64.isb", "i32", "i32 15"),
 }
 
-_SPIN_NANOSECONDS = 50_000
+_SPIN_NANOSECONDS = 100_000
+_WINDOW_NANOSECONDS = 1_000_000
+_OFTEN = 4
 _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
 _SIG_SETMASK = 2
@@ -66,6 +74,8 @@ def pool_text(machine: str) -> str:
         "PAUSE_DECLARATION": f"@{pause}({pause_type})",
         "MAX_WORKERS": MAX_WORKERS,
         "SPIN_NS": _SPIN_NANOSECONDS,
+        "WINDOW_NS": _WINDOW_NANOSECONDS,
+        "OFTEN": _OFTEN - 1,
         "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
         "SIG_SETMASK": _SIG_SETMASK,
@@ -80,7 +90,7 @@ def pool_text(machine: str) -> str:
 _DECLARATIONS = """\
 %Context = type { i32, i32, ptr }                               ; worker, workers, barrier: what compiled code sees
 %Barrier = type { i32, [60 x i8], i32, i32, i32, [52 x i8] }    ; arrived | its own line: epoch, sleepers, broken
-%Worker  = type { i32, i32, i32, i32, i64, [40 x i8] }          ; ticket, sleepers, index, unused, pthread_t: one line
+%Worker  = type { i32, i32, i32, i32, i64, [40 x i8] }          ; ticket, sleepers, index, thread id, pthread_t
 
 @barrier    = internal global %Barrier zeroinitializer, align 64
 @workers    = internal global [$MAX_WORKERS$ x %Worker] zeroinitializer, align 64
@@ -90,6 +100,9 @@ _DECLARATIONS = """\
 @args       = internal global ptr null
 @count      = internal global i32 0                             ; workers taking part, the caller included
 @spin_ns    = internal global i64 $SPIN_NS$                     ; how long waits of this launch spin
+@cpus       = internal global [$MAX_WORKERS$ x i32] zeroinitializer, align 64 ; 1 + where each worker last waited, or 0
+@window     = internal global i64 0                             ; when counting of waits beside another worker began
+@together   = internal global i32 0                             ; and how many there were since
 @status     = internal global i32 0                             ; the first failing worker's code
 @unfinished = internal global i32 0, align 64                   ; workers still inside @fn, the caller not counted
 @finished   = internal global [2 x i32] zeroinitializer, align 64 ; epoch, sleepers: the caller waits here
@@ -106,12 +119,16 @@ declare i64 @pthread_self()
 declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i32 @sched_yield()
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @gettid()
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @syscall(i64, ...)
 declare void $PAUSE_DECLARATION$
 declare i32 @llvm.smin.i32(i32, i32)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 _WAITING = """\
@@ -126,44 +143,150 @@ define internal i64 @now() {
   ret i64 %ns
 }
 
-; Return once the word at %word is not %old; %sleepers counts those asleep on it.
-define internal void @wait_for_change(ptr %word, i32 %old, ptr %sleepers) {
+; Up to 32 looks at the word with a pause between them (1 us or so); whether it was ever seen not to be %old.
+define internal i1 @look(ptr %word, i32 %old) {
 entry:
-  %spin_ns = load i64, ptr @spin_ns
-  br label %spin
-
-spin:                                             ; 32 looks with a pause between, then a look at the clock
-  %start = phi i64 [ 0, %entry ], [ %began, %clock ]
-  br label %look
-look:
-  %tries = phi i32 [ 0, %spin ], [ %tries.next, %pause ]
+  br label %next
+next:
+  %tries = phi i32 [ 0, %entry ], [ %tries.next, %pause ]
   %seen = load atomic i32, ptr %word acquire, align 4
   %same = icmp eq i32 %seen, %old
-  br i1 %same, label %pause, label %done
+  br i1 %same, label %pause, label %changed
 pause:
   call void $PAUSE$
   %tries.next = add i32 %tries, 1
   %more = icmp slt i32 %tries.next, 32
-  br i1 %more, label %look, label %clock
+  br i1 %more, label %next, label %unchanged
+changed:
+  ret i1 1
+unchanged:
+  ret i1 0
+}
+
+; Note which processor worker %self is on; the mark left (0 is for a worker that has not been seen yet).
+define internal i32 @note_processor(i32 %self) {
+entry:
+  %cpu = call i32 @sched_getcpu()
+  %mark = add i32 %cpu, 1
+  %own = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %self
+  %known = load atomic i32, ptr %own monotonic, align 4
+  %stayed = icmp eq i32 %known, %mark
+  br i1 %stayed, label %done, label %store          ; the line is read by all: write only news
+store:
+  store atomic i32 %mark, ptr %own monotonic, align 4
+  br label %done
+done:
+  ret i32 %mark
+}
+
+; Another worker of this launch that was last seen on the processor of worker %self, else -1.
+define internal i32 @neighbour(i32 %self) {
+entry:
+  %mark = call i32 @note_processor(i32 %self)
+  %count = load i32, ptr @count
+  br label %next
+next:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %compare ]
+  %found = phi i32 [ -1, %entry ], [ %found.next, %compare ]
+  %more = icmp slt i32 %i, %count
+  br i1 %more, label %compare, label %done
+compare:
+  %p = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %i
+  %where = load atomic i32, ptr %p monotonic, align 4
+  %same = icmp eq i32 %where, %mark
+  %another = icmp ne i32 %i, %self
+  %together = and i1 %same, %another
+  %found.next = select i1 %together, i32 %i, i32 %found
+  %i.next = add i32 %i, 1
+  br label %next
+done:
+  ret i32 %found
+}
+
+; Two workers share a processor though there are enough: move one of the two, never the caller's thread, to a processor
+; where no worker is. Its affinity mask is narrowed, which makes the kernel move it at once, and then restored.
+define internal void @part(i32 %self, i32 %other) {
+entry:
+  %mask = alloca [16 x i64], align 16             ; 1,024 processors, as in glibc's cpu_set_t
+  %narrow = alloca [16 x i64], align 16
+  %caller = icmp eq i32 %self, 0
+  %which = select i1 %caller, i32 %other, i32 %self
+  %index = sub i32 %which, 1
+  %tid.p = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %index, i32 3
+  %tid = load atomic i32, ptr %tid.p monotonic, align 4
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
+  call i32 @sched_getaffinity(i32 %tid, i64 128, ptr %mask)
+  call void @llvm.memcpy.p0.p0.i64(ptr %narrow, ptr %mask, i64 128, i1 false)
+  %count = load i32, ptr @count
+  br label %next
+next:                                             ; strike out where workers are, itself included
+  %i = phi i32 [ 0, %entry ], [ %i.next, %struck ]
+  %more = icmp slt i32 %i, %count
+  br i1 %more, label %strike, label %move
+strike:
+  %p = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %i
+  %mark = load atomic i32, ptr %p monotonic, align 4
+  %cpu = sub i32 %mark, 1
+  %inside = icmp ult i32 %cpu, 1024
+  br i1 %inside, label %clear, label %struck
+clear:
+  %word = lshr i32 %cpu, 6
+  %word.p = getelementptr i64, ptr %narrow, i32 %word
+  %bit = and i32 %cpu, 63
+  %bit.64 = zext i32 %bit to i64
+  %one = shl i64 1, %bit.64
+  %others = xor i64 %one, -1
+  %old = load i64, ptr %word.p
+  %new = and i64 %old, %others
+  store i64 %new, ptr %word.p
+  br label %struck
+struck:
+  %i.next = add i32 %i, 1
+  br label %next
+move:                                             ; an empty mask is refused, and so nothing happens
+  call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %narrow)
+  call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %mask)
+  ret void
+}
+
+; Worker %self returns once the word at %word is not %old; %sleepers counts those asleep on it.
+define internal void @wait_for_change(ptr %word, i32 %old, ptr %sleepers, i32 %self) {
+entry:
+  %soon = call i1 @look(ptr %word, i32 %old)
+  br i1 %soon, label %done, label %consider
+consider:
+  %start = call i64 @now()
+  %spin_ns = load i64, ptr @spin_ns
+  %crowded = icmp eq i64 %spin_ns, 0
+  br i1 %crowded, label %announce, label %place
+place:
+  %other = call i32 @neighbour(i32 %self)
+  %shared = icmp sge i32 %other, 0
+  br i1 %shared, label %count, label %spin
+count:
+  %window = load atomic i64, ptr @window monotonic, align 8
+  %age = sub i64 %start, %window
+  %recent = icmp slt i64 %age, $WINDOW_NS$
+  br i1 %recent, label %again, label %renew
+renew:
+  store atomic i64 %start, ptr @window monotonic, align 8
+  store atomic i32 1, ptr @together monotonic, align 4
+  br label %spin
+again:
+  %before = atomicrmw add ptr @together, i32 1 monotonic
+  %often = icmp eq i32 %before, $OFTEN$
+  br i1 %often, label %part, label %spin
+part:
+  call void @part(i32 %self, i32 %other)
+  br label %spin
+spin:
+  %seen = call i1 @look(ptr %word, i32 %old)
+  br i1 %seen, label %done, label %clock
 clock:
   %now = call i64 @now()
-  %first = icmp eq i64 %start, 0
-  %began = select i1 %first, i64 %now, i64 %start
-  %spent = sub i64 %now, %began
-  %again = icmp slt i64 %spent, %spin_ns
-  br i1 %again, label %spin, label %yield
-
-yield:                                            ; let others run, for as long again as the spin may last
-  %yield.seen = load atomic i32, ptr %word acquire, align 4
-  %yield.same = icmp eq i32 %yield.seen, %old
-  br i1 %yield.same, label %yield.call, label %done
-yield.call:
-  call i32 @sched_yield()
-  %yield.now = call i64 @now()
-  %yield.spent = sub i64 %yield.now, %began
-  %limit = add i64 %spin_ns, $SPIN_NS$
-  %yield.again = icmp slt i64 %yield.spent, %limit
-  br i1 %yield.again, label %yield, label %announce
+  %spent = sub i64 %now, %start
+  %patient = icmp slt i64 %spent, %spin_ns
+  br i1 %patient, label %spin, label %announce
 
 announce:                                         ; sleep until woken; the kernel looks at the word once more
   atomicrmw add ptr %sleepers, i32 1 seq_cst
@@ -177,6 +300,7 @@ sleep.call:
   br label %sleep
 awake:
   atomicrmw sub ptr %sleepers, i32 1 seq_cst
+  call i32 @note_processor(i32 %self)
   br label %done
 done:
   ret void
@@ -224,7 +348,8 @@ open:
   call void @change(ptr %epoch.p, ptr %sleepers.p)
   ret void
 wait:
-  call void @wait_for_change(ptr %epoch.p, i32 %epoch, ptr %sleepers.p)
+  %self = load i32, ptr %ctx
+  call void @wait_for_change(ptr %epoch.p, i32 %epoch, ptr %sleepers.p, i32 %self)
   ret void
 done:
   ret void
@@ -267,10 +392,14 @@ entry:
   %sleepers.p = getelementptr %Worker, ptr %self, i32 0, i32 1
   %index.p = getelementptr %Worker, ptr %self, i32 0, i32 2
   %index = load i32, ptr %index.p
+  %tid.p = getelementptr %Worker, ptr %self, i32 0, i32 3
+  %tid = call i32 @gettid()
+  store atomic i32 %tid, ptr %tid.p monotonic, align 4
   br label %idle
 idle:
   %seen = phi i32 [ 0, %entry ], [ %ticket, %work ], [ %ticket, %last ]
-  call void @wait_for_change(ptr %self, i32 %seen, ptr %sleepers.p)
+  call void @wait_for_change(ptr %self, i32 %seen, ptr %sleepers.p, i32 %index)
+  call i32 @note_processor(i32 %index)
   %ticket = load atomic i32, ptr %self acquire, align 4
   %stopping = load i32, ptr @stopping
   %stop = icmp ne i32 %stopping, 0
@@ -359,6 +488,7 @@ enter:
   store i32 0, ptr @barrier                       ; a run that broke the barrier may have left arrivals behind
   store i32 0, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4)
   store i32 %helpers, ptr @unfinished
+  call i32 @note_processor(i32 0)
   %epoch = load atomic i32, ptr @finished monotonic, align 4
   %any = icmp sgt i32 %helpers, 0
   br i1 %any, label %call, label %own
@@ -375,7 +505,7 @@ own:
   call void @note(i32 %code)
   br i1 %any, label %join, label %leave
 join:
-  call void @wait_for_change(ptr @finished, i32 %epoch, ptr getelementptr (i32, ptr @finished, i64 1))
+  call void @wait_for_change(ptr @finished, i32 %epoch, ptr getelementptr (i32, ptr @finished, i64 1), i32 0)
   br label %leave
 leave:
   %status = load atomic i32, ptr @status acquire, align 4
@@ -465,5 +595,4 @@ define i32 @tilewright_call_with_worker_memory(ptr %call, ptr %ctx) {
   %code = call i32 %entry(ptr %own, ptr %ctx)
   ret i32 %code
 }
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
