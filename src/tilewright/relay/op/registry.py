@@ -2,7 +2,7 @@
 
     relu = register(
         "nn.relu", num_inputs=1, type_rule=same_as_input, compute=relu_compute,
-        pattern=OpPattern.ELEMWISE, reference=lambda attrs, x: np.maximum(x, 0), layout=follow_unary,
+        pattern=OpPattern.ELEMWISE, reference=lambda attrs, x: np.maximum(x, 0), layout=follow_input,
     )
     Call(relu, [x])
 
