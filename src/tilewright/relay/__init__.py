@@ -1,11 +1,11 @@
 """Relay, the graph IR: expressions, types, operators, modules.
 
-    from tilewright import relay
-    x = relay.var("x", shape=(1, 3, 224, 224))
-    mod = relay.IRModule.from_expr(relay.nn.relu(relay.nn.conv2d(x, relay.const(weights), padding=(1, 1))))
+from tilewright import relay
+x = relay.var("x", shape=(1, 3, 224, 224))
+mod = relay.IRModule.from_expr(relay.nn.relu(relay.nn.conv2d(x, relay.const(weights), padding=(1, 1))))
 """
 
-from tilewright.relay import transform
+from tilewright.relay import op, transform
 from tilewright.relay.expr import (
     Attrs,
     Call,
@@ -27,3 +27,30 @@ from tilewright.relay.op import *  # noqa: F403  (the operators' builders, as li
 from tilewright.relay.printer import to_text
 from tilewright.relay.structural import structural_equal, structural_hash
 from tilewright.relay.type import FuncType, TensorType, TupleType
+
+__all__ = [
+    "Attrs",
+    "Call",
+    "Constant",
+    "Expr",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "IRModule",
+    "If",
+    "Let",
+    "TensorType",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "Var",
+    "const",
+    "interpret",
+    "op",
+    "structural_equal",
+    "structural_hash",
+    "to_text",
+    "transform",
+    "var",
+]
+__all__ += op.__all__

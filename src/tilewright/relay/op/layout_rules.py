@@ -89,9 +89,7 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
     return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
 
 
-def conv2d_transpose_layout(
-    attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
-) -> LayoutChoice | None:
+def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped and undilated."""
     from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 
