@@ -178,7 +178,7 @@ class Stage:
 
         before `for j in range(16): C[j] = A[j]` · `s[C].vectorize(j)` · after `C[0:16] = A[0:16]`
         """
-        if not _reduces_by_lanes(self.op):
+        if not reduces_by_lanes(self.op):
             self._no_reduction(axis, "vectorize")
         self._set_kind(axis, ForKind.VECTORIZED, "vectorize")
 
@@ -333,7 +333,7 @@ def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
     return path
 
 
-def _reduces_by_lanes(op: Operation) -> bool:
+def reduces_by_lanes(op: Operation) -> bool:
     """True if `op` is one reduction whose combiner is x + y, x * y, min(x, y) or max(x, y)."""
     body = op.body if isinstance(op, ComputeOp) else ()
     if len(body) != 1 or not isinstance(body[0], Reduce):

@@ -6,6 +6,8 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.te.operation import producer_loads
+from tilewright.te.stage import reduces_by_lanes
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of, vector_lanes
 
 
@@ -33,7 +35,7 @@ def _schedule_single(s: te.Schedule, out: te.Tensor) -> None:
     """One stage that reduces: workers over its axes; vector lanes where the last output axis is long enough."""
     axes = list(s[out].op.axis)
     work = math.prod(shape_of(out)) * math.prod(int(r.dom.extent.value) for r in s[out].op.reduce_axis)
-    if axes and shape_of(out)[-1] >= 4 and _reads_along(out):
+    if not _reduce_by_lanes(s, out) and axes and shape_of(out)[-1] >= 4:
         lanes = vector_lanes(shape_of(out)[-1])
         if lanes < shape_of(out)[-1]:
             outer, inner = s[out].split(axes[-1], factor=lanes)
@@ -48,9 +50,28 @@ def _schedule_single(s: te.Schedule, out: te.Tensor) -> None:
             s[out].parallel(fused)
 
 
-def _reads_along(out: te.Tensor) -> bool:
-    """True if the last output axis is not the one next to a contiguous reduction, so that lanes read neighbours."""
-    return bool(out.op.attrs.get("vectorize_output", True))
+def _reduce_by_lanes(s: te.Schedule, tensor: te.Tensor) -> bool:
+    """Vectorize the reduction axis that runs along neighbours in memory, if there is one; whether it did."""
+    axis = _row_axis(s[tensor].op)
+    extent = 0 if axis is None else int(axis.dom.extent.value)
+    if extent < 4:
+        return False
+    lanes = min(16, 1 << extent.bit_length() - 1)
+    others = [r for r in s[tensor].op.reduce_axis if r is not axis]
+    outer, inner = s[tensor].split(axis, factor=lanes)
+    s[tensor].reorder(*others, outer, inner)
+    s[tensor].vectorize(inner)
+    return True
+
+
+def _row_axis(op: te.ComputeOp) -> te.IterVar | None:
+    """The axis of a sum, product, minimum or maximum that is the last index of something it reads."""
+    if reduces_by_lanes(op):
+        for load in producer_loads(op.body):
+            for axis in op.reduce_axis:
+                if load.indices[-1] is axis.var:
+                    return axis
+    return None
 
 
 def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]) -> None:
@@ -72,6 +93,7 @@ def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]) 
         s[out].vectorize(last)
     for tensor in reductions:
         s[tensor].compute_at(s[out], row)
+        _reduce_by_lanes(s, tensor)
 
 
 def _common_axes(reduction: te.Tensor, out: te.Tensor) -> int:
