@@ -25,11 +25,3 @@ LOG_SOFTMAX = "log_softmax_output"
 LAYER_NORM = "layer_norm"
 GROUP_NORM = "group_norm"
 LRN = "lrn"
-
-#: Each output element is computed from elements of the inputs with no reduction.
-INJECTIVE_TAGS = (ELEMWISE, BROADCAST, INJECTIVE, PAD)
-
-
-def is_injective(tag: str) -> bool:
-    """True if a stage with `tag` has no reduction, so that it may be inlined into its readers."""
-    return tag in INJECTIVE_TAGS

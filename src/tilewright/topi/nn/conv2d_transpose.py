@@ -36,7 +36,7 @@ def dilate(x: Tensor, dilation: Sequence[int]) -> Tensor:
 
 
 def whole_phases(kernel: Tensor, strides: Sequence[int], axes: tuple[int, int]) -> Tensor:
-    """`kernel` continued with zeros along its two spatial `axes` to multiples of the strides: every phase has as many taps."""
+    """`kernel` continued with zeros along its two spatial `axes` to multiples of the strides: phases of equal taps."""
     shape = constant_shape(kernel)
     after = [0] * len(shape)
     for axis, stride in zip(axes, strides):
@@ -117,7 +117,7 @@ def conv2d_transpose_nchw(
     return finish(out, data, out_dtype)
 
 
-def conv2d_transpose_NCHWc(  # noqa: N802  (the layout's spelling)
+def conv2d_transpose_NCHWc(
     data: Tensor,
     kernel: Tensor,
     strides: Sequence[int],

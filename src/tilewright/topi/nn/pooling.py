@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
@@ -71,17 +71,25 @@ def pool2d(
         out_shape, lambda *i: te.sum(read(i).astype(wide), axis=window), name="pool_sum", tag=tag.POOL, attrs=facts
     )
 
-    def average(*indices: Any) -> Any:
-        counts = [
+    def counts(indices: Any) -> list[Any]:
+        return [
             _covered(indices[a], sizes[i], pool_size[i], strides[i], sides[i], dilation[i], out[i], count_include_pad)
             for i, a in enumerate(axes)
         ]
-        count = counts[0] * counts[1]
-        value = total(*indices)
-        divisor = tir.const(count, wide) if isinstance(count, int) else count.astype(wide)
-        return (tir.div(value, divisor) if value.dtype.is_float else tir.truncdiv(value, divisor)).astype(x.dtype)
 
-    return te.compute(out_shape, average, name="pool_avg", tag=tag.ELEMWISE)
+    return _average(total, counts, x.dtype)
+
+
+def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> Tensor:
+    """`total` divided by the product of `counts` (a number per axis and index), as `dtype`."""
+
+    def average(*indices: Any) -> Any:
+        rows, columns = counts(indices)
+        count, value = rows * columns, total(*indices)
+        divisor = tir.const(count, total.dtype) if isinstance(count, int) else count.astype(total.dtype)
+        return (tir.div(value, divisor) if value.dtype.is_float else tir.truncdiv(value, divisor)).astype(dtype)
+
+    return te.compute(total.shape, average, name="pool_avg", tag=tag.ELEMWISE)
 
 
 def _covered(

@@ -1,4 +1,4 @@
-"""Reference gathers, scatters and slices in NumPy."""
+"""Reference gathers and slices in NumPy."""
 
 from __future__ import annotations
 
@@ -55,31 +55,6 @@ def gather_nd(x: np.ndarray, indices: np.ndarray, batch_dims: int = 0) -> np.nda
     rank = indices.ndim - 1
     batch = [np.arange(x.shape[d]).reshape([-1 if k == d else 1 for k in range(rank)]) for d in range(batch_dims)]
     return x[(*batch, *coordinates)]
-
-
-def scatter_elements(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, reduction: str) -> np.ndarray:
-    """`x` with element (…, indices[i], …) updated by updates[i], in order; `reduction` update, add, mul, min or max."""
-    out = x.copy()
-    where: list[np.ndarray] = list(np.indices(indices.shape))
-    where[axis] = normalized_indices(indices, x.shape[axis], "clip")
-    _scatter(out, tuple(where), updates, reduction)
-    return out
-
-
-def scatter_nd(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, mode: str) -> np.ndarray:
-    """`x` with the slices at the coordinates in the FIRST axis of `indices` updated by `updates`."""
-    out = x.copy()
-    where = tuple(normalized_indices(c, x.shape[i], "clip") for i, c in enumerate(indices))
-    _scatter(out, where, updates, mode)
-    return out
-
-
-def _scatter(out: np.ndarray, where: tuple[np.ndarray, ...], updates: np.ndarray, mode: str) -> None:
-    functions = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
-    if mode == "update":
-        out[where] = updates
-    else:
-        functions[mode].at(out, where, updates)
 
 
 def one_hot(

@@ -153,6 +153,26 @@ def test_conv2d_transpose(check, onnxruntime_node, seed):
     check(call, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_conv2d_transpose_blocked(check, onnxruntime_node, seed):
+    rng = np.random.default_rng(seed)
+    kernel, strides = rng.integers(1, 5, 2).tolist(), rng.integers(1, 4, 2).tolist()
+    extra, pads = [int(rng.integers(0, s)) for s in strides], [int(rng.integers(0, k)) for k in kernel * 2]
+    data = rng.standard_normal((1, 4, *rng.integers(4, 7, 2))).astype("float32")
+    weight = rng.standard_normal((4, 6, *kernel)).astype("float32")
+    attrs = {"strides": strides, "output_padding": extra}
+    (expected,) = onnxruntime_node("ConvTranspose", [data, weight], pads=pads, **attrs)
+    call = op.nn.conv2d_transpose(
+        const(layout_transform(data, "NCHW", "NCHW2c")),
+        const(layout_transform(weight, "IOHW", "IOHW2i3o")),
+        padding=pads,
+        data_layout="NCHW2c",
+        kernel_layout="IOHW2i3o",
+        **attrs,
+    )
+    check(call, layout_transform(expected, "NCHW", "NCHW3c"), rtol=1e-4, atol=1e-4)
+
+
 def conv(data, kernel, **attrs):
     return op.nn.conv2d(Var("x", TensorType(data)), Var("w", TensorType(kernel)), **attrs)
 
