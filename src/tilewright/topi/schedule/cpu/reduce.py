@@ -1,4 +1,4 @@
-"""Reductions, and operators made of several row-wise stages (softmax, layer normalization): one worker takes whole rows."""
+"""Reductions, and operators of several row-wise stages (softmax, layer normalization): one worker takes whole rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.te.operation import producer_loads
 from tilewright.te.stage import reduces_by_lanes
+from tilewright.tir.op import as_const
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of, vector_lanes
 
 
@@ -52,12 +53,13 @@ def _schedule_single(s: te.Schedule, out: te.Tensor) -> None:
 
 def _reduce_by_lanes(s: te.Schedule, tensor: te.Tensor) -> bool:
     """Vectorize the reduction axis that runs along neighbours in memory, if there is one; whether it did."""
-    axis = _row_axis(s[tensor].op)
-    extent = 0 if axis is None else int(axis.dom.extent.value)
-    if extent < 4:
+    op = s[tensor].op
+    axis = _row_axis(op) if isinstance(op, te.ComputeOp) else None
+    extent = 0 if axis is None or axis.dom is None else as_const(axis.dom.extent)
+    if axis is None or not isinstance(extent, int) or extent < 4:
         return False
     lanes = min(16, 1 << extent.bit_length() - 1)
-    others = [r for r in s[tensor].op.reduce_axis if r is not axis]
+    others = [r for r in op.reduce_axis if r is not axis]  # type: ignore[attr-defined]
     outer, inner = s[tensor].split(axis, factor=lanes)
     s[tensor].reorder(*others, outer, inner)
     s[tensor].vectorize(inner)
