@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ArtifactError, ModelError, UnsupportedError
 from tilewright.relay.build import build_executable
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
@@ -68,18 +68,29 @@ def compile(
     target = target if isinstance(target, Target) else Target(target)
     store = open_cache() if cache else DiskCache(None)
     key = _cache_key(model, target, input_shapes) if store.directory is not None else None
-    found = store.find("artifact", key) if key is not None else None
-    if found is not None:
-        with trace.span("load from cache"):
-            return load(found, threads=threads)
+    cached = _from_cache(store, key, threads)
+    if cached is not None:
+        return cached
     with trace.span("frontend"):
         mod = import_model(model, input_shapes)
     mod = optimize(mod, target)
     executable = build_executable(mod, target, threads=threads)
     if key is not None:
         with trace.span("write to cache"):
-            store.put_file("artifact", key, executable.save)
+            store.put_file("artifact", key, lambda path: executable.save(path, durable=False))
     return executable
+
+
+def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Executable | None:
+    """The executable cached under `key`, or None when there is none or it is damaged (it is then compiled again)."""
+    found = store.find("artifact", key) if key is not None else None
+    if found is None:
+        return None
+    try:
+        with trace.span("load from cache"):
+            return load(found, threads=threads)
+    except ArtifactError:
+        return None
 
 
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:

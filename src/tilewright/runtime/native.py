@@ -12,9 +12,10 @@ import os
 import threading
 from collections.abc import Callable
 
+from tilewright.errors import EnvironmentError_
 from tilewright.runtime.link import compile_text, host_architecture, link
 from tilewright.runtime.native_ir import EXPORTS, pool_text
-from tilewright.support.cache import digest, open_cache
+from tilewright.support.cache import DiskCache, digest, open_cache
 
 
 class Native:
@@ -63,7 +64,11 @@ def native() -> Native:
 
 def _object_code() -> bytes:
     text = pool_text(host_architecture())
-    cache = open_cache()
+    try:
+        cache = open_cache()
+    except EnvironmentError_:
+        # Whoever needs the cache for its own sake reports that; running a model does not.
+        cache = DiskCache(None)
     key = digest("native", text, _llvm_version())
     known = cache.get("native", key)
     if known is not None and known[:4] == b"\x7fELF":

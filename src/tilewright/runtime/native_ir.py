@@ -1,8 +1,8 @@
 """The native part of the runtime as LLVM IR text: the worker pool, the barrier, and two small call helpers.
 
 Written by hand and compiled in the process (`native.py`), so that nothing has to be built or installed where a model
-runs. It needs a few libc functions, all found in the process: pthread_*, syscall (for futex), sched_getcpu,
-sched_get/setaffinity, gettid and clock_gettime. x86-64 and AArch64 Linux.
+runs. It needs a few libc functions, all found in the process: pthread_*, syscall (futex, gettid), sched_getcpu,
+sched_get/setaffinity and clock_gettime. x86-64 and AArch64 Linux.
 
 How it works
 ------------
@@ -33,12 +33,15 @@ futex); a waker changes the word and then looks at `sleepers`; both sequentially
 
 from __future__ import annotations
 
+from tilewright.runtime.native_wait_ir import WAITING
+
 MAX_WORKERS = 256
 
-# name -> (futex system call number, intrinsic that tells the core it is in a spin loop, its parameter and argument)
+# name -> (numbers of the system calls futex and gettid, intrinsic that tells the core that it is in a spin loop, its
+# parameter, its argument)
 _MACHINES = {
-    "x86_64": (202, "llvm.x86.sse2.pause", "", ""),
-    "aarch64": (98, "llvm.aarch64.isb", "i32", "i32 15"),
+    "x86_64": (202, 186, "llvm.x86.sse2.pause", "", ""),
+    "aarch64": (98, 178, "llvm.aarch64.isb", "i32", "i32 15"),
 }
 
 _SPIN_NANOSECONDS = 100_000
@@ -67,9 +70,10 @@ def supported_machines() -> tuple[str, ...]:
 
 def pool_text(machine: str) -> str:
     """The IR of the whole native runtime for `machine` ("x86_64" or "aarch64")."""
-    futex, pause, pause_type, pause_argument = _MACHINES[machine]
+    futex, gettid, pause, pause_type, pause_argument = _MACHINES[machine]
     values = {
         "FUTEX": futex,
+        "GETTID": gettid,
         "PAUSE": f"@{pause}({pause_argument})",
         "PAUSE_DECLARATION": f"@{pause}({pause_type})",
         "MAX_WORKERS": MAX_WORKERS,
@@ -81,7 +85,7 @@ def pool_text(machine: str) -> str:
         "SIG_SETMASK": _SIG_SETMASK,
         "CLOCK": _CLOCK_MONOTONIC,
     }
-    text = "\n".join((_DECLARATIONS, _WAITING, _BARRIER, _WORKER, _LAUNCH, _CONTROL, CALL_WITH_WORKER_MEMORY))
+    text = "\n".join((_DECLARATIONS, WAITING, _BARRIER, _WORKER, _LAUNCH, _CONTROL, CALL_WITH_WORKER_MEMORY))
     for name, value in values.items():
         text = text.replace(f"${name}$", str(value))
     return text
@@ -122,203 +126,12 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
-declare i32 @gettid()
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @syscall(i64, ...)
 declare void $PAUSE_DECLARATION$
 declare i32 @llvm.smin.i32(i32, i32)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-"""
-
-_WAITING = """\
-define internal i64 @now() {
-  %time = alloca [2 x i64]
-  call i32 @clock_gettime(i32 $CLOCK$, ptr %time)
-  %seconds = load i64, ptr %time
-  %fraction.p = getelementptr i64, ptr %time, i64 1
-  %fraction = load i64, ptr %fraction.p
-  %whole = mul i64 %seconds, 1000000000
-  %ns = add i64 %whole, %fraction
-  ret i64 %ns
-}
-
-; Up to 32 looks at the word with a pause between them (1 us or so); whether it was ever seen not to be %old.
-define internal i1 @look(ptr %word, i32 %old) {
-entry:
-  br label %next
-next:
-  %tries = phi i32 [ 0, %entry ], [ %tries.next, %pause ]
-  %seen = load atomic i32, ptr %word acquire, align 4
-  %same = icmp eq i32 %seen, %old
-  br i1 %same, label %pause, label %changed
-pause:
-  call void $PAUSE$
-  %tries.next = add i32 %tries, 1
-  %more = icmp slt i32 %tries.next, 32
-  br i1 %more, label %next, label %unchanged
-changed:
-  ret i1 1
-unchanged:
-  ret i1 0
-}
-
-; Note which processor worker %self is on; the mark left (0 is for a worker that has not been seen yet).
-define internal i32 @note_processor(i32 %self) {
-entry:
-  %cpu = call i32 @sched_getcpu()
-  %mark = add i32 %cpu, 1
-  %own = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %self
-  %known = load atomic i32, ptr %own monotonic, align 4
-  %stayed = icmp eq i32 %known, %mark
-  br i1 %stayed, label %done, label %store          ; the line is read by all: write only news
-store:
-  store atomic i32 %mark, ptr %own monotonic, align 4
-  br label %done
-done:
-  ret i32 %mark
-}
-
-; Another worker of this launch that was last seen on the processor of worker %self, else -1.
-define internal i32 @neighbour(i32 %self) {
-entry:
-  %mark = call i32 @note_processor(i32 %self)
-  %count = load i32, ptr @count
-  br label %next
-next:
-  %i = phi i32 [ 0, %entry ], [ %i.next, %compare ]
-  %found = phi i32 [ -1, %entry ], [ %found.next, %compare ]
-  %more = icmp slt i32 %i, %count
-  br i1 %more, label %compare, label %done
-compare:
-  %p = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %i
-  %where = load atomic i32, ptr %p monotonic, align 4
-  %same = icmp eq i32 %where, %mark
-  %another = icmp ne i32 %i, %self
-  %together = and i1 %same, %another
-  %found.next = select i1 %together, i32 %i, i32 %found
-  %i.next = add i32 %i, 1
-  br label %next
-done:
-  ret i32 %found
-}
-
-; Two workers share a processor though there are enough: move one of the two, never the caller's thread, to a processor
-; where no worker is. Its affinity mask is narrowed, which makes the kernel move it at once, and then restored.
-define internal void @part(i32 %self, i32 %other) {
-entry:
-  %mask = alloca [16 x i64], align 16             ; 1,024 processors, as in glibc's cpu_set_t
-  %narrow = alloca [16 x i64], align 16
-  %caller = icmp eq i32 %self, 0
-  %which = select i1 %caller, i32 %other, i32 %self
-  %index = sub i32 %which, 1
-  %tid.p = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %index, i32 3
-  %tid = load atomic i32, ptr %tid.p monotonic, align 4
-  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
-  call i32 @sched_getaffinity(i32 %tid, i64 128, ptr %mask)
-  call void @llvm.memcpy.p0.p0.i64(ptr %narrow, ptr %mask, i64 128, i1 false)
-  %count = load i32, ptr @count
-  br label %next
-next:                                             ; strike out where workers are, itself included
-  %i = phi i32 [ 0, %entry ], [ %i.next, %struck ]
-  %more = icmp slt i32 %i, %count
-  br i1 %more, label %strike, label %move
-strike:
-  %p = getelementptr [$MAX_WORKERS$ x i32], ptr @cpus, i32 0, i32 %i
-  %mark = load atomic i32, ptr %p monotonic, align 4
-  %cpu = sub i32 %mark, 1
-  %inside = icmp ult i32 %cpu, 1024
-  br i1 %inside, label %clear, label %struck
-clear:
-  %word = lshr i32 %cpu, 6
-  %word.p = getelementptr i64, ptr %narrow, i32 %word
-  %bit = and i32 %cpu, 63
-  %bit.64 = zext i32 %bit to i64
-  %one = shl i64 1, %bit.64
-  %others = xor i64 %one, -1
-  %old = load i64, ptr %word.p
-  %new = and i64 %old, %others
-  store i64 %new, ptr %word.p
-  br label %struck
-struck:
-  %i.next = add i32 %i, 1
-  br label %next
-move:                                             ; an empty mask is refused, and so nothing happens
-  call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %narrow)
-  call i32 @sched_setaffinity(i32 %tid, i64 128, ptr %mask)
-  ret void
-}
-
-; Worker %self returns once the word at %word is not %old; %sleepers counts those asleep on it.
-define internal void @wait_for_change(ptr %word, i32 %old, ptr %sleepers, i32 %self) {
-entry:
-  %soon = call i1 @look(ptr %word, i32 %old)
-  br i1 %soon, label %done, label %consider
-consider:
-  %start = call i64 @now()
-  %spin_ns = load i64, ptr @spin_ns
-  %crowded = icmp eq i64 %spin_ns, 0
-  br i1 %crowded, label %announce, label %place
-place:
-  %other = call i32 @neighbour(i32 %self)
-  %shared = icmp sge i32 %other, 0
-  br i1 %shared, label %count, label %spin
-count:
-  %window = load atomic i64, ptr @window monotonic, align 8
-  %age = sub i64 %start, %window
-  %recent = icmp slt i64 %age, $WINDOW_NS$
-  br i1 %recent, label %again, label %renew
-renew:
-  store atomic i64 %start, ptr @window monotonic, align 8
-  store atomic i32 1, ptr @together monotonic, align 4
-  br label %spin
-again:
-  %before = atomicrmw add ptr @together, i32 1 monotonic
-  %often = icmp eq i32 %before, $OFTEN$
-  br i1 %often, label %part, label %spin
-part:
-  call void @part(i32 %self, i32 %other)
-  br label %spin
-spin:
-  %seen = call i1 @look(ptr %word, i32 %old)
-  br i1 %seen, label %done, label %clock
-clock:
-  %now = call i64 @now()
-  %spent = sub i64 %now, %start
-  %patient = icmp slt i64 %spent, %spin_ns
-  br i1 %patient, label %spin, label %announce
-
-announce:                                         ; sleep until woken; the kernel looks at the word once more
-  atomicrmw add ptr %sleepers, i32 1 seq_cst
-  br label %sleep
-sleep:
-  %sleep.seen = load atomic i32, ptr %word seq_cst, align 4
-  %sleep.same = icmp eq i32 %sleep.seen, %old
-  br i1 %sleep.same, label %sleep.call, label %awake
-sleep.call:
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 $FUTEX_WAIT$, i32 %old, ptr null)
-  br label %sleep
-awake:
-  atomicrmw sub ptr %sleepers, i32 1 seq_cst
-  call i32 @note_processor(i32 %self)
-  br label %done
-done:
-  ret void
-}
-
-; Add one to the word and wake whoever sleeps on it.
-define internal void @change(ptr %word, ptr %sleepers) {
-entry:
-  atomicrmw add ptr %word, i32 1 seq_cst
-  %asleep = load atomic i32, ptr %sleepers seq_cst, align 4
-  %none = icmp eq i32 %asleep, 0
-  br i1 %none, label %done, label %wake
-wake:
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %word, i32 $FUTEX_WAKE$, i32 2147483647)
-  br label %done
-done:
-  ret void
-}
 """
 
 _BARRIER = """\
@@ -393,7 +206,8 @@ entry:
   %index.p = getelementptr %Worker, ptr %self, i32 0, i32 2
   %index = load i32, ptr %index.p
   %tid.p = getelementptr %Worker, ptr %self, i32 0, i32 3
-  %tid = call i32 @gettid()
+  %tid.64 = call i64 (i64, ...) @syscall(i64 $GETTID$)
+  %tid = trunc i64 %tid.64 to i32
   store atomic i32 %tid, ptr %tid.p monotonic, align 4
   br label %idle
 idle:
