@@ -3,120 +3,187 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 
-from tilewright.arith.analyzer import Analyzer
+from tilewright.arith import Analyzer, IntervalSet, Range, eval_interval
 from tilewright.tir import expr as e
 from tilewright.tir import op
-from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.evaluate import evaluate
+from tilewright.tir.expr import Expr, SizeVar, Var
 
-RANGES = {"i": (0, 16), "j": (0, 7), "k": (-5, 12), "n": (1, 100)}
-
-
-def evaluate(x: Expr, values: dict[Var, int]) -> int:
-    """The value of an integer or bool expression."""
-    if isinstance(x, Var):
-        return values[x]
-    if isinstance(x, IntImm):
-        return x.value
-    if isinstance(x, e.BinaryExpr):
-        folded = op.fold_binary(type(x), evaluate(x.a, values), evaluate(x.b, values), x.a.dtype)
-        assert isinstance(folded, IntImm)
-        return folded.value
-    if isinstance(x, e.Select):
-        return evaluate(x.true_value if evaluate(x.condition, values) else x.false_value, values)
-    assert isinstance(x, e.Not)
-    return 1 - evaluate(x.a, values)
+RANGES = {"i": (0, 16), "j": (0, 7), "k": (-5, 12), "n": (1, 20)}
+NUMBERS = [1, 2, 3, 4, 6, 7, 8, 16]
+COMPARISONS = [e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE]
 
 
-def random_expr(rng: random.Random, variables: list[Var], depth: int) -> Expr:
-    if depth == 0 or rng.random() < 0.15:
-        return rng.choice(variables) if rng.random() < 0.7 else op.const(rng.randint(-20, 20))
-    a = random_expr(rng, variables, depth - 1)
-    kind = rng.choice(["add", "add", "sub", "mul", "div", "mod", "min", "max", "select"])
-    if kind in ("mul", "div", "mod"):
-        c = op.const(rng.choice([1, 2, 3, 4, 7, 8, 16]))
-        return {"mul": e.Mul, "div": e.FloorDiv, "mod": e.FloorMod}[kind](a, c)
-    b = random_expr(rng, variables, depth - 1)
-    if kind == "select":
-        c, d = (random_expr(rng, variables, depth - 1) for _ in range(2))
-        return op.select(rng.choice([e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE])(a, b), c, d)
-    return {"add": e.Add, "sub": e.Sub, "min": e.Min, "max": e.Max}[kind](a, b)
+class Maker:
+    """Makes random expressions over the variables of `RANGES` (n is symbolic: only known to be at least 1)."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.vars: dict[str, Var] = {name: SizeVar(name) if name == "n" else Var(name) for name in RANGES}
+
+    def analyzer(self) -> Analyzer:
+        known = Analyzer()
+        for name in ("i", "j", "k"):
+            known.bind(self.vars[name], RANGES[name])
+        return known
+
+    def values(self) -> dict[Var, int]:
+        return {self.vars[n]: self.rng.randrange(lo, lo + extent) for n, (lo, extent) in RANGES.items()}
+
+    def index(self, depth: int) -> Expr:
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.15:
+            return rng.choice(list(self.vars.values())) if rng.random() < 0.7 else op.const(rng.randint(-20, 20))
+        a = self.index(depth - 1)
+        kind = rng.choice(
+            ["add", "add", "add", "sub", "mul", "div", "mod", "min", "max", "select", "choose", "product"]
+        )
+        if kind in ("mul", "div", "mod"):
+            symbolic = kind != "mul" and rng.random() < 0.1
+            c = self.vars["n"] if symbolic else op.const(rng.choice(NUMBERS))
+            return {"mul": e.Mul, "div": e.FloorDiv, "mod": e.FloorMod}[kind](a, c)
+        b = self.index(depth - 1)
+        if kind == "select":
+            return op.select(self.condition(depth - 1), a, b)
+        if kind == "choose":
+            return op.if_then_else(self.condition(depth - 1), a, b)
+        return {"add": e.Add, "sub": e.Sub, "min": e.Min, "max": e.Max, "product": e.Mul}[kind](a, b)
+
+    def condition(self, depth: int) -> Expr:
+        rng = self.rng
+        kind = rng.choice(["and", "or", "not", "likely"]) if depth > 0 and rng.random() < 0.4 else "compare"
+        if kind == "compare":
+            return rng.choice(COMPARISONS)(self.index(max(depth - 1, 0)), self.index(max(depth - 1, 0)))
+        a = self.condition(depth - 1)
+        if kind in ("not", "likely"):
+            return e.Not(a) if kind == "not" else op.likely(a)
+        return (e.And if kind == "and" else e.Or)(a, self.condition(depth - 1))
+
+    def vector(self, depth: int) -> Expr:
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.2:
+            base = self.index(1)
+            return (
+                e.Broadcast(base, 4) if rng.random() < 0.4 else e.Ramp(base, op.const(rng.choice([1, 2, 4, -1, 8])), 4)
+            )
+        a = self.vector(depth - 1)
+        kind = rng.choice(["add", "sub", "mul", "div", "mod", "min", "max", "select"])
+        if kind in ("mul", "div", "mod"):
+            c = e.Broadcast(op.const(rng.choice(NUMBERS)), 4)
+            return {"mul": e.Mul, "div": e.FloorDiv, "mod": e.FloorMod}[kind](a, c)
+        b = self.vector(depth - 1)
+        if kind == "select":
+            return op.select(rng.choice(COMPARISONS)(a, b), b, a)
+        return {"add": e.Add, "sub": e.Sub, "min": e.Min, "max": e.Max}[kind](a, b)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_expressions(seed: int) -> None:
-    rng = random.Random(seed)
-    variables = {name: Var(name) for name in RANGES}
-    for _ in range(60):
-        analyzer = Analyzer()
-        for name, (low, extent) in RANGES.items():
-            analyzer.bind(variables[name], (low, extent))
-        x = random_expr(rng, list(variables.values()), rng.randint(1, 4))
-        simple = analyzer.simplify(x)
-        low, high = analyzer.const_int_bound(x)
-        coefficient, base = analyzer.modular_set(x)
-        for _ in range(25):
-            values = {variables[n]: rng.randrange(lo, lo + extent) for n, (lo, extent) in RANGES.items()}
-            expected = evaluate(x, values)
-            assert evaluate(simple, values) == expected
+def try_value(x: Expr, env: dict[Any, Any]) -> Any:
+    """The value, or None where it would divide by zero."""
+    try:
+        return evaluate(x, env)
+    except Exception as failure:
+        assert "division by zero" in str(failure), failure
+        return None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_value_bounds_and_modular_set(seed: int) -> None:
+    maker = Maker(seed)
+    for _ in range(30):
+        known = maker.analyzer()
+        x = maker.index(maker.rng.randint(1, 4))
+        low, high = known.const_int_bound(x)
+        coefficient, base = known.modular_set(x)
+        simple = known.simplify(x)
+        for _ in range(12):
+            env = maker.values()
+            expected = try_value(x, env)
+            if expected is None:
+                continue
+            assert evaluate(simple, env) == expected, (x, simple, env)
             assert (low is None or low <= expected) and (high is None or expected <= high)
             assert expected == base if coefficient == 0 else (expected - base) % coefficient == 0
 
 
-def simplified(build) -> Expr:  # type: ignore[no-untyped-def]
-    x, y = Var("x"), Var("y")
-    analyzer = Analyzer()
-    analyzer.bind(x, (0, 64))
-    analyzer.bind(y, (0, 16))
-    result = build(x, y)
-    pair = result if isinstance(result, tuple) else (result,)
-    got = analyzer.simplify(pair[0])
-    if len(pair) == 2:
-        assert got is analyzer.simplify(pair[1]), got
-    return got
+@pytest.mark.parametrize("seed", range(20))
+def test_conditions_known_to_hold(seed: int) -> None:
+    maker = Maker(1000 + seed)
+    for _ in range(25):
+        known = maker.analyzer()
+        x = maker.index(2) if maker.rng.random() < 0.5 else maker.condition(2)
+        fact = maker.condition(1)
+        with known.constraint(fact):
+            simple = known.simplify(x)
+            low, high = known.const_int_bound(x)
+        outside = known.simplify(x)
+        for _ in range(15):
+            env = maker.values()
+            expected = try_value(x, env)
+            holds = try_value(fact, env)
+            if expected is None or holds is None:
+                continue
+            assert evaluate(outside, env) == expected
+            if holds:
+                assert evaluate(simple, env) == expected, (x, fact, simple, env)
+                assert (low is None or low <= expected) and (high is None or expected <= high)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        lambda x, y: ((x * 16 + y) // 16, x),
-        lambda x, y: ((x * 16 + y) % 16, y),
-        lambda x, y: ((x // 4) // 8, x // 32),
-        lambda x, y: ((x * 32 + y) // 16, x * 2),
-        lambda x, y: (x // 7 * 7 + x % 7, x),
-        lambda x, y: ((x * 8) // 8, x),
-        lambda x, y: ((x * 8 + y) % 8, y % 8),
-        lambda x, y: ((x * 6) % 4, x * 3 % 2 * 2),
-        lambda x, y: ((x % 16) % 8, x % 8),
-        lambda x, y: (x + y - x, y),
-        lambda x, y: (op.minimum(y, 20), y),
-        lambda x, y: (op.maximum(y, 20), op.const(20)),
-        lambda x, y: (op.less(x * 16 + y, 1024), op.const(True, "bool")),
-        lambda x, y: (op.likely(op.less(y, 16)), op.const(True, "bool")),
-        lambda x, y: (op.if_then_else(op.greater(y, 16), x, y), y),
-        lambda x, y: (op.select(op.less(y + x, x), x, y), y),
-    ],
-)
-def test_rule(rule) -> None:  # type: ignore[no-untyped-def]
-    simplified(rule)
+@pytest.mark.parametrize("seed", range(20))
+def test_vectors(seed: int) -> None:
+    maker = Maker(2000 + seed)
+    for _ in range(25):
+        known = maker.analyzer()
+        x = maker.vector(2)
+        simple = known.simplify(x)
+        low, high = known.const_int_bound(x)
+        for _ in range(8):
+            env = maker.values()
+            expected = try_value(x, env)
+            if expected is None:
+                continue
+            np.testing.assert_array_equal(evaluate(simple, env), expected, f"{x!r} -> {simple!r}")
+            assert (low is None or low <= expected.min()) and (high is None or expected.max() <= high)
 
 
-def test_constraint_narrows_only_inside() -> None:
-    x = Var("x")
-    analyzer = Analyzer()
-    analyzer.bind(x, (0, 100))
-    with analyzer.constraint(op.less(x, 10)):
-        assert analyzer.can_prove(op.less_equal(x, 9))
-    with analyzer.constraint(op.greater(3, x)):
-        assert analyzer.const_int_bound(x) == (0, 2)
-    with analyzer.constraint(op.greater_equal(x, 90)):
-        assert analyzer.const_int_bound(x) == (90, 99)
-    assert not analyzer.can_prove(op.less_equal(x, 9))
+@pytest.mark.parametrize("seed", range(20))
+def test_symbolic_ranges(seed: int) -> None:
+    """Variables that run to a symbolic extent: what is proved must hold for every extent."""
+    maker = Maker(3000 + seed)
+    i, j, n = (maker.vars[name] for name in "ijn")
+    for _ in range(25):
+        known = Analyzer()
+        known.bind(i, 0, n)
+        known.bind(j, 0, op.minimum(4, n - i))
+        x = maker.condition(2) if maker.rng.random() < 0.5 else maker.index(2)
+        maker_k = maker.vars["k"]
+        known.bind(maker_k, RANGES["k"])
+        simple = known.simplify(x)
+        for _ in range(15):
+            size = maker.rng.randrange(1, 9)
+            first = maker.rng.randrange(size)
+            second = maker.rng.randrange(min(4, size - first))
+            env = {n: size, i: first, j: second, maker_k: maker.rng.randrange(-5, 7)}
+            expected = try_value(x, env)
+            assert expected is None or evaluate(simple, env) == expected, (x, simple, env)
 
 
-def test_can_prove_equal_sees_through_forms() -> None:
-    x, y = Var("x"), Var("y")
-    assert Analyzer().can_prove_equal((x + y) * 4, x * 4 + 4 * y)
-    assert not Analyzer().can_prove_equal(x, y)
+@pytest.mark.parametrize("seed", range(15))
+def test_intervals_hold_every_value(seed: int) -> None:
+    maker = Maker(4000 + seed)
+    i, j = maker.vars["i"], maker.vars["j"]
+    for _ in range(25):
+        x = maker.index(3)
+        sets = {i: Range(0, 16), j: IntervalSet(op.const(0), op.const(6))}
+        found = eval_interval(x, sets)
+        for _ in range(12):
+            env = maker.values()
+            value = try_value(x, env)
+            ends = [None if end is None else try_value(end, env) for end in found]
+            if value is None:
+                continue
+            assert (ends[0] is None or ends[0] <= value) and (ends[1] is None or value <= ends[1]), (x, found, env)

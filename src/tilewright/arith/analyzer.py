@@ -17,7 +17,7 @@ from tilewright.arith.simplify import Simplifier
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
-from tilewright.tir.visitor import children
+from tilewright.tir.visitor import children, uses_var
 
 _PROOF_DEPTH = 2  # how many known conditions one proof may combine
 _CONTEXT = ("_bounds", "_modular", "facts", "_bound_memo", "_modular_memo", "_exact_memo")
@@ -44,9 +44,9 @@ class Analyzer:
     # ------------------------------------------------------------------------------------------------ context
     def bind(self, var: Var, value: Any, extent: Any = None) -> None:
         """Let `var` lie in a `Range`, in a (min, extent) pair, in [value, value + extent), or equal an expression."""
+        if var in self._ranks:
+            self._unlearn(var)
         self.rank(var)
-        if var in self._bound_memo or var in self._simplifier.memo:
-            self._forget()
         if extent is None and isinstance(value, Expr):
             self.values[var] = self.simplify(value)
             return
@@ -64,6 +64,18 @@ class Analyzer:
             for limit in _minimum_parts(count):
                 self._know(form.minus(Linear.of(limit)).shifted(1))
         self._bounds[var] = (first, high)
+
+    def _unlearn(self, var: Var) -> None:
+        """Forget what was known of a variable that gets a new meaning, such as that of a second loop."""
+
+        def stays(atom: Expr) -> bool:
+            return not uses_var(atom, var.__eq__)
+
+        self._forget()
+        self.values.pop(var, None)
+        self.facts = [fact for fact in self.facts if all(stays(atom) for atom in fact.terms)]
+        self._bounds = {atom: bound for atom, bound in self._bounds.items() if isinstance(atom, Var) or stays(atom)}
+        self._modular = {atom: known for atom, known in self._modular.items() if stays(atom)}
 
     @contextmanager
     def constraint(self, condition: Expr) -> Iterator[None]:

@@ -125,21 +125,25 @@ def _from_constant(constant: int, items: Sequence[tuple[Expr, int]], dtype: str)
 
 
 def _collect(x: Any, factor: int, terms: dict[Expr, int]) -> int:
-    """Add factor * x to `terms`; the constant part is returned."""
-    cls = x.__class__
-    if cls is IntImm:
-        return int(factor * x.value)
-    if cls is e.Add:
-        return _collect(x.a, factor, terms) + _collect(x.b, factor, terms)
-    if cls is e.Sub:
-        return _collect(x.a, factor, terms) + _collect(x.b, -factor, terms)
-    if cls is e.Mul:
-        if x.b.__class__ is IntImm:
-            return _collect(x.a, factor * x.b.value, terms)
-        if x.a.__class__ is IntImm:
-            return _collect(x.b, factor * x.a.value, terms)
-    terms[x] = terms.get(x, 0) + factor
-    return 0
+    """Add factor * x to `terms`; the constant part is returned. Iterative, because unrolled sums are long."""
+    constant = 0
+    stack = [(x, factor)]
+    while stack:
+        x, factor = stack.pop()
+        cls = x.__class__
+        if cls is IntImm:
+            constant += factor * x.value
+        elif cls is e.Add:
+            stack += ((x.b, factor), (x.a, factor))
+        elif cls is e.Sub:
+            stack += ((x.b, -factor), (x.a, factor))
+        elif cls is e.Mul and x.b.__class__ is IntImm:
+            stack.append((x.a, factor * x.b.value))
+        elif cls is e.Mul and x.a.__class__ is IntImm:
+            stack.append((x.b, factor * x.a.value))
+        else:
+            terms[x] = terms.get(x, 0) + factor
+    return constant
 
 
 def _join(low: Any, high: Any, m: int) -> Expr | None:

@@ -146,8 +146,9 @@ class Simplifier(Rewriter):
         if x.dtype not in INDEX_TYPES:
             return self._plain(x)
         a, b = self(x.a), self(x.b)
-        form = Linear.of(a).minus(Linear.of(b))
-        if self.analyzer.exact(form):
+        left, right = Linear.of(a), Linear.of(b)
+        if self.analyzer.exact(left) and self.analyzer.exact(right):
+            form = left.minus(right)
             smaller, larger = (a, b) if isinstance(x, e.Min) else (b, a)
             if self.analyzer.at_most_zero(form):
                 return smaller
@@ -213,7 +214,7 @@ class Simplifier(Rewriter):
         for g in sorted({abs(k) for k in form.terms.values()} - {1}, reverse=True):
             found = division.split_by(self, below, g)
             if found is not None:
-                return self(self._comparison(e.LT, found[0], a.dtype))  # type: ignore[no-any-return]
+                return self(self._comparison(cls, _as_compared(cls, found[0]), a.dtype))  # type: ignore[no-any-return]
         constants = bool(Linear.of(a).constant and Linear.of(b).constant)
         return self._comparison(cls, form, a.dtype) if len(form.terms) < terms or constants else build(cls, a, b)
 
@@ -245,7 +246,8 @@ class Simplifier(Rewriter):
         if condition.dtype.lanes == 1 < x.dtype.lanes:
             condition = e.Broadcast(condition, x.dtype.lanes)
         a, b = self._branches(condition, x.true_value, x.false_value)
-        return simplify_same(x, [condition, a, b]) or op.select(condition, a, b)
+        same = simplify_same(x, [condition, a, b])
+        return op.select(condition, a, b) if same is None else same
 
     def _branches(self, condition: Expr, first: Expr, second: Expr) -> tuple[Expr, Expr]:
         with self.analyzer.constraint(condition):
@@ -287,6 +289,11 @@ class Simplifier(Rewriter):
         if a is x.a and b is x.b and not (isinstance(a, (IntImm, e.FloatImm)) or isinstance(b, (IntImm, e.FloatImm))):
             return x  # type: ignore[no-any-return]
         return build(type(x), a, b)
+
+
+def _as_compared(cls: type, below: Linear) -> Linear:
+    """The sum that compares with 0 as `cls` says where `below` < 0."""
+    return {e.LT: below, e.LE: below.shifted(1), e.GT: below.times(-1), e.GE: below.times(-1).shifted(-1)}[cls]
 
 
 def _below(limit: int | None, value: int) -> bool:

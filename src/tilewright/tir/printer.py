@@ -81,6 +81,8 @@ class _Printer:
             right = level + 1
             left = right if level == _COMPARISON else level
             return f"{self.expr(x.a, left)} {symbol} {self.expr(x.b, right)}", level  # type: ignore[attr-defined]
+        if isinstance(x, e.Var):
+            return self.name(x), _ATOM
         return _EXPRESSIONS[type(x)](self, x)
 
     def listed(self, items: Iterable[Expr]) -> str:
@@ -185,8 +187,6 @@ _EXPRESSIONS: dict[type, Callable[[_Printer, Any], tuple[str, int]]] = {
     e.IntImm: _int_imm,
     e.FloatImm: _float_imm,
     e.StringImm: lambda p, x: (repr(x.value), _ATOM),
-    e.Var: lambda p, x: (p.name(x), _ATOM),
-    e.SizeVar: lambda p, x: (p.name(x), _ATOM),
     e.Div: _function("truncdiv"),
     e.Mod: _function("truncmod"),
     e.Min: _function("min"),

@@ -253,7 +253,7 @@ def rewrite_expr(expr: Expr, rules: Mapping[type, Callable[[Any], Any]], memo: d
 class _Substituter(Rewriter):
     def __init__(self, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
-        self.memo.update(variables)
+        self.memo = {var: value for var, value in variables.items()}
         self._buffers = buffers
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
