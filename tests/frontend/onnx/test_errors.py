@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.errors import EnvironmentError_, ModelError, ShapeError, UnsupportedError
+from tilewright.errors import EnvironmentError_, ModelError, ShapeError, UnsupportedError, UserError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.frontend.onnx.load import MAX_OPSET
 
@@ -187,3 +187,29 @@ def test_quantized_models_are_refused_by_operator() -> None:
     model.graph.node.append(helper.make_node("QuantizeLinear", ["x", "s"], ["y"], name="quant"))
     with pytest.raises(UnsupportedError, match=r"node 'quant' \(ai\.onnx\.QuantizeLinear"):
         from_onnx(model)
+
+
+def test_damaged_bytes_never_crash_the_importer() -> None:
+    """A model with random bytes changed imports, or gives an error that the user can read."""
+    model = relu_model([1, 4, 8, 8])
+    weight = numpy_helper.from_array(np.ones((4, 1, 3, 3), np.float32), "w")
+    target = numpy_helper.from_array(np.array([0, -1]), "shape")
+    model.graph.initializer.extend([weight, target])
+    attributes = {"group": 4, "pads": [1, 1, 1, 1], "strides": [2, 2]}
+    model.graph.node.insert(0, helper.make_node("Conv", ["x", "w"], ["c"], **attributes))
+    model.graph.node.append(helper.make_node("Reshape", ["y", "shape"], ["z"]))
+    model.graph.node[1].input[0] = "c"
+    model.graph.output[0].name = "z"
+    data = model.SerializeToString()
+    assert "conv2d" in repr(from_onnx(data)[0])
+    rng = np.random.default_rng(5)
+    refused = 0
+    for _ in range(1500):
+        damaged = bytearray(data)
+        for position in rng.integers(0, len(data), rng.integers(1, 4)):
+            damaged[position] = rng.integers(0, 256)
+        try:
+            from_onnx(bytes(damaged))
+        except UserError:
+            refused += 1
+    assert refused > 300

@@ -210,3 +210,11 @@ def test_scatter_of_computed_updates(make_model: Make, run_model: Check) -> None
     expected = x.copy()
     expected[1] = updates[0]
     np.testing.assert_array_equal(run_model(model, {"x": x, "u": updates})[0], expected)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_top_k(check_node: Check, largest: int, axis: int) -> None:
+    x = RNG.integers(0, 4, (5, 6)).astype(np.float32)  # few distinct values: ties go to the lower position
+    check_node("TopK", [x], [ints(3)], outputs=2, largest=largest, axis=axis, opset=11)
+    check_node("TopK", [floats(2, 7)], opset=9, outputs=2, k=4)

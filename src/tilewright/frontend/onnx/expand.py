@@ -12,14 +12,26 @@ from onnx import AttributeProto, FunctionProto, helper
 from tilewright.relay.type import TensorType, Type
 
 
+def has_definition(operator: str, domain: str, opset: int) -> bool:
+    """True when ONNX defines `operator` through simpler ones."""
+    schema = _schema(operator, domain, opset)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _schema(operator: str, domain: str, opset: int) -> Any:
+    try:
+        return onnx.defs.get_schema(operator, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
 def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | None]) -> FunctionProto | None:
     """The body ONNX gives for an operator defined through simpler ones, with this node's attributes put in.
 
     None for a primitive operator, or one that ONNX does not know.
     """
-    try:
-        schema: Any = onnx.defs.get_schema(proto.op_type, opset, domain)
-    except onnx.defs.SchemaError:
+    schema = _schema(proto.op_type, domain, opset)
+    if schema is None:
         return None
     if schema.has_function:
         body = FunctionProto()

@@ -96,7 +96,7 @@ def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
     if style.coordinates == "tf_crop_and_resize":
         roi = node.static(1, "roi").reshape(-1).tolist()
     scales = node.static(2, "scales").reshape(-1).tolist() if node.has(2) else []
-    sizes = (node.ints(3, "sizes") or []) if node.has(3) else []
+    sizes = node.optional_ints(3, "sizes") or []
     if scales:
         outs = [_scaled(shape[axis], scale) for axis, scale in zip(axes, scales)]
     elif len(sizes) == len(axes):

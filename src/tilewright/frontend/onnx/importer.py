@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError, TypeMismatchError, UnsupportedError
-from tilewright.frontend.onnx.expand import evaluate_node, expand_node
+from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.onnx.expand import evaluate_node, expand_node, has_definition
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.registry import find_converter
+from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.relay.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.interpreter import call_reference
@@ -27,6 +27,7 @@ from tilewright.relay.visitor import children, rebuild
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.
 _FOLD_GROWTH_BYTES = 1 << 20
+NO_CONVERTER = "no converter for this operator"
 
 
 class _Unavailable:
@@ -56,6 +57,10 @@ class GraphImporter:
     def run(self, nodes: Iterable[Any], env: Environment, opsets: Mapping[str, int], scope: str = "") -> None:
         """Convert `nodes` in order, putting their outputs into `env`."""
         for index, proto in enumerate(nodes):
+            attributes = [entry.name for entry in proto.attribute]
+            names = [proto.name, proto.op_type, proto.domain, *proto.input, *proto.output, *attributes]
+            if not all(isinstance(name, str) for name in names):
+                raise ModelError(f"node {index} of {scope or 'the graph'} holds a name that is not text: {names}")
             span = scope + (proto.name or f"{proto.op_type}_{index}")
             outputs = self._convert(proto, span, env, opsets)
             for name, value in zip(proto.output, outputs):
@@ -75,37 +80,47 @@ class GraphImporter:
         domain = normalize_domain(proto.domain)
         opset = opsets.get(domain, 1)
         label = f"node {span!r} ({domain or 'ai.onnx'}.{proto.op_type}, opset {opset})"
-        failed = [UNAVAILABLE] * len(proto.output)
         inputs = [self._lookup(name, env, label) for name in proto.input]
         converter = find_converter(domain, proto.op_type, opset)
-        body = None
-        if converter is None and not any(isinstance(value, _Unavailable) for value in inputs):
-            if all(value is None or isinstance(value, Constant) for value in inputs) and domain == DEFAULT_DOMAIN:
-                folded = evaluate_node(proto, opsets, [v.data if isinstance(v, Constant) else None for v in inputs])
-                if folded is not None:
-                    return [Constant(value) for value in folded]
-            body = expand_node(proto, domain, opset, [None if v is None else type_of(v) for v in inputs])  # type: ignore[arg-type]
-        if converter is None and body is None:
-            self.problems.setdefault(f"{label}: no converter for this operator", None)
-            return failed
-        if any(isinstance(value, _Unavailable) for value in inputs):
-            return failed
         node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
         try:
-            if body is not None:
-                return self._run_body(node, body)
-            assert converter is not None
-            result = converter(node)
-            outputs = [result] if isinstance(result, Expr) else list(result)
-            unread = node.unread()
-            if unread:
-                node.unsupported(f"attribute {', '.join(unread)}")
-            return [UNAVAILABLE if value is None else self._finish(value, span) for value in outputs]
+            if any(isinstance(value, _Unavailable) for value in inputs):
+                if converter is None and not has_definition(proto.op_type, domain, opset):
+                    node.unsupported(NO_CONVERTER)
+            elif converter is None:
+                return self._without_converter(node, domain)
+            else:
+                return self._apply(converter, node)
         except UnsupportedError as error:
             self.problems.setdefault(str(error), None)
-            return failed
         except TypeMismatchError as error:
             raise ModelError(f"{label} does not fit its inputs: {error}") from None
+        except TilewrightError:
+            raise
+        except Exception as error:
+            raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        return [UNAVAILABLE] * len(proto.output)
+
+    def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | _Unavailable]:
+        result = converter(node)
+        outputs = [result] if isinstance(result, Expr) else result
+        unread = node.unread()
+        if unread:
+            node.unsupported(f"attribute {', '.join(unread)}")
+        return [UNAVAILABLE if value is None else self._finish(value, node.span) for value in outputs]
+
+    def _without_converter(self, node: OnnxNode, domain: str) -> list[Expr | _Unavailable]:
+        """The value of an operator on constants, or what ONNX defines it to be in terms of simpler operators."""
+        constants = [value.data if isinstance(value, Constant) else None for value in node.inputs]
+        if domain == DEFAULT_DOMAIN and all(isinstance(value, Constant | None) for value in node.inputs):
+            folded = evaluate_node(node.proto, node.opsets, constants)
+            if folded is not None:
+                return [Constant(value) for value in folded]
+        types = [None if value is None else type_of(value) for value in node.inputs]
+        body = expand_node(node.proto, domain, node.opset, types)
+        if body is None:
+            node.unsupported(NO_CONVERTER)
+        return self._run_body(node, body)
 
     def _run_body(self, node: OnnxNode, body: Any) -> list[Expr | _Unavailable]:
         """Convert the definition of an operator that ONNX defines through simpler ones."""

@@ -141,3 +141,45 @@ def _scatter(node: OnnxNode, places: np.ndarray) -> Expr:
     source[places.reshape(-1)] = count + np.arange(places.size)
     both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (places.size,))], 0)
     return op.take(both, Constant(source.reshape(shape)), axis=0, mode="clip")
+
+
+_LONGEST_RANKING = 8192  # elements along the axis; the work of ranking grows with the square
+
+
+@converts("TopK")
+def convert_top_k_1(node: OnnxNode) -> list[Expr]:
+    """The count as an attribute (opsets 1 to 9)."""
+    return _top_k(node, int(node.require("k")))
+
+
+@converts("TopK", since=10)
+def convert_top_k_10(node: OnnxNode) -> list[Expr]:
+    """The count as an input, which must be constant."""
+    return _top_k(node, int(node.static(1, "K").reshape(-1)[0]))
+
+
+def _top_k(node: OnnxNode, count: int) -> list[Expr]:
+    """Values and positions of the `count` largest or smallest elements along an axis, in order.
+
+    An element's rank is the number of elements that come before it: larger ones, and equal ones at a lower position.
+    The position of rank r is the sum over positions p of p * (rank[p] == r), as each rank occurs once.
+    """
+    axis, rank = node.axis(-1), node.rank()
+    extent = node.shape()[axis]
+    if extent > _LONGEST_RANKING:
+        node.unsupported(f"an axis of {extent} elements; supported: up to {_LONGEST_RANKING}")
+    if not 0 < count <= extent:
+        raise ModelError(f"{node.label}: cannot take {count} of {extent} elements")
+    node.ignore("sorted")
+    order = [*(other for other in range(rank) if other != axis), axis]
+    data = transpose(node[0], order)
+    rows, columns = op.expand_dims(data, axis=rank), op.expand_dims(data, axis=rank - 1)
+    ahead = op.greater(columns, rows) if node.attr("largest", 1) else op.less(columns, rows)
+    earlier = Constant(np.tri(extent, k=-1, dtype=bool))
+    before = op.logical_or(ahead, op.logical_and(op.equal(columns, rows), earlier))
+    ranks = op.expand_dims(op.sum(op.cast(before, dtype="int64"), axis=(rank,), keepdims=False), axis=rank - 1)
+    hit = op.cast(op.equal(ranks, Constant(np.arange(count).reshape(-1, 1))), dtype="int64")
+    positions = op.sum(op.multiply(hit, Constant(np.arange(extent))), axis=(rank,), keepdims=False)
+    back = np.argsort(order).tolist()
+    values = op.gather(data, axis=rank - 1, indices=positions)
+    return [transpose(values, back), transpose(positions, back)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.errors import ShapeError, UnsupportedError
+from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.support.dtype import DType
 
@@ -57,6 +57,8 @@ def resolve_inputs(graph_inputs: Sequence[Any], input_shapes: Mapping[str, Seque
 
 
 def _declared(value: Any) -> _Declared:
+    if not isinstance(value.name, str):
+        raise ModelError(f"an input has a name that is not text: {value.name!r}")
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise UnsupportedError(f"input {value.name!r} is a {kind or 'value of no type'}; only tensors are supported")

@@ -120,8 +120,8 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
 def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int]) -> tuple[list[Window], list[int]]:
     """Windows with the padding to cut off, and the output padding, for pads, auto_pad or an explicit output_shape."""
     rank = len(extents)
-    strides, dilations = node.attr("strides") or [1] * rank, node.attr("dilations") or [1] * rank
-    pads, extra = node.attr("pads") or [0] * (2 * rank), list(node.attr("output_padding") or [0] * rank)
+    strides, dilations = node.per_axis("strides", 1, rank), node.per_axis("dilations", 1, rank)
+    pads, extra = node.per_axis("pads", 0, 2 * rank), list(node.per_axis("output_padding", 0, rank))
     wanted = node.attr("output_shape")
     mode = node.choice("auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))
     if wanted is None and mode.startswith("SAME"):

@@ -96,11 +96,13 @@ class OnnxNode:
             )
         return value
 
-    def ints(self, index: int, what: str) -> list[int] | None:
-        """A static integer-vector input as a list, or None when the optional input is absent."""
-        if not self.has(index):
-            return None
+    def ints(self, index: int, what: str) -> list[int]:
+        """A static integer-vector input as a list."""
         return [int(value) for value in self.static(index, what).reshape(-1)]
+
+    def optional_ints(self, index: int, what: str) -> list[int] | None:
+        """A static integer-vector input as a list, or None when the optional input is absent."""
+        return self.ints(index, what) if self.has(index) else None
 
     def axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
         """The attribute `axis` made non-negative for `rank` (default: that of input 0)."""
@@ -134,6 +136,13 @@ class OnnxNode:
         if value is None:
             raise ModelError(f"{self.label} lacks its required attribute {name!r}")
         return value
+
+    def per_axis(self, name: str, default: int, count: int) -> list[int]:
+        """An attribute with one number for each of `count` places; `default` for all when it is absent or empty."""
+        values = self.attr(name) or [default] * count
+        if not isinstance(values, list) or len(values) != count:
+            raise ModelError(f"{self.label}: attribute {name}={values!r} should hold {count} numbers")
+        return values
 
     def choice(self, name: str, default: Any, known: Sequence[Any]) -> Any:
         """The attribute, which must be one of `known`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -33,9 +34,10 @@ class Window:
 def windows(node: OnnxNode, extents: tuple[int, ...], kernel: list[int]) -> list[Window]:
     """The windows that a node's strides, dilations, pads and auto_pad describe over spatial `extents`."""
     rank = len(extents)
-    strides = node.attr("strides") or [1] * rank
-    dilations = node.attr("dilations") or [1] * rank
-    pads = node.attr("pads") or [0] * (2 * rank)
+    strides, dilations = node.per_axis("strides", 1, rank), node.per_axis("dilations", 1, rank)
+    pads = node.per_axis("pads", 0, 2 * rank)
+    if len(kernel) != rank or min([*kernel, *strides, *dilations], default=1) < 1:
+        raise ModelError(f"{node.label}: kernel {kernel}, strides {strides}, dilations {dilations} over {rank} axes")
     mode = node.choice("auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))
     result = []
     for axis, extent in enumerate(extents):

@@ -71,13 +71,13 @@ def convert_reduce_1(node: OnnxNode) -> Expr:
 @converts("ReduceSum", since=13)
 def convert_reduce_sum_13(node: OnnxNode) -> Expr:
     """Axes as an optional input."""
-    return _reduce(node, node.ints(1, "axes"))
+    return _reduce(node, node.optional_ints(1, "axes"))
 
 
 @converts(*(name for name in _REDUCTIONS if name != "ReduceSum"), since=18)
 def convert_reduce_18(node: OnnxNode) -> Expr:
     """Axes as an optional input."""
-    return _reduce(node, node.ints(1, "axes"))
+    return _reduce(node, node.optional_ints(1, "axes"))
 
 
 @converts("ArgMax", "ArgMin")

@@ -36,9 +36,7 @@ def convert_reshape_1(node: OnnxNode) -> Expr:
 @converts("Reshape", since=5)
 def convert_reshape_5(node: OnnxNode) -> Expr:
     """Target shape as an input; 0 copies the input's extent unless allowzero is set, one -1 is derived."""
-    target = node.ints(1, "shape")
-    assert target is not None
-    return _reshape(node, target, allow_zero=bool(node.attr("allowzero", 0)))
+    return _reshape(node, node.ints(1, "shape"), allow_zero=bool(node.attr("allowzero", 0)))
 
 
 def _reshape(node: OnnxNode, target: list[int], allow_zero: bool) -> Expr:
@@ -79,7 +77,7 @@ def convert_squeeze_1(node: OnnxNode) -> Expr:
 @converts("Squeeze", since=13)
 def convert_squeeze_13(node: OnnxNode) -> Expr:
     """Axes as an optional input."""
-    return _squeeze(node, node.ints(1, "axes"))
+    return _squeeze(node, node.optional_ints(1, "axes"))
 
 
 def _squeeze(node: OnnxNode, axes: list[int] | None) -> Expr:
@@ -101,9 +99,7 @@ def convert_unsqueeze_1(node: OnnxNode) -> Expr:
 @converts("Unsqueeze", since=13)
 def convert_unsqueeze_13(node: OnnxNode) -> Expr:
     """Axes as an input."""
-    axes = node.ints(1, "axes")
-    assert axes is not None
-    return _unsqueeze(node, axes)
+    return _unsqueeze(node, node.ints(1, "axes"))
 
 
 def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
@@ -120,7 +116,10 @@ def convert_constant_of_shape(node: OnnxNode) -> Expr:
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
     # A broadcast view: no memory is spent on what may never be materialized.
-    return Constant(np.broadcast_to(value.reshape(()), shape or ()))
+    return Constant(np.broadcast_to(value.reshape(()), shape))
+
+
+_LONGEST_RANGE = 1 << 28  # elements; more is a damaged model rather than an index table
 
 
 @converts("Range", since=11)
@@ -129,6 +128,8 @@ def convert_range(node: OnnxNode) -> Expr:
     node.ignore("stash_type")
     names = ("start", "limit", "delta")
     start, limit, delta = (node.static(index, name).reshape(-1)[0] for index, name in enumerate(names))
+    if not delta or abs((float(limit) - float(start)) / float(delta)) > _LONGEST_RANGE:
+        raise ModelError(f"{node.label}: the range from {start} to {limit} in steps of {delta} is not usable")
     if node.dtype().is_int:
         values = np.arange(int(start), int(limit), int(delta))
     else:

@@ -67,13 +67,13 @@ def convert_concat(node: OnnxNode) -> Expr:
 @converts("Split")
 def convert_split_1(node: OnnxNode) -> list[Expr]:
     """Part sizes as an attribute (an input in opset 1), by default equal."""
-    return _split(node, node.attr("split") or node.ints(1, "split"))
+    return _split(node, node.attr("split") or node.optional_ints(1, "split"))
 
 
 @converts("Split", since=13)
 def convert_split_13(node: OnnxNode) -> list[Expr]:
     """Part sizes as an optional input; without it equal ones, the last possibly smaller (opset 18)."""
-    return _split(node, node.ints(1, "split"))
+    return _split(node, node.optional_ints(1, "split"))
 
 
 def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
@@ -99,8 +99,7 @@ def convert_slice_1(node: OnnxNode) -> Expr:
 def convert_slice_10(node: OnnxNode) -> Expr:
     """Bounds, axes and steps as inputs."""
     starts, ends = node.ints(1, "starts"), node.ints(2, "ends")
-    assert starts is not None and ends is not None
-    return _slice(node, starts, ends, node.ints(3, "axes"), node.ints(4, "steps"))
+    return _slice(node, starts, ends, node.optional_ints(3, "axes"), node.optional_ints(4, "steps"))
 
 
 def _slice(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int] | None, steps: list[int] | None) -> Expr:
@@ -144,7 +143,6 @@ def convert_tile_1(node: OnnxNode) -> Expr:
 def convert_tile_6(node: OnnxNode) -> Expr:
     """A repeat count for each axis."""
     repeats = node.ints(1, "repeats")
-    assert repeats is not None
     return node[0] if all(count == 1 for count in repeats) else op.tile(node[0], reps=tuple(repeats))
 
 
@@ -152,7 +150,7 @@ def convert_tile_6(node: OnnxNode) -> Expr:
 def convert_expand(node: OnnxNode) -> Expr:
     """Broadcast to the common shape of the input and the target."""
     target = node.ints(1, "shape")
-    return broadcast_to(node, node[0], np.broadcast_shapes(node.shape(), tuple(target or ())))
+    return broadcast_to(node, node[0], np.broadcast_shapes(node.shape(), tuple(target)))
 
 
 @converts("Where", since=9)
@@ -172,9 +170,8 @@ def convert_pad_1(node: OnnxNode) -> Expr:
 def convert_pad_11(node: OnnxNode) -> Expr:
     """Amounts, value and (opset 18) axes as inputs."""
     pads = node.ints(1, "pads")
-    assert pads is not None
     value = node.static(2, "constant_value").reshape(-1)[0].item() if node.has(2) else 0
-    return _pad(node, pads, value, node.ints(3, "axes"))
+    return _pad(node, pads, value, node.optional_ints(3, "axes"))
 
 
 def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) -> Expr:

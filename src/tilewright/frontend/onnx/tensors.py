@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _DTYPES: dict[int, str] = {
     TensorProto.UINT64: "uint64",
     TensorProto.BFLOAT16: "bfloat16",
 }
+_MOST_DIMENSIONS = 64  # NumPy's limit
 _BITS_IN_INT32 = {TensorProto.FLOAT16: np.dtype(np.float16), TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 
 
@@ -53,13 +55,15 @@ def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | 
     where = f"{where} {tensor.name!r}" if tensor.name else where
     dtype = dtype_of(tensor.data_type, where).numpy
     shape = tuple(tensor.dims)
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
+        raise ModelError(f"{where} declares the impossible shape {list(shape)}; the file is damaged")
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = _external(tensor, dtype, shape, directory, where)
     elif raw is not None or tensor.HasField("raw_data"):
         flat = _from_bytes(tensor.raw_data if raw is None else raw, dtype, where)
     else:
         flat = _typed(tensor, dtype)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if flat.size != count:
         raise ModelError(
             f"{where} declares shape {list(shape)} ({count} elements) but holds {flat.size}; "
@@ -110,7 +114,7 @@ def _external(
     if not path.is_file():
         raise ModelError(f"{where} needs the external data file {path}, which does not exist")
     offset = int(entries.get("offset", 0))
-    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    needed = math.prod(shape) * dtype.itemsize
     if offset + needed > path.stat().st_size:
         raise ModelError(
             f"{where} needs bytes {offset} to {offset + needed} of {path}, which has only {path.stat().st_size}"
