@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from tilewright.cli.engines import open_engine
+from tilewright.cli.engines import check_engine, open_engine
 from tilewright.cli.inputs import random_inputs
-from tilewright.cli.options import load_or_compile, model_options
+from tilewright.cli.options import ModelOptions, model_options, require_model
+from tilewright.cli.outputs import check_writable, write_file
 from tilewright.runtime.executor import Executable
 
 
@@ -45,7 +45,9 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> 
     return times
 
 
-def bench(executable: Executable, model: str, engines: list[str], seconds: float, rounds: int, seed: int = 0) -> list[Timing]:
+def bench(
+    executable: Executable, model: str, engines: Sequence[str], seconds: float, rounds: int, seed: int = 0
+) -> list[Timing]:
     """Time `executable` and the engines on one set of random inputs."""
     inputs = random_inputs(executable.inputs, seed)
     opened = [open_engine(name, model, inputs, executable.threads) for name in engines]
@@ -62,23 +64,21 @@ def bench(executable: Executable, model: str, engines: list[str], seconds: float
 @click.argument("model")
 @click.option("--compare", default="", help="engines beside ours, e.g. onnxruntime,openvino")
 @click.option("--seconds", default=5.0, show_default=True, help="time to spend measuring")
-@click.option("--rounds", default=1000, show_default=True, help="most rounds")
+@click.option("--rounds", default=1000, show_default=True, type=click.IntRange(min=1), help="most rounds")
 @click.option("--json", "json_path", help="also write the figures to this file")
 @model_options
 def bench_command(
-    model: str,
-    compare: str,
-    seconds: float,
-    rounds: int,
-    json_path: str | None,
-    target: str,
-    shapes: str | None,
-    threads: int | None,
-    no_cache: bool,
+    model: str, compare: str, seconds: float, rounds: int, json_path: str | None, options: ModelOptions
 ) -> None:
     """Time MODEL, alone or beside other engines: minimum and median of interleaved rounds."""
-    executable = load_or_compile(model, target, shapes, threads, no_cache)
     engines = [name.strip() for name in compare.split(",") if name.strip()]
+    for name in engines:
+        check_engine(name)
+    if engines:
+        require_model(model, "compare")
+    if json_path:
+        check_writable(json_path, model)
+    executable = options.open(model)
     timings = bench(executable, model, engines, seconds, rounds)
     ours = timings[0]
     click.echo(f"{model}, {executable.threads} threads")
@@ -88,4 +88,4 @@ def bench_command(
         click.echo(f"{label:28} minimum {timing.minimum_ms:9.3f} ms   median {timing.median_ms:9.3f} ms{ratio}")
     if json_path:
         record = {"model": model, "threads": executable.threads, "timings": [asdict(t) for t in timings]}
-        Path(json_path).write_text(json.dumps(record, indent=2) + "\n")
+        write_file(json_path, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))

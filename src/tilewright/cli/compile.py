@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.options import load_or_compile, model_options
+from tilewright.cli.options import ModelOptions, model_options
+from tilewright.cli.outputs import check_writable
 from tilewright.support import trace
 
 
@@ -15,12 +16,11 @@ from tilewright.support import trace
 @click.option("-o", "--output", required=True, help="artifact to write (.tw), or .so for a library with a C header")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
-def compile_command(
-    model: str, output: str, target: str, shapes: str | None, threads: int | None, no_cache: bool, report: bool
-) -> None:
+def compile_command(model: str, output: str, options: ModelOptions, report: bool) -> None:
     """Compile MODEL (.onnx) and write the result to OUTPUT."""
+    check_writable(output, model)
     with trace.collect() as times:
-        executable = load_or_compile(model, target, shapes, threads, no_cache)
+        executable = options.open(model)
         with trace.span("save"):
             if Path(output).suffix == ".so":
                 executable.export_library(output)

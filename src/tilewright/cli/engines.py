@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, ShapeError, UnsupportedError
+from tilewright.errors import EnvironmentError_, ShapeError, TilewrightError, UnsupportedError
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
@@ -71,15 +72,26 @@ ENGINES: dict[str, Callable[[str, Arrays, int], Engine]] = {
 }
 
 
-def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
-    """The engine called `name` with the model at `path` loaded. Raises UnsupportedError with the known names."""
+def check_engine(name: str) -> None:
+    """Raise UnsupportedError with the known names unless `name` is one of them."""
     if name not in ENGINES:
         raise UnsupportedError(f"there is no engine {name!r} to compare with; known: {', '.join(ENGINES)}")
-    return ENGINES[name](path, inputs, threads)
+
+
+def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
+    """The engine called `name` with the model at `path` loaded. Raises UnsupportedError when it refuses the model."""
+    check_engine(name)
+    try:
+        return ENGINES[name](path, inputs, threads)
+    except TilewrightError:
+        raise
+    except Exception as error:  # The engines' bindings have no exception class in common.
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise UnsupportedError(f"{name} does not load {path}: {reason[-1].strip()}") from None
 
 
 def _import(name: str) -> Any:
     try:
-        return __import__(name)
+        return importlib.import_module(name)
     except ImportError:
         raise EnvironmentError_(f"{name} is not installed; `pip install tilewright[compare]` installs it") from None

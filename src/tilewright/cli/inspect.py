@@ -2,87 +2,124 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.options import parse_shapes
+from tilewright.cli.options import parse_shapes, require_file
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.artifact import is_artifact, load_artifact
 
-#: Stages of the whole model; a graph pass may be named too. The others are stages of one kernel.
-GRAPH_STAGES = ("relay", "fused", "plan")
-KERNEL_STAGES = ("te", "tir", "llvm", "asm")
+if TYPE_CHECKING:
+    from tilewright.relay.build import Task
+    from tilewright.relay.module import IRModule
+    from tilewright.target import Target
 
 
 @click.command("inspect")
 @click.argument("model")
-@click.option("--stage", default="fused", show_default=True, help="relay, a graph pass, fused, plan, te, tir, a tir pass, llvm or asm")
+@click.option("--stage", help="relay, a graph pass, fused, plan, te, a loop pass, tir, llvm or asm  [default: fused]")
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
-def inspect_command(model: str, stage: str, kernel: str | None, target: str, shapes: str | None) -> None:
-    """Print MODEL (.onnx) as it stands after a stage of compilation, under its own node names."""
-    for text in stage_texts(model, stage, kernel, target, shapes):
+def inspect_command(model: str, stage: str | None, kernel: str | None, target: str, shapes: str | None) -> None:
+    """Print MODEL (.onnx) as it stands after a stage of compilation, or the manifest of a compiled artifact."""
+    require_file(model)
+    if is_artifact(model):
+        if stage not in (None, "manifest"):
+            raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
+        click.echo(json.dumps(load_artifact(model).manifest, indent=2, ensure_ascii=False))
+        return
+    for text in stage_texts(model, stage or "fused", kernel, target, shapes):
         click.echo(text)
 
 
+def stage_names() -> list[str]:
+    """Every stage that can be inspected, in the order in which they come."""
+    from tilewright.compile import GRAPH_PASSES
+    from tilewright.te.lower import PASSES
+
+    graph, loop = [name for name, _ in GRAPH_PASSES], [one.__name__ for one in PASSES]
+    return ["relay", *graph, "fused", "plan", "te", *loop, "tir", "llvm", "asm"]
+
+
 def stage_texts(model: str, stage: str, kernel: str | None, target_name: str, shapes: str | None) -> Iterator[str]:
-    """The texts to print, one per module or kernel."""
-    from tilewright.compile import GRAPH_PASSES, import_model, optimize, optimize_stages
+    """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
+    from tilewright.compile import GRAPH_PASSES, import_model, optimize
+    from tilewright.relay.transform.infer_type import infer_type
     from tilewright.target import Target
 
+    if stage not in stage_names():
+        raise UnsupportedError(f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names()))}")
     target = Target(target_name)
     mod = import_model(model, parse_shapes(shapes))
     graph_passes = [name for name, _ in GRAPH_PASSES]
-    if stage == "relay" or stage in graph_passes:
-        yield str(dict(optimize_stages(mod, target))[stage])
-        return
-    fused = optimize(mod, target)
-    if stage == "fused":
-        yield str(fused)
+    if stage == "relay":
+        yield str(infer_type(mod))
+    elif stage in graph_passes:
+        for _, graph_pass in GRAPH_PASSES[: graph_passes.index(stage) + 1]:
+            mod = infer_type(graph_pass(mod, target))
+        yield str(mod)
+    elif stage == "fused":
+        yield str(optimize(mod, target))
     elif stage == "plan":
-        yield from plan_lines(fused)
+        yield from plan_lines(optimize(mod, target), kernel)
     else:
-        yield from kernel_texts(fused, stage, kernel, target)
+        yield from kernel_texts(optimize(mod, target), stage, kernel, target)
 
 
-def plan_lines(fused) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
     """The memory plan: each kernel call with the places of its arguments."""
     from tilewright.relay.build import extract_tasks
     from tilewright.relay.transform.plan_memory import plan_memory
 
     plan = plan_memory(fused)
     _, names = extract_tasks(plan.order)
+    steps = dict(enumerate(plan.order))
+    if kernel is not None:
+        steps = {step: call for step, call in steps.items() if kernel in names[call] or kernel in call.span}
+    if kernel is not None and not steps:
+        raise _no_kernel(kernel, names.values())
     yield f"arena: {plan.arena_bytes} bytes, weights: {sum(c.data.nbytes for c in plan.constants)} bytes"
-    for step, call in enumerate(plan.order):
+    for step, call in steps.items():
         places = ", ".join(f"{s.where.value}[{s.position}]" for s in plan.arguments(call))
         yield f"{step:4}  {names[call]}({places})  # {call.span}"
 
 
-def kernel_texts(fused, stage: str, kernel: str | None, target) -> Iterator[str]:  # type: ignore[no-untyped-def]
+def kernel_texts(fused: IRModule, stage: str, kernel: str | None, target: Target) -> Iterator[str]:
     """One stage of each chosen kernel."""
-    from tilewright.codegen.llvm import assembly, emit
     from tilewright.relay.build import extract_tasks
-    from tilewright.relay.lower import lower_function, lowering_stages
     from tilewright.relay.transform.plan_memory import plan_memory
 
-    plan = plan_memory(fused)
-    tasks, names = extract_tasks(plan.order)
+    tasks, names = extract_tasks(plan_memory(fused).order)
     sources: dict[str, list[str]] = {}
     for call, name in names.items():
         sources.setdefault(name, []).append(call.span)
     chosen = [t for t in tasks if kernel is None or kernel in t.name or any(kernel in s for s in sources[t.name])]
-    if not chosen:
-        raise UnsupportedError(f"no kernel or source node is called {kernel!r}; `--stage plan` lists them")
+    if kernel is not None and not chosen:
+        raise _no_kernel(kernel, sources)
     for task in chosen:
         yield f"# {task.name}: {'; '.join(sources[task.name])}"
-        if stage in ("llvm", "asm"):
-            text = emit([lower_function(task.function, task.name, target)], target)
-            yield assembly(text, target) if stage == "asm" else text
-            continue
-        stages = {("te" if s == "schedule_to_tir" else s): f for s, f in lowering_stages(task.function, task.name, target)}
-        stages["tir"] = list(stages.values())[-1]
-        if stage not in stages:
-            known = ", ".join(dict.fromkeys([*GRAPH_STAGES, *stages, *KERNEL_STAGES]))
-            raise UnsupportedError(f"there is no stage {stage!r}; known: {known}, and the graph passes")
-        yield str(stages[stage])
+        yield kernel_text(task, stage, target)
+
+
+def kernel_text(task: Task, stage: str, target: Target) -> str:
+    """One kernel at one stage: `te` is the loop nest of its schedule, a pass is what it returns, `tir` the last."""
+    from tilewright.codegen.llvm import assembly, emit
+    from tilewright.relay.lower import lower_function, lowering_stages
+
+    if stage in ("tir", "llvm", "asm"):
+        func = lower_function(task.function, task.name, target)
+        if stage == "tir":
+            return str(func)
+        text = emit([func], target)
+        return assembly(text, target) if stage == "asm" else text
+    wanted = "schedule_to_tir" if stage == "te" else stage
+    return next(str(func) for name, func in lowering_stages(task.function, task.name, target) if name == wanted)
+
+
+def _no_kernel(kernel: str, known: object) -> UnsupportedError:
+    names = ", ".join(dict.fromkeys(known))  # type: ignore[call-overload]
+    return UnsupportedError(f"no kernel or source node is called {kernel!r}; the kernels are: {names or 'none'}")

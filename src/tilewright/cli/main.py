@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,7 @@ import click
 
 from tilewright.errors import InternalError, UserError
 
-USER_ERROR_STATUS, INTERNAL_ERROR_STATUS, INTERRUPTED_STATUS = 2, 70, 130
+USER_ERROR_STATUS, INTERNAL_ERROR_STATUS, INTERRUPTED_STATUS, BROKEN_PIPE_STATUS = 2, 70, 130, 141
 
 #: verb -> (module, function): a verb's module is imported only when the verb is used.
 VERBS = {
@@ -45,9 +47,12 @@ def cli() -> None:
 
 
 def guarded(action: Callable[[], Any]) -> int:
-    """Run `action`; print an error as one message; the exit status."""
+    """Run `action`, which may return a status; print an error as one message; the exit status."""
     try:
-        action()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status = action()
+        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -59,12 +64,21 @@ def guarded(action: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return INTERRUPTED_STATUS
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has seen enough; the interpreter must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE_STATUS
     except Exception as error:
         traceback.print_exc()
-        message = str(error) if isinstance(error, InternalError) else str(InternalError(f"{type(error).__name__}: {error}"))
-        click.echo(f"internal error: {message}", err=True)
+        fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")
+        click.echo(f"internal error: {fault}", err=True)
         return INTERNAL_ERROR_STATUS
-    return 0
+    return status if isinstance(status, int) else 0
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in our source that raised it."""
+    click.echo(f"warning: {str(message).removeprefix('tilewright: ')}", err=True)
 
 
 def main() -> None:

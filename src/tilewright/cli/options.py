@@ -1,15 +1,18 @@
-"""Options and argument types that several verbs share."""
+"""Options and argument types that several verbs share, and how a MODEL argument becomes an executable."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tilewright.errors import InputError, ModelError, ShapeError
+from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.executor import Executable
 
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
@@ -32,40 +35,88 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
 
 
 def parse_inputs(pairs: tuple[str, ...]) -> dict[str, Path]:
-    """`("x=a.npy", ...)` as a dict from input name to file."""
-    files = {}
+    """`("x=a.npy", ...)` as a dict from input name to file. Raises InputError with the expected form."""
+    files: dict[str, Path] = {}
     for pair in pairs:
         name, separator, path = pair.rpartition("=")
-        if not separator or not name:
+        if not separator or not name or not path:
             raise InputError(f"--input {pair!r} is not understood; write it as NAME=FILE.npy")
+        if name in files:
+            raise InputError(f"--input gives {name!r} twice, as {files[name]} and as {path}")
         files[name] = Path(path)
     return files
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of every verb that compiles a model, as they were given."""
+
+    target: str | None
+    shapes: str | None
+    threads: int | None
+    no_cache: bool
+
+    def open(self, path: str) -> Executable:
+        """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
+        require_file(path)
+        if is_artifact(path):
+            from tilewright.runtime.executor import load
+
+            self.refuse_for_artifact(path)
+            return load(path, threads=self.threads)
+        from tilewright.cli.progress import progress
+        from tilewright.compile import compile
+
+        shapes = parse_shapes(self.shapes)
+        with progress():
+            return compile(
+                path, target=self.target or "cpu", input_shapes=shapes, threads=self.threads, cache=not self.no_cache
+            )
+
+    def refuse_for_artifact(self, path: str) -> None:
+        """Raise InputError when an option was given that only a model to compile can follow."""
+        for option, value in (("--target", self.target), ("--input-shapes", self.shapes)):
+            if value:
+                raise InputError(
+                    f"{path} is a compiled artifact, whose target and shapes are fixed; leave out {option}, "
+                    "or give the model itself"
+                )
+
+
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every verb that compiles a model."""
+    """Give a verb the options of `ModelOptions`; it receives them as the argument `options`."""
+
+    @functools.wraps(command)
+    def gathered(target: str | None, shapes: str | None, threads: int | None, no_cache: bool, **rest: Any) -> Any:
+        return command(options=ModelOptions(target, shapes, threads, no_cache), **rest)
+
+    decorated: Callable[..., Any] = gathered
     for option in reversed(
         (
-            click.option("--target", default="cpu", show_default=True, help="what to compile for"),
+            click.option("--target", help="what to compile for  [default: cpu]"),
             click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"'),
-            click.option("--threads", type=click.IntRange(min=1), help="worker threads [default: what the process may use]"),
+            click.option(
+                "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
+            ),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
-def load_or_compile(path: str, target: str, shapes: str | None, threads: int | None, no_cache: bool) -> Executable:
-    """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
-    from tilewright.runtime.artifact import is_artifact
-
-    if not Path(path).is_file():
+def require_file(path: str) -> None:
+    """Raise ModelError when there is nothing at `path`, or a directory."""
+    if Path(path).is_dir():
+        raise ModelError(f"{path} is a directory; give the path of an ONNX model or of a compiled artifact")
+    if not Path(path).exists():
         raise ModelError(f"{path}: there is no such file")
+
+
+def require_model(path: str, what_for: str) -> None:
+    """Raise InputError when `path` is a compiled artifact, which other engines cannot read."""
+    require_file(path)
     if is_artifact(path):
-        from tilewright.runtime.executor import load
-
-        return load(path, threads=threads)
-    from tilewright.compile import compile
-
-    return compile(path, target=target, input_shapes=parse_shapes(shapes), threads=threads, cache=not no_cache)
+        raise InputError(
+            f"{path} is a compiled artifact, which other engines cannot read; give the ONNX model to {what_for}"
+        )

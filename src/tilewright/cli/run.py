@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -11,47 +9,37 @@ from typing import Any
 import click
 import numpy as np
 
-from tilewright.cli.inputs import fresh_seed, random_inputs, read_inputs
-from tilewright.cli.options import load_or_compile, model_options, parse_inputs
-from tilewright.errors import InputError
+from tilewright.cli.inputs import complete_inputs, read_inputs
+from tilewright.cli.options import ModelOptions, model_options, parse_inputs
+from tilewright.cli.outputs import check_writable, write_file
 
 
 @click.command("run")
 @click.argument("model")
 @click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
 @click.option("--output", help="write the outputs to this .npz file")
-@click.option("--seed", type=int, help="seed of the random inputs [default: fresh]")
+@click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
 @model_options
 def run_command(
-    model: str,
-    pairs: tuple[str, ...],
-    output: str | None,
-    seed: int | None,
-    target: str,
-    shapes: str | None,
-    threads: int | None,
-    no_cache: bool,
+    model: str, pairs: tuple[str, ...], output: str | None, seed: int | None, options: ModelOptions
 ) -> None:
     """Run MODEL (.onnx or a compiled .tw) once and print each output."""
     given = read_inputs(parse_inputs(pairs))
-    executable = load_or_compile(model, target, shapes, threads, no_cache)
-    names = [spec.name for spec in executable.inputs]
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InputError(f"the model has no input {unknown[0]!r}; its inputs are: {', '.join(names)}")
-    missing = [spec for spec in executable.inputs if spec.name not in given]
-    if missing:
-        seed = fresh_seed() if seed is None else seed
-        given |= random_inputs(missing, seed)
-        click.echo(f"random input (seed {seed}): {', '.join(spec.name for spec in missing)}")
+    if output:
+        check_writable(output, model)
+    executable = options.open(model)
+    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
     start = time.perf_counter()
-    results = executable.run(given)
+    results = executable.run(inputs)
     elapsed = time.perf_counter() - start
-    for spec, value in zip(executable.outputs, results, strict=True):
-        click.echo(describe(spec.name, np.asarray(value)))
+    if used_seed is not None:
+        click.echo(f"random input (seed {used_seed}): {', '.join(name for name in inputs if name not in given)}")
+    arrays = {spec.name: np.asarray(value) for spec, value in zip(executable.outputs, results, strict=True)}
+    for name, value in arrays.items():
+        click.echo(describe(name, value))
     click.echo(f"ran in {elapsed * 1e3:.3f} ms")
     if output:
-        store(output, {spec.name: np.asarray(v) for spec, v in zip(executable.outputs, results, strict=True)})
+        write_file(output, lambda path: store(path, arrays))
 
 
 def describe(name: str, value: np.ndarray[Any, Any]) -> str:
@@ -62,12 +50,8 @@ def describe(name: str, value: np.ndarray[Any, Any]) -> str:
     return f"{name}: {value.dtype}{list(value.shape)}{span}: {first}{more}"
 
 
-def store(path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-    """Write `arrays` to the .npz file `path`, whole or not at all."""
-    folder = Path(path).resolve().parent
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".npz", delete=False) as temporary:
-            np.savez(temporary, **arrays)  # type: ignore[arg-type]
-        os.replace(temporary.name, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+def store(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Write `arrays` to `path` in the .npz format (bfloat16 as float32, which that format can hold)."""
+    plain = {name: value.astype(np.float32) if value.dtype.kind == "V" else value for name, value in arrays.items()}
+    with path.open("wb") as file:
+        np.savez(file, **plain)  # type: ignore[arg-type]

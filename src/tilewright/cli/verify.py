@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
 
-from tilewright.cli.engines import ENGINES, open_engine
-from tilewright.cli.inputs import fresh_seed, random_inputs, read_inputs
-from tilewright.cli.options import load_or_compile, model_options, parse_inputs
+from tilewright.cli.engines import ENGINES, check_engine, open_engine
+from tilewright.cli.inputs import complete_inputs, read_inputs
+from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,15 @@ class Difference:
         relative = self.error / self.scale if self.scale else self.error
         verdict = "ok" if self.passed else "DIFFERS"
         place = "" if self.passed else f" first at {list(self.where)}"
-        return f"{verdict:8} {self.name}: max|ours - ref| {self.error:.3g}, max|ref| {self.scale:.3g}, ratio {relative:.2g}{place}"
+        figures = f"max|ours - ref| {self.error:.3g}, max|ref| {self.scale:.3g}, ratio {relative:.2g}"
+        return f"{verdict:8} {self.name}: {figures}{place}"
 
 
-def compare(name: str, ours: np.ndarray[Any, Any], reference: np.ndarray[Any, Any], rtol: float, atol: float) -> Difference:
+def compare(name: str, ours: Array, reference: Array, rtol: float, atol: float) -> Difference:
     """Compare one output: passes if max|ours - ref| <= atol + rtol * max|ref|, with equal shape, NaN and infinities."""
     if ours.shape != reference.shape:
-        return Difference(f"{name} (shape {list(ours.shape)}, expected {list(reference.shape)})", np.inf, 1.0, (), False)
+        title = f"{name} (shape {list(ours.shape)}, expected {list(reference.shape)})"
+        return Difference(title, np.inf, 1.0, (), False)
     a, b = ours.astype(np.float64), reference.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     distance = np.where(same, 0.0, np.abs(a - b))
@@ -49,38 +52,31 @@ def compare(name: str, ours: np.ndarray[Any, Any], reference: np.ndarray[Any, An
 
 @click.command("verify")
 @click.argument("model")
-@click.option("--against", default="onnxruntime", show_default=True, type=click.Choice(list(ENGINES)))
+@click.option("--against", default="onnxruntime", show_default=True, help=f"one of: {', '.join(ENGINES)}")
 @click.option("--rtol", default=1e-4, show_default=True, help="bound on max|ours - ref| / max|ref|")
 @click.option("--atol", default=0.0, show_default=True, help="absolute part of the bound")
 @click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
-@click.option("--seed", type=int, help="seed of the random inputs [default: fresh]")
+@click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
 @model_options
 def verify_command(
-    model: str,
-    against: str,
-    rtol: float,
-    atol: float,
-    pairs: tuple[str, ...],
-    seed: int | None,
-    target: str,
-    shapes: str | None,
-    threads: int | None,
-    no_cache: bool,
+    model: str, against: str, rtol: float, atol: float, pairs: tuple[str, ...], seed: int | None, options: ModelOptions
 ) -> None:
     """Check MODEL (.onnx) against another engine; exit status 1 if an output differs by more than the bound."""
-    executable = load_or_compile(model, target, shapes, threads, no_cache)
-    seed = fresh_seed() if seed is None else seed
-    inputs = random_inputs(executable.inputs, seed) | read_inputs(parse_inputs(pairs))
-    reference = open_engine(against, model, inputs, executable.threads)
-    click.echo(f"{model} against {reference.name} {reference.version}, inputs from seed {seed}")
-    expected = reference.run()
+    check_engine(against)
+    given = read_inputs(parse_inputs(pairs))
+    require_model(model, "verify")
+    executable = options.open(model)
+    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
     results = executable.run(inputs)
+    reference = open_engine(against, model, inputs, executable.threads)
+    origin = "given inputs" if used_seed is None else f"inputs from seed {used_seed}"
+    click.echo(f"{model} against {reference.name} {reference.version}, {origin}")
     differences = [
         compare(spec.name, np.asarray(ours), np.asarray(ref), rtol, atol)
-        for spec, ours, ref in zip(executable.outputs, results, expected, strict=True)
+        for spec, ours, ref in zip(executable.outputs, results, reference.run(), strict=True)
     ]
     for difference in differences:
         click.echo(difference.line())
     if not all(difference.passed for difference in differences):
         click.echo(f"the bound is {rtol:g} x max|ref| + {atol:g}", err=True)
-        sys.exit(1)
+        click.get_current_context().exit(1)

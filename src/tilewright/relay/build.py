@@ -89,6 +89,7 @@ def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int) -> list[Comp
         lambda i: _compile_group(groups[i], target), range(len(groups)), jobs, lambda i: groups[i][0].name
     ):
         done[index] = compiled
+        trace.progress("compiling kernels", sum(len(groups[i]) for i in done), len(tasks))
     for stage in ("lower", "emit", "llvm"):
         trace.record(f"{stage} (all processes)", sum(c.seconds.get(stage, 0.0) for c in done.values()))
     return [done[i] for i in range(len(groups))]

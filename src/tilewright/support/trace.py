@@ -14,12 +14,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 _ACTIVE: ContextVar[Report | None] = ContextVar("tilewright_trace", default=None)
+
+#: Told about progress: the stage, how many of its pieces are done, and of how many.
+Listener = Callable[[str, int, int], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("tilewright_progress", default=None)
 
 
 @dataclass(frozen=True)
@@ -131,3 +135,20 @@ def count(name: str, amount: int = 1) -> None:
     report = _ACTIVE.get()
     if report is not None:
         report.counters[name] = report.counters.get(name, 0) + amount
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[None]:
+    """Have `listener` called with every `progress` of the enclosed code."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def progress(name: str, done: int, total: int) -> None:
+    """Say that `done` of the `total` pieces of the stage `name` are done. Costs nothing when nobody listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(name, done, total)

@@ -1,0 +1,38 @@
+"""Files a verb writes: checked before the work begins, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tilewright.errors import EnvironmentError_
+from tilewright.support.cache import atomic_file
+
+
+def check_writable(path: str, *inputs: str) -> None:
+    """Raise EnvironmentError_ when no file can be made at `path`, or when that would replace one of `inputs`.
+
+    Asked before the work starts, so that nobody waits for a result that cannot be stored.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise EnvironmentError_(f"cannot write {path}: it is a directory; give the name of a file in it")
+    try:
+        handle, probe = tempfile.mkstemp(prefix=".writable.", dir=target.parent)
+        os.close(handle)
+        os.unlink(probe)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot write {path}: {error.strerror or error} ({target.parent})") from None
+    if any(target.exists() and Path(other).exists() and target.samefile(other) for other in inputs):
+        raise EnvironmentError_(f"cannot write {path}: it is the model that is being read; give another name")
+
+
+def write_file(path: str, write: Callable[[Path], object]) -> None:
+    """Put at `path` what `write` puts at the temporary path it is given. Raises EnvironmentError_."""
+    try:
+        with atomic_file(Path(path)) as temporary:
+            write(temporary)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot write {path}: {error.strerror or error}") from None
