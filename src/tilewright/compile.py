@@ -1,7 +1,7 @@
 """The whole compiler as one straight list of calls into the layers below: read this first.
 
-    model file -> frontend -> Relay -> graph passes -> fused functions -> te schedules -> loop IR -> object code
-               -> memory plan -> run loop -> Executable
+model file -> frontend -> Relay -> graph passes -> fused functions -> te schedules -> loop IR -> object code
+           -> memory plan -> run loop -> Executable
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.runtime.executor import Executable, load
 from tilewright.support import trace
-from tilewright.support.cache import DiskCache, open_cache
-from tilewright.support.fingerprint import compiler_fingerprint, file_digest
-from tilewright.support.cache import digest
+from tilewright.support.cache import DiskCache, digest, open_cache
+from tilewright.support.fingerprint import compiler_fingerprint, model_digest
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[int]]
@@ -104,7 +103,8 @@ def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
 
         return from_onnx(model, input_shapes)[0]
     raise UnsupportedError(
-        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto or a Relay module"
+        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto "
+        "or a Relay module"
     )
 
 
@@ -129,7 +129,7 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None) -> str |
     if isinstance(model, str | os.PathLike):
         if not Path(model).is_file():
             return None
-        contents = file_digest(Path(model))
+        contents = model_digest(Path(model))
     elif isinstance(model, bytes):
         contents = digest(model)
     elif type(model).__name__ == "ModelProto":

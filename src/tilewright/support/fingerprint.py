@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
+import re
 from functools import cache
 from pathlib import Path
 
 from tilewright.support.cache import digest
 
-_CHUNK = 1 << 22
+#: How the `location` of external tensor data stands in a model file: the key, then the length and bytes of the value.
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])")
+
+
+def model_digest(path: Path) -> str:
+    """A digest of a model file's contents and of those of the external data files that it names."""
+    parts = [file_digest(path)]
+    for name in external_data(path):
+        data = path.parent / name
+        parts += [name, file_digest(data) if data.is_file() else ""]
+    return parts[0] if len(parts) == 1 else digest(*parts)
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of the contents of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def external_data(path: Path) -> list[str]:
+    """The names of the files that hold an ONNX model's external data, found without parsing the model.
+
+    A match within the bytes of a weight only makes the key depend on one more file name.
+    """
+    if path.stat().st_size == 0:
+        return []
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as contents:
+        values = [contents[m.end() : m.end() + m.group(1)[0]] for m in _LOCATION.finditer(contents)]
+    return list(dict.fromkeys(os.fsdecode(value) for value in values if b"\0" not in value))
 
 
 @cache
