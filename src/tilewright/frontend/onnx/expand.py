@@ -9,20 +9,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, helper
 
+from tilewright.frontend.onnx.schema import find_schema
 from tilewright.relay.type import TensorType, Type
-
-
-def has_definition(operator: str, domain: str, opset: int) -> bool:
-    """True when ONNX defines `operator` through simpler ones."""
-    schema = _schema(operator, domain, opset)
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
-
-
-def _schema(operator: str, domain: str, opset: int) -> Any:
-    try:
-        return onnx.defs.get_schema(operator, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
 
 
 def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | None]) -> FunctionProto | None:
@@ -30,7 +18,7 @@ def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | Non
 
     None for a primitive operator, or one that ONNX does not know.
     """
-    schema = _schema(proto.op_type, domain, opset)
+    schema = find_schema(proto.op_type, domain, opset)
     if schema is None:
         return None
     if schema.has_function:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
-from tilewright.frontend.onnx.expand import evaluate_node, expand_node, has_definition
+from tilewright.frontend.onnx.expand import evaluate_node, expand_node
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import Converter, find_converter
+from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.relay.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.interpreter import call_reference
@@ -80,6 +81,7 @@ class GraphImporter:
         domain = normalize_domain(proto.domain)
         opset = opsets.get(domain, 1)
         label = f"node {span!r} ({domain or 'ai.onnx'}.{proto.op_type}, opset {opset})"
+        check_attributes(proto, domain, opset, label)
         inputs = [self._lookup(name, env, label) for name in proto.input]
         converter = find_converter(domain, proto.op_type, opset)
         node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
