@@ -43,7 +43,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("rule", ALL)
 def test_both_sides_have_one_value(rule: Rule) -> None:
     rng = random.Random(0)
-    holes = [v for v in collect([rule.pattern], Hole)]
+    holes = collect([rule.pattern], Hole)
     tried = 0
     for _ in range(300):
         values = {h: sample(h, rng) for h in holes}

@@ -12,6 +12,7 @@ the same object.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -43,7 +44,8 @@ def _plan(cls: type) -> tuple[tuple[str, int], ...]:
         annotations: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             annotations.update(inspect.get_annotations(base))
-        plan = tuple((name, _KINDS.get(annotations.get(name, ""), _PLAIN)) for name in cls.FIELDS)  # type: ignore[attr-defined]
+        types = {name: re.sub(r"\b\w+\.", "", str(text)) for name, text in annotations.items()}  # tir.Expr is Expr
+        plan = tuple((name, _KINDS.get(types.get(name, ""), _PLAIN)) for name in cls.FIELDS)  # type: ignore[attr-defined]
         _plans[cls] = plan
     return plan
 
@@ -253,7 +255,7 @@ def rewrite_expr(expr: Expr, rules: Mapping[type, Callable[[Any], Any]], memo: d
 class _Substituter(Rewriter):
     def __init__(self, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
-        self.memo = {var: value for var, value in variables.items()}
+        self.memo = dict[Expr, Expr](variables.items())
         self._buffers = buffers
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
