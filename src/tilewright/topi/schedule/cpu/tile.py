@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 
 #: A fused multiply-add has 4 cycles of latency on two ports: fewer accumulators than this leave the ports idle.
 _LATENCY_BOUND = 8
@@ -48,7 +49,7 @@ def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
 
 def choose(extent: int, blocks: int, block: int, target: Target, row_limit: int = 28) -> RegisterTile:
     """The best tile for `extent` rows and `blocks` channel blocks of `block` floats each."""
-    vectors_per_block = max(1, -(-block * 32 // target.vector_bits))
+    vectors_per_block = block // power_of_two_lanes(block, target)
     candidates: Iterable[tuple[float, int, int]] = (
         (efficiency(rows, count * vectors_per_block, extent, target), rows, count)
         for count in divisors(blocks, 4)
