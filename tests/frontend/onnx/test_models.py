@@ -58,7 +58,7 @@ def test_trained_model(name: str) -> None:
     if not path.is_file():
         pytest.skip(f"the trained model {path} is not there")
     model = onnx.load(path)
-    # NumPy adds the hundreds of taps of basic_pitch's kernels one by one, and the model takes a logarithm of the result.
+    # NumPy adds the hundreds of taps of basic_pitch's kernels one by one, and the model takes the logarithm of that.
     bound = 1e-3 if name == "basic_pitch" else 1e-4
     compare(before_the_last_sigmoid(model) if name == "ppocrv4_det" else model, shapes, bound)
 
