@@ -42,6 +42,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("alter_layout", alter_layout),
     ("pack_dense", pack_dense),
+    ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),
     ("fuse_ops", lambda mod, target: fuse_ops(mod)),

@@ -28,7 +28,7 @@ def pack_dense(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant):
             return None
         rows = math.prod(tensor_type_of(data).shape[:-1])
-        layout = f"NC{dense_block(weight.data.shape[0], rows)}n"
+        layout = f"NC{dense_block(weight.data.shape[0], rows, target)}n"
         packed = Call(transform, [weight], {"src_layout": "NC", "dst_layout": layout}, node.span)
         return Call(dense, [data, packed], node.attrs.replace(weight_layout=layout), node.span)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
 
-#: Widths of a packed panel of a weight matrix, in the order of preference (see `dense_block`).
-_PANEL_LIMIT = 64
+#: Widest packed panel of a weight matrix (see `dense_block`).
+_PANEL_LIMIT = 96
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,21 @@ def conv2d_layouts(
     return Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
 
 
-def dense_block(units: int, rows: int) -> int:
+def dense_block(units: int, rows: int, target: Target) -> int:
     """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
 
-    One row (matrix times vector) is bound by memory: wide panels give one long stream. Several rows share a panel in
-    registers: 32 columns leave room for a tall tile.
+    One row (matrix times vector) is bound by memory: wide panels give long streams. Several rows share a panel in
+    registers: the width is the one whose best register tile is the most efficient.
     """
-    limit = _PANEL_LIMIT if rows == 1 else 48 if rows % 14 and units % 48 == 0 else 32
-    divisors = [b for b in range(1, min(limit, units) + 1) if units % b == 0]
-    for step in (16, 8, 4):
-        aligned = [b for b in divisors if b % step == 0]
-        if aligned and (aligned[-1] >= 16 or step == 4):
-            return aligned[-1]
-    return divisors[-1]
+    widths = [b for b in range(1, min(_PANEL_LIMIT, units) + 1) if units % b == 0]
+    lanes = {b: power_of_two_lanes(b, target) for b in widths}
+    whole = target.vector_bits // 32
+    if rows == 1:
+        return max((b for b in widths if b <= 64), key=lambda b: (min(b, 16) * lanes[b], b))
+
+    def worth(b: int) -> tuple[float, int]:
+        vectors = b // lanes[b]
+        best = max(tile.efficiency(r, vectors, rows, target) for r in range(1, min(rows, 14) + 1))
+        return round(best * (0.6 + 0.4 * lanes[b] / whole), 3), -b
+
+    return max(widths, key=worth)
