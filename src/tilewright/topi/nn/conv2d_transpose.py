@@ -77,7 +77,7 @@ def conv2d_transpose_nchw(
 ) -> Tensor:
     """Transposed convolution of `data` [N, C, H, W] with `kernel` [C, O/groups, KH, KW] to [N, O, OH, OW].
 
-    Stages: data_pad, conv2d_transpose_phases [N, O, QH, SH, QW, SW] with the reduction axes ic, jh, jw,
+    Stages: data_pad, conv2d_transpose_phases [N, O, QH, SH, SW, QW] with the reduction axes ic, jh, jw,
     conv2d_transpose_nchw, which interleaves the phases.
     """
     n, c, h, w = constant_shape(data)
@@ -94,7 +94,7 @@ def conv2d_transpose_nchw(
     rc = te.reduce_axis((0, icg), name="ic")
     ry, rx = te.reduce_axis((0, rows.per_phase), name="jh"), te.reduce_axis((0, columns.per_phase), name="jw")
 
-    def body(b: Any, f: Any, y: Any, r: Any, x: Any, t: Any) -> Any:
+    def body(b: Any, f: Any, y: Any, r: Any, t: Any, x: Any) -> Any:
         channel = rc if groups == 1 else f // ocg * icg + rc
         filter_ = f if groups == 1 else f % ocg
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
@@ -102,7 +102,7 @@ def conv2d_transpose_nchw(
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx])
 
     phases = te.compute(
-        (n, groups * ocg, rows.quotients, strides[0], columns.quotients, strides[1]),
+        (n, groups * ocg, rows.quotients, strides[0], strides[1], columns.quotients),
         body,
         name="conv2d_transpose_phases",
         tag=tag.CONV2D_TRANSPOSE,
@@ -111,7 +111,7 @@ def conv2d_transpose_nchw(
     sh, sw = strides
     out = injective(
         (n, groups * ocg, rows.out, columns.out),
-        lambda b, f, y, x: phases(b, f, y // sh, y % sh, x // sw, x % sw),
+        lambda b, f, y, x: phases(b, f, y // sh, y % sh, x % sw, x // sw),
         "conv2d_transpose_nchw",
     )
     return finish(out, data, out_dtype)
@@ -127,7 +127,7 @@ def conv2d_transpose_NCHWc(
 ) -> Tensor:
     """The same of `data` [N, C/ib, H, W, ib] with `kernel` [C/ib, O/ob, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
 
-    Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, QW, SW, ob] with the reduction axes ic_outer, jh, jw,
+    Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, SW, QW, ob] with the reduction axes ic_outer, jh, jw,
     ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases.
     """
     n, ico, h, w, ib = constant_shape(data)
@@ -143,13 +143,13 @@ def conv2d_transpose_NCHWc(
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
     ry, rx = te.reduce_axis((0, rows.per_phase), name="jh"), te.reduce_axis((0, columns.per_phase), name="jw")
 
-    def body(b: Any, f: Any, y: Any, r: Any, x: Any, t: Any, block: Any) -> Any:
+    def body(b: Any, f: Any, y: Any, r: Any, t: Any, x: Any, block: Any) -> Any:
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
         value, weight = padded(b, outer, iy, ix, inner), kernel(outer, f, ky, kx, inner, block)
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
 
     phases = te.compute(
-        (n, oco, rows.quotients, strides[0], columns.quotients, strides[1], ob),
+        (n, oco, rows.quotients, strides[0], strides[1], columns.quotients, ob),
         body,
         name="conv2d_transpose_phases",
         tag=tag.CONV2D_TRANSPOSE_NCHWC,
@@ -158,7 +158,7 @@ def conv2d_transpose_NCHWc(
     sh, sw = strides
     out = injective(
         (n, oco, rows.out, columns.out, ob),
-        lambda b, f, y, x, block: phases(b, f, y // sh, y % sh, x // sw, x % sw, block),
+        lambda b, f, y, x, block: phases(b, f, y // sh, y % sh, x % sw, x // sw, block),
         "conv2d_transpose_NCHWc",
     )
     return finish(out, data, out_dtype)

@@ -68,7 +68,7 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     parallel_outer(s, out, [batch, group, rows])
 
     s[accumulator].compute_at(s[out], tiles)
-    batch, channel, row, row_phase, column, column_phase, lane = s[accumulator].op.axis
+    batch, channel, row, row_phase, column_phase, column, lane = s[accumulator].op.axis
     reduction = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, row, row_phase, column_phase, *reduction, column, channel, lane)
     _keep_in_registers(s, accumulator, [column, channel], lane, block, target)

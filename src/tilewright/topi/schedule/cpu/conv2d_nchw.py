@@ -6,10 +6,9 @@ broadcasts a weight and reads vectors of neighbouring columns.
 
 from __future__ import annotations
 
-import math
-
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
@@ -24,7 +23,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     _, channels, height, width = shape_of(out)
     lanes = min(target.vector_bits // 32, 1 << (width - 1).bit_length())
     vectors = min(2, -(-width // lanes))
-    shared = math.gcd(channels, 4) if conv.op.attrs.get("groups", 1) == 1 else 1
+    shared = tile.divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
     rows = 1 if shared > 1 else max(1, min(height, _ACCUMULATORS // (shared * vectors)))
     accumulator = inline_between(s, conv, out)
 
@@ -47,14 +46,14 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
 
 
 def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
-    """Schedule `conv` (tag conv2d_transpose_nchw, [N, O, QH, SH, QW, SW]) and its epilogue `out` [N, O, OH, OW]."""
+    """Schedule `conv` (tag conv2d_transpose_nchw, [N, O, QH, SH, SW, QW]) and its epilogue `out` [N, O, OH, OW]."""
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
     _, channels, _, width = shape_of(out)
     row_stride, column_stride = conv.op.attrs["strides"]
     quotients = -(-width // column_stride)
     lanes = min(target.vector_bits // 32, 1 << (quotients - 1).bit_length())
-    shared = math.gcd(channels, 4) if conv.op.attrs.get("groups", 1) == 1 else 1
+    shared = tile.divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis
@@ -67,7 +66,7 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     parallel_outer(s, out, [batch, group, rows])
 
     s[accumulator].compute_at(s[out], tiles)
-    batch, channel, row, row_phase, column, column_phase = s[accumulator].op.axis
+    batch, channel, row, row_phase, column_phase, column = s[accumulator].op.axis
     reduction = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, row, row_phase, *reduction, channel, column_phase, column)
     s[accumulator].unroll(channel)
