@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +40,19 @@ def __getattr__(name: str) -> Any:
     value = getattr(module, attribute) if attribute else module
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """This package: `tilewright.compile` stays the function when somebody imports the module of the same name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system binds a submodule to its package, whether or not a public name stood there.
+        if isinstance(value, ModuleType) and _PUBLIC.get(name) == (value.__name__, name):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,51 @@
+"""`tilewright inspect`: every stage of the compiler can be printed, under the model's own node names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tilewright.cli.inspect import stage_names
+
+#: What the text of a stage holds at least.
+MARKS = {
+    "relay": "nn.conv2d(",
+    "fuse_ops": "Primitive",
+    "fused": "Primitive",
+    "plan": "arena: ",
+    "te": "def fused_",
+    "tir": "def fused_",
+    "llvm": "define ",
+    "asm": ".text",
+}
+
+
+@pytest.mark.parametrize("stage", dict.fromkeys(stage_names()))
+def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", image_model, "--stage", stage)
+    assert outcome.status == 0 and outcome.err == ""
+    assert MARKS.get(stage, "%") in outcome.out or "def fused_" in outcome.out
+
+
+def test_the_default_stage_is_the_fused_model(tilewright: Command, image_model: Path) -> None:
+    assert tilewright("inspect", image_model) == tilewright("inspect", image_model, "--stage", "fused")
+
+
+@pytest.mark.parametrize("stage", ["plan", "tir"])
+def test_a_kernel_is_chosen_by_its_source_node(stage: str, tilewright: Command, image_model: Path) -> None:
+    every = tilewright("inspect", image_model, "--stage", stage).out
+    one = tilewright("inspect", image_model, "--stage", stage, "--kernel", "first_conv").out
+    assert "first_conv" in one and len(one) < len(every)
+
+
+def test_two_runs_print_the_same(tilewright: Command, image_model: Path) -> None:
+    assert tilewright("inspect", image_model, "--stage", "tir") == tilewright("inspect", image_model, "--stage", "tir")
+
+
+def test_the_manifest_of_an_artifact(tilewright: Command, artifact: Path) -> None:
+    manifest = json.loads(tilewright("inspect", artifact).out)
+    assert manifest["format"] == "tilewright-artifact"
+    assert manifest["inputs"] == [{"name": "x", "shape": [1, 8], "dtype": "float32"}]

@@ -1,0 +1,53 @@
+"""How the options that several verbs share are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.cli.inputs import INTEGER_LIMIT, random_inputs
+from tilewright.cli.options import parse_inputs, parse_shapes
+from tilewright.errors import InputError, ShapeError
+from tilewright.runtime.signature import TensorSpec
+from tilewright.support.dtype import DType
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (None, None),
+        ("", None),
+        ("x:[1,3,224,224]", {"x": (1, 3, 224, 224)}),
+        (" a : [ 1 , 2 ] , b:[3],", {"a": (1, 2), "b": (3,)}),
+        ("serving_default_input_2:0:[1,43844,1]", {"serving_default_input_2:0": (1, 43844, 1)}),
+        ("scalar:[]", {"scalar": ()}),
+    ],
+)
+def test_shapes(text: str | None, shapes: dict[str, tuple[int, ...]] | None) -> None:
+    assert parse_shapes(text) == shapes
+
+
+@pytest.mark.parametrize("text", ["x", "x:1,2", "x:[1,2", "x:[a]", "x:[1.5]", ":[1]", "x:[1] y:[2]", "x:[,]"])
+def test_shapes_that_are_not_understood(text: str) -> None:
+    with pytest.raises(ShapeError, match="is not understood; write it as"):
+        parse_shapes(text)
+
+
+def test_inputs() -> None:
+    assert parse_inputs(("x=a.npy", "y=0=b=c.npy")) == {"x": Path("a.npy"), "y=0=b": Path("c.npy")}
+    for wrong in ("x", "=a.npy", "x="):
+        with pytest.raises(InputError, match=r"NAME=FILE\.npy"):
+            parse_inputs((wrong,))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "uint8", "int64", "bool"])
+def test_random_inputs_have_the_dtype_and_follow_the_seed(dtype: str) -> None:
+    spec = TensorSpec("x", (4, 50), DType(dtype))
+    (first,), (again,) = (random_inputs([spec], 5).values() for _ in range(2))
+    assert first.dtype == spec.numpy and first.shape == (4, 50)
+    np.testing.assert_array_equal(first, again)
+    assert len(np.unique(first)) > 1
+    if spec.dtype.is_int:
+        assert set(first.flat) <= set(range(INTEGER_LIMIT))

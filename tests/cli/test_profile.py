@@ -1,0 +1,27 @@
+"""`tilewright profile`: every kernel under the names of the model's nodes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+@pytest.mark.parametrize("name", ["model", "image_model", "artifact"])
+def test_kernels_are_listed_with_times_and_sources(
+    name: str, tilewright: Command, request: pytest.FixtureRequest
+) -> None:
+    outcome = tilewright("profile", request.getfixturevalue(name), "--repeat", 3)
+    assert outcome.status == 0 and outcome.err == ""
+    heading, *rows = outcome.out.splitlines()
+    assert re.fullmatch(rf"{len(rows)} kernel calls, \d+\.\d+ ms in all, \d+ threads", heading)
+    assert all(re.fullmatch(r" +\d+\.\d+ ms +\d+\.\d %  fused_\w+  \S.*", row) for row in rows)
+    assert ("project" if name != "image_model" else "first_conv") in outcome.out
+
+
+def test_only_the_slowest(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("profile", image_model, "--top", 1, "--repeat", 1)
+    assert len(outcome.out.splitlines()) == 2

@@ -1,0 +1,58 @@
+"""`tilewright run`: outputs shown and stored; a compiled artifact needs no compiler."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from tests.cli.conftest import Command
+
+
+def test_random_inputs_are_fresh_unless_seeded(tilewright: Command, model: Path) -> None:
+    first, second = tilewright("run", model), tilewright("run", model)
+    assert first.status == second.status == 0 and first.err == ""
+    assert re.match(r"random input \(seed \d+\): x\ny: float32\[1, 4\] in \[.*\]: .*\nran in \d+\.\d+ ms\n", first.out)
+    assert first.out.splitlines()[1] != second.out.splitlines()[1]
+    seeded = [tilewright("run", model, "--seed", 7).out.splitlines()[:2] for _ in range(2)]
+    assert seeded[0] == seeded[1] and "(seed 7)" in seeded[0][0]
+
+
+def test_inputs_from_files_and_outputs_to_a_file(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng().standard_normal((1, 8), dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    outcome = tilewright("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz")
+    assert outcome.status == 0 and "random" not in outcome.out
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    with np.load(tmp_path / "y.npz") as stored:
+        np.testing.assert_allclose(stored["y"], expected, rtol=1e-5, atol=1e-6)
+        assert stored.files == ["y"]
+    assert {path.name for path in tmp_path.iterdir()} == {model.name, "x.npy", "y.npz"}
+
+
+def test_an_array_in_column_order_is_taken(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    image = np.random.default_rng(3).standard_normal((1, 3, 12, 12), dtype=np.float32)
+    lines = []
+    for name, array in (("c", image), ("f", np.asfortranarray(image))):
+        np.save(tmp_path / f"{name}.npy", array)
+        lines.append(tilewright("run", image_model, "--input", f"image={tmp_path / name}.npy").out.splitlines()[0])
+    assert lines[0] == lines[1]
+
+
+def test_an_artifact_runs_without_the_compiler(artifact: Path) -> None:
+    """Neither a compiler package nor the onnx package is imported to run an artifact."""
+    program = (
+        "import sys; from tilewright.cli.main import cli, guarded\n"
+        f"status = guarded(lambda: cli.main(['run', {str(artifact)!r}], standalone_mode=False))\n"
+        "print(status, *sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    status, *modules = done.stdout.splitlines()[-1].split()
+    assert status == "0"
+    ours = {name.split(".")[1] for name in modules if name.startswith("tilewright.")}
+    assert ours == {"cli", "errors", "runtime", "support"}
+    assert not {"onnx", "onnxruntime", "google.protobuf"} & set(modules)
