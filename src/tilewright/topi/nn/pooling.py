@@ -9,7 +9,6 @@ from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.layout import parse_layout
-from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import max as reduce_max
 from tilewright.topi.reduction import mean
 from tilewright.topi.shapes import pool_output
@@ -37,23 +36,32 @@ def pool2d(
     count_include_pad: bool = False,
     layout: str = "NCHW",
 ) -> Tensor:
-    """``"max"`` or ``"avg"`` over windows. Stages: data_pad, pool_max; or data_pad, pool_sum, pool_avg."""
+    """``"max"`` or ``"avg"`` over windows. Stages: pool_max; or pool_sum, pool_avg.
+
+    Padding is no stage: the reduction leaves out the taps beside the image.
+    """
     axes, shape = spatial_axes(layout), constant_shape(x)
     sides = [(padding[i], padding[i + 2]) for i in range(2)]
     sizes = [shape[a] for a in axes]
     out = [pool_output(sizes[i], pool_size[i], strides[i], *sides[i], dilation[i], ceil_mode) for i in range(2)]
-    before, after, out_shape = [0] * x.ndim, [0] * x.ndim, list(shape)
+    out_shape = list(shape)
     for i, a in enumerate(axes):
-        reach = (out[i] - 1) * strides[i] + (pool_size[i] - 1) * dilation[i] + 1
-        before[a], after[a], out_shape[a] = sides[i][0], max(0, reach - sizes[i] - sides[i][0]), out[i]
-    padded = pad(x, before, after, _lowest(x.dtype) if kind == "max" else 0)
+        out_shape[a] = out[i]
     window = [te.reduce_axis((0, k), name=name) for k, name in zip(pool_size, ("kh", "kw"))]
 
-    def read(indices: Any) -> Any:
-        where = list(indices)
+    def read(indices: Any) -> tuple[Any, Any]:
+        """The tap of a window, and whether it lies in the image."""
+        where, inside = list(indices), []
         for i, a in enumerate(axes):
-            where[a] = indices[a] * strides[i] + window[i] * dilation[i]
-        return padded(*where)
+            where[a] = indices[a] * strides[i] + window[i] * dilation[i] - sides[i][0]
+            last = (out[i] - 1) * strides[i] + (pool_size[i] - 1) * dilation[i] - sides[i][0]
+            inside += [tir.likely(where[a] >= 0)] if sides[i][0] > 0 else []
+            inside += [tir.likely(where[a] < sizes[i])] if last >= sizes[i] else []
+        return x(*where), tir.all(*inside) if inside else None
+
+    def reduced(reducer: Any, dtype: Any, indices: Any) -> Any:
+        value, inside = read(indices)
+        return reducer(value.astype(dtype), axis=window, where=inside)
 
     facts = {
         "pool_size": tuple(pool_size),
@@ -64,11 +72,11 @@ def pool2d(
     }
     if kind == "max":
         return te.compute(
-            out_shape, lambda *i: te.max(read(i), axis=window), name="pool_max", tag=tag.POOL, attrs=facts
+            out_shape, lambda *i: reduced(te.max, x.dtype, i), name="pool_max", tag=tag.POOL, attrs=facts
         )
     wide = accumulator_dtype(x.dtype)
     total = te.compute(
-        out_shape, lambda *i: te.sum(read(i).astype(wide), axis=window), name="pool_sum", tag=tag.POOL, attrs=facts
+        out_shape, lambda *i: reduced(te.sum, wide, i), name="pool_sum", tag=tag.POOL, attrs=facts
     )
 
     def counts(indices: Any) -> list[Any]:
@@ -86,8 +94,12 @@ def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> T
     def average(*indices: Any) -> Any:
         rows, columns = counts(indices)
         count, value = rows * columns, total(*indices)
-        divisor = tir.const(count, total.dtype) if isinstance(count, int) else count.astype(total.dtype)
-        return (tir.div(value, divisor) if value.dtype.is_float else tir.truncdiv(value, divisor)).astype(dtype)
+        if not value.dtype.is_float:
+            divisor = tir.const(count, total.dtype) if isinstance(count, int) else count.astype(total.dtype)
+            return tir.truncdiv(value, divisor).astype(dtype)
+        # One scalar division per window, not one per channel.
+        inverse = 1.0 / count if isinstance(count, int) else tir.const(1.0, total.dtype) / count.astype(total.dtype)
+        return (value * inverse).astype(dtype)
 
     return te.compute(total.shape, average, name="pool_avg", tag=tag.ELEMWISE)
 

@@ -1,4 +1,8 @@
-"""Window pooling: vector lanes over the channel block (or the columns in NCHW), padding tested where it is read."""
+"""Window pooling: a few columns of vector accumulators at a time, the window unrolled, the image's edges cut off.
+
+The computation marks taps beside the image as unlikely, so lowering cuts the loops over columns where windows reach
+over the edge and gives rows at the edge a version of their own; windows within the image run without tests.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,57 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import inline_before, inline_between, parallel_outer, shape_of, vector_lanes
 
+#: Columns computed at once, in the order of preference: independent accumulators hide the latency of an addition.
+_COLUMNS = (7, 8, 6, 5, 4)
+#: Windows of more taps than this keep their rows as a loop.
+_UNROLLED_TAPS = 16
+
 
 def schedule_pool(s: te.Schedule, pool: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `pool` (tag pool: reduced over a window) and its epilogue `out`."""
     inline_before(s, pool)
     accumulator = inline_between(s, pool, out)
-    axes = list(s[out].op.axis)
+    *outer, last = s[out].op.axis
+    if len(outer) < 4:
+        _schedule_along_columns(s, accumulator, out)
+        return
+    batch, channel, row, column = outer
+    tiles, position = s[out].split(column, factor=_columns(shape_of(out)[3]))
+    s[out].unroll(position)
+    s[out].vectorize(last)
+    parallel_outer(s, out, [batch, channel, row])
+
+    s[accumulator].compute_at(s[out], tiles)
+    *_, position, lane = s[accumulator].op.axis
+    s[accumulator].reorder(*s[accumulator].op.reduce_axis, position, lane)
+    _unroll_window(s, accumulator)
+    s[accumulator].unroll(position)
+    s[accumulator].vectorize(lane)
+
+
+def _schedule_along_columns(s: te.Schedule, accumulator: te.Tensor, out: te.Tensor) -> None:
+    """Plain layouts: vector lanes over the last axis (columns of NCHW, channels of NHWC)."""
+    *outer, last = s[out].op.axis
     lanes = vector_lanes(shape_of(out)[-1])
-    inner = axes[-1]
-    if lanes < shape_of(out)[-1]:
-        outer, inner = s[out].split(axes[-1], factor=lanes)
-        axes[-1:] = [outer, inner]
-    s[out].vectorize(inner)
-    fused = parallel_outer(s, out, axes[:3])
-    s[accumulator].compute_at(s[out], fused if len(axes) == 4 else axes[-2])
+    tiles, lane = s[out].split(last, factor=lanes)
+    s[out].vectorize(lane)
+    parallel_outer(s, out, outer)
+    s[accumulator].compute_at(s[out], tiles)
     lane = s[accumulator].op.axis[-1]
     s[accumulator].reorder(*s[accumulator].op.reduce_axis, lane)
+    _unroll_window(s, accumulator)
     s[accumulator].vectorize(lane)
+
+
+def _columns(width: int) -> int:
+    """Columns of one tile: a divisor of `width` if there is a fitting one."""
+    return next((c for c in _COLUMNS if width % c == 0), min(width, 4))
+
+
+def _unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:
+    rows, columns = s[accumulator].op.reduce_axis
+    taps = [int(axis.dom.extent.value) for axis in (rows, columns)]
+    if taps[1] <= _UNROLLED_TAPS:
+        s[accumulator].unroll(columns)
+    if taps[0] * taps[1] <= _UNROLLED_TAPS:
+        s[accumulator].unroll(rows)
