@@ -24,6 +24,8 @@ class Operation:
     tag: str
     attrs: dict[str, Any]
     outputs: tuple[Tensor, ...]
+    axis: tuple[IterVar, ...]
+    reduce_axis: tuple[IterVar, ...]
 
     def output(self, index: int) -> Tensor:
         """Output number `index`."""
@@ -44,9 +46,11 @@ class Operation:
 
 
 class PlaceholderOp(Operation):
-    """A tensor given by the caller."""
+    """A tensor given by the caller; it has no axes, as nothing is computed."""
 
     __slots__ = ()
+    axis = ()
+    reduce_axis = ()
 
     def __init__(self, name: str, shape: tuple[Expr, ...], dtype: str) -> None:
         self.name, self.tag, self.attrs = name, "", {}

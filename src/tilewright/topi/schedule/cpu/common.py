@@ -78,7 +78,9 @@ def vector_lanes(extent: int, limit: int = 16) -> int:
     return limit
 
 
-def vectorize_lanes(s: te.Schedule, tensor: te.Tensor, axis: te.IterVar, extent: int, target: Target) -> list[te.IterVar]:
+def vectorize_lanes(
+    s: te.Schedule, tensor: te.Tensor, axis: te.IterVar, extent: int, target: Target
+) -> list[te.IterVar]:
     """Make `axis` of `extent` iterations whole vectors: one vectorized axis, after an unrolled one if it takes several.
 
     Vectors have a power of two lanes, as LLVM keeps no others in registers from one iteration to the next. Returns the
