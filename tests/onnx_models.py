@@ -35,7 +35,7 @@ def perceptron(rows: int | str = 1, seed: int = 0) -> onnx.ModelProto:
     generator = np.random.default_rng(seed)
     weights = {
         "w": generator.standard_normal((8, 4), dtype=np.float32),
-        "b": generator.standard_normal(4, dtype=np.float32),
+        "b": generator.uniform(6, 8, 4).astype(np.float32),  # so that most outputs are above zero
     }
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["xw"], name="project"),

@@ -1,0 +1,195 @@
+"""`compile`: the forms of a model it takes, the cache behind it, the report, and bits that do not depend on threads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import tilewright as tw
+from tests.onnx_models import convolution, make_model, perceptron, saved
+from tilewright import relay
+from tilewright.compile import GRAPH_PASSES
+from tilewright.errors import ModelError, TargetError, UnsupportedError
+from tilewright.support import trace
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test begins with an empty cache."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return saved(perceptron(), tmp_path / "perceptron.onnx")
+
+
+def random_like(executable: Any, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(executable.inputs[0].shape, dtype=np.float32)
+
+
+def compile_and_say_whether_cached(*args: Any, **options: Any) -> tuple[Any, bool]:
+    """The executable, and whether it came from the cache."""
+    with trace.collect() as report:
+        executable = tw.compile(*args, **options)
+    stages = {row.name for row in report.rows()}
+    assert ("load from cache" in stages) != ("compile kernels" in stages)
+    return executable, "load from cache" in stages
+
+
+def test_every_form_of_a_model_gives_the_same_bits(model: Path) -> None:
+    forms = [str(model), model, model.read_bytes(), onnx.load(model)]
+    executables = [tw.compile(form, cache=False) for form in forms]
+    x = random_like(executables[0])
+    first, *others = [executable(x) for executable in executables]
+    assert first.shape == (1, 4) and np.any(first)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def test_a_relay_module() -> None:
+    x = relay.Var("x", relay.TensorType((2, 3), "float32"))
+    body = relay.tanh(relay.add(x, relay.Constant(np.float32(1.0))))
+    executable = tw.compile(relay.IRModule({relay.GlobalVar("main"): relay.Function((x,), body)}))
+    value = random_like(executable)
+    np.testing.assert_allclose(executable(value), np.tanh(value + 1), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(UnsupportedError, match="cannot compile a list; give the path or bytes"):
+        tw.compile([1, 2])
+    with pytest.raises(ModelError, match="there is no such file"):
+        tw.compile("absent.onnx")
+    with pytest.raises(TargetError, match="abacus"):
+        tw.compile(perceptron(), target="abacus")
+
+
+def test_the_second_compile_is_a_load_of_the_same_bits(model: Path) -> None:
+    first, cached_at_first = compile_and_say_whether_cached(model)
+    second, cached_then = compile_and_say_whether_cached(model)
+    assert (cached_at_first, cached_then) == (False, True)
+    assert second.object_code == first.object_code and second.manifest["kernels"] == first.manifest["kernels"]
+    x = random_like(first)
+    np.testing.assert_array_equal(second(x), first(x))
+
+
+def test_a_copy_elsewhere_and_the_same_bytes_hit_the_cache(model: Path, tmp_path: Path) -> None:
+    tw.compile(model)
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(model.read_bytes())
+    assert compile_and_say_whether_cached(copy)[1]
+    tw.compile(model.read_bytes())
+    assert compile_and_say_whether_cached(model.read_bytes())[1]
+
+
+def test_the_key_follows_weights_shapes_and_target(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    host = tw.Target("cpu")
+    variants: list[tuple[onnx.ModelProto, dict[str, Any]]] = [
+        (perceptron(), {}),
+        (perceptron(seed=1), {}),
+        (perceptron("n"), {"input_shapes": {"x": (2, 8)}}),
+        (perceptron("n"), {"input_shapes": {"x": (3, 8)}}),
+        (perceptron(), {"target": f"llvm -mtriple={host.triple} -mcpu=x86-64-v3"}),
+    ]
+    if "x86_64" not in host.triple:
+        variants.pop()
+    for proto, options in variants:
+        assert not compile_and_say_whether_cached(saved(proto, path), **options)[1]
+    for proto, options in variants:
+        assert compile_and_say_whether_cached(saved(proto, path), **options)[1]
+
+
+def test_a_change_of_external_data_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(perceptron(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    executable, _ = compile_and_say_whether_cached(path)
+    x = random_like(executable)
+    before = executable(x)
+    assert compile_and_say_whether_cached(path)[1]
+    data = bytearray((tmp_path / "weights.bin").read_bytes())
+    data[3] ^= 0x80  # the sign of the first weight
+    (tmp_path / "weights.bin").write_bytes(bytes(data))
+    changed, cached = compile_and_say_whether_cached(path)
+    assert not cached and not np.array_equal(changed(x), before)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: data[:300] + b"\0" * 8 + data[308:]])
+def test_a_damaged_cache_entry_is_compiled_again(damage: Any, model: Path, own_cache: Path) -> None:
+    x = random_like(tw.compile(model))
+    expected = tw.compile(model)(x)
+    (entry,) = (own_cache / "artifact").iterdir()
+    entry.write_bytes(damage(entry.read_bytes()))
+    np.testing.assert_array_equal(tw.compile(model)(x), expected)
+    assert compile_and_say_whether_cached(model)[1]
+
+
+def test_no_cache_writes_nothing(model: Path, own_cache: Path) -> None:
+    tw.compile(model, cache=False)
+    assert not own_cache.exists()
+
+
+def test_the_report_has_every_stage_and_adds_up(model: Path) -> None:
+    with trace.collect() as report:
+        tw.compile(model)
+    top = [row.name for row in report.rows() if len(row.path) == 1]
+    passes = [name for name, _ in GRAPH_PASSES]
+    assert top == ["frontend", *passes, "plan memory", "compile kernels", "link", "write to cache"]
+    accounted = sum(row.seconds for row in report.rows() if len(row.path) == 1)
+    assert accounted <= report.seconds
+    assert report.counters["kernels"] == report.counters["kernel calls"] == 1
+
+
+@pytest.mark.parametrize("name", ["perceptron", "convolution", "large"])
+def test_threads_do_not_change_a_bit(name: str) -> None:
+    proto = {"perceptron": perceptron, "convolution": convolution, "large": wide_network}[name]()
+    executables = [tw.compile(proto, threads=threads, cache=False) for threads in (1, 2, 3)]
+    x = random_like(executables[0], seed=4)
+    first, *others = [executable(x) for executable in executables for _ in range(3)]
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def wide_network() -> onnx.ModelProto:
+    """Large enough to be shared out among threads: two convolutions of 64 channels, a softmax over all of them."""
+    generator = np.random.default_rng(0)
+    weights = {
+        "w0": generator.standard_normal((64, 3, 3, 3), dtype=np.float32),
+        "w1": generator.standard_normal((64, 64, 3, 3), dtype=np.float32) / 24,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Softmax", ["c"], ["y"], axis=1),
+    ]
+    inputs, outputs = {"x": (TensorProto.FLOAT, (1, 3, 40, 40))}, {"y": (TensorProto.FLOAT, (1, 64, 40, 40))}
+    return make_model(nodes, inputs, outputs, weights)
+
+
+def test_compiling_twice_gives_the_same_code(model: Path) -> None:
+    first, second = (tw.compile(model, cache=False) for _ in range(2))
+    assert first.object_code == second.object_code and first.manifest == second.manifest
+
+
+def test_two_executables_take_turns_in_one_process() -> None:
+    left, right = tw.compile(perceptron()), tw.compile(wide_network(), threads=2)
+    inputs = random_like(left), random_like(right)
+    alone = left(inputs[0]), right(inputs[1])
+    for _ in range(20):
+        np.testing.assert_array_equal(left(inputs[0]), alone[0])
+        np.testing.assert_array_equal(right(inputs[1]), alone[1])
+
+
+def test_outputs_are_fresh_arrays() -> None:
+    executable = tw.compile(perceptron())
+    first = executable(random_like(executable, 1))
+    kept = first.copy()
+    executable(random_like(executable, 2))
+    np.testing.assert_array_equal(first, kept)

@@ -1,0 +1,136 @@
+"""Trained models and benchmark networks compiled whole, compared with onnxruntime on fresh random inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import runpy
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import tilewright as tw
+from tilewright.cli.inputs import fresh_seed, random_inputs
+from tilewright.cli.verify import compare
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ROOT.parent / "shared" / "models"
+
+#: name -> (file, input shapes, bound on max|ours - ref| / max|ref|: 1e-4, and 3e-4 for recurrent nets)
+TRAINED: dict[str, tuple[str, dict[str, tuple[int, ...]], float]] = {
+    "ppocr_cls": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, 1e-4),
+    "ppocrv4_det": ("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 320, 480)}, 1e-4),
+    "basic_pitch": ("nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}, 1e-4),
+    "magika": ("model.onnx", {"bytes": (1, 2048)}, 1e-4),
+    "aecmos": ("Run_1663829550_Stage_0.onnx", {"input": (1, 3, 400, 160)}, 3e-4),
+}
+
+
+def session(path: Path) -> Any:
+    """The model in onnxruntime, quiet, on the CPU."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def page(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """An image [1, 3, height, width] with lines of random dark glyphs on white, normalized as the detector wants it."""
+    generator = np.random.default_rng(seed)
+    image = np.ones(shape[2:], np.float32)
+    for top in range(12, shape[2] - 20, 36):
+        for left in range(12, shape[3] - 16, 12):
+            if generator.random() < 0.85:
+                glyph = np.kron(generator.random((7, 5)) < 0.5, np.ones((2, 2)))
+                image[top : top + 14, left : left + 10] -= 0.9 * glyph
+    mean, deviation = (np.array(v)[:, None, None] for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    return ((image - mean) / deviation).astype(np.float32)[None]
+
+
+def check(path: Path, shapes: dict[str, tuple[int, ...]] | None, bound: float, text: bool = False) -> None:
+    """Compile, run on fresh inputs with 1 and 2 threads, compare with each other and with onnxruntime."""
+    executable = tw.compile(path, input_shapes=shapes, threads=2)
+    seed = fresh_seed()
+    inputs = {"x": page(executable.inputs[0].shape, seed)} if text else random_inputs(executable.inputs, seed)
+    results = executable.run(inputs)
+    expected = session(path).run(None, inputs)
+    for spec, ours, reference in zip(executable.outputs, results, expected, strict=True):
+        assert ours.dtype == reference.dtype
+        difference = compare(spec.name, ours, reference, bound, 0.0)
+        assert difference.passed, f"seed {seed}: {difference.line()}"
+    executable.set_threads(1)
+    for first, second in zip(results, executable.run(inputs), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_trained_model(name: str) -> None:
+    file, shapes, bound = TRAINED[name]
+    path = MODELS / "real" / "onnx" / name / file
+    if not path.is_file():
+        pytest.skip(f"the trained model {path} is not there")
+    # On noise the text detector's outputs are all but zero, where rounding is all one would compare.
+    check(path, shapes, bound, text=name == "ppocrv4_det")
+
+
+@pytest.mark.parametrize("name", ["mlp", "dqn", "squeezenet1_1"])
+def test_a_benchmark_network(name: str, tmp_path: Path) -> None:
+    script = MODELS / "nets" / "fill.py"
+    if not script.is_file():
+        pytest.skip(f"the script {script} that makes the networks is not there")
+    path = tmp_path / f"{name}.onnx"
+    runpy.run_path(str(script))["fill"](name, str(path))
+    check(path, None, 1e-4)
+
+
+def example(name: str) -> ModuleType:
+    """A script of examples/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def magika_folder() -> Path:
+    """Where Magika's model and its configuration are: beside this checkout, or in the installed package."""
+    folder = MODELS / "real" / "onnx" / "magika"
+    if folder.is_dir():
+        return folder
+    if importlib.util.find_spec("magika") is None:
+        pytest.skip(f"neither {folder} nor the package magika is there")
+    return example("identify_files").model_folder()
+
+
+def real_files(count: int) -> list[Path]:
+    """`count` files of as many kinds as there are in the standard library and the installed packages."""
+    by_kind: dict[str, list[Path]] = {}
+    for key in ("stdlib", "purelib"):
+        for path in sorted(Path(sysconfig.get_path(key)).glob("*/*")):
+            if path.is_file() and path.stat().st_size >= 64:
+                by_kind.setdefault(path.suffix, []).append(path)
+    rounds = max(len(group) for group in by_kind.values())
+    return [group[i] for i in range(rounds) for group in by_kind.values() if i < len(group)][:count]
+
+
+def test_magika_gives_the_same_label_on_fifty_files() -> None:
+    folder = magika_folder()
+    features = example("identify_files").features
+    config = json.loads((folder / "config.min.json").read_text())
+    executable = tw.compile(folder / "model.onnx", input_shapes={"bytes": (1, 2048)})
+    reference = session(folder / "model.onnx")
+    files = real_files(50)
+    assert len(files) == 50
+    labels = set()
+    for path in files:
+        row = features(path.read_bytes(), config)
+        (ours,) = executable.run({"bytes": row})
+        (expected,) = reference.run(None, {"bytes": row})
+        assert ours.argmax() == expected.argmax(), path
+        labels.add(int(ours.argmax()))
+    assert len(labels) >= 8
