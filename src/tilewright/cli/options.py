@@ -14,6 +14,7 @@ import click
 from tilewright.errors import InputError, ModelError, ShapeError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.executor import Executable
+from tilewright.support import trace
 
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
 
@@ -65,7 +66,9 @@ class ModelOptions:
             self.refuse_for_artifact(path)
             return load(path, threads=self.threads)
         from tilewright.cli.progress import progress
-        from tilewright.compile import compile
+
+        with trace.span("import the compiler"):
+            from tilewright.compile import compile
 
         shapes = parse_shapes(self.shapes)
         with progress():

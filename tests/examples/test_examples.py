@@ -1,0 +1,59 @@
+"""Every example runs as its docstring says, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.onnx_models import convolution, perceptron, saved
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(name: str, *arguments: object) -> str:
+    """What the example prints."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    tested = set(re.findall(r"\brun\(\"(\w+)\"", Path(__file__).read_text()))
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_schedule_gemm() -> None:
+    out = run("schedule_gemm", "--size", 64)
+    assert [line[0] for line in out.splitlines() if re.match(r"\d\. ", line)] == list("12345")
+    assert len(re.findall(r"^-> .* GFLOP/s$", out, re.MULTILINE)) == 5
+
+
+def test_schedule_gemm_prints_every_stage() -> None:
+    out = run("schedule_gemm", "--size", 64, "--stages", 3)
+    stages = re.findall(r"^# after (\w+)$", out, re.MULTILINE)
+    assert stages[0] == "schedule_to_tir" and stages[-1] == "remove_no_op"
+    assert "define " in out[out.index("# LLVM IR") :]
+
+
+def test_run_model(tmp_path: Path) -> None:
+    assert "the same bits come out: True" in run("run_model")
+    assert "first_conv" in run("run_model", saved(convolution(), tmp_path / "c.onnx"))
+    dynamic = saved(perceptron("n"), tmp_path / "p.onnx")
+    assert "y: float32[3, 4]" in run("run_model", dynamic, "x:[3,8]")
+
+
+def test_identify_files(tmp_path: Path) -> None:
+    for package in ("magika", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"the package {package} is not installed")
+    (tmp_path / "page.html").write_text("<!DOCTYPE html><html><body><p>Good morning</p></body></html>\n" * 4)
+    out = run("identify_files", tmp_path / "page.html", EXAMPLES / "identify_files.py")
+    assert re.search(r"^html +html +\d\.\d+ +page\.html$", out, re.MULTILINE)
+    assert re.search(r"^python +python +\d\.\d+ +identify_files\.py$", out, re.MULTILINE)
+    assert "the same label on 2 of 2 files" in out
