@@ -293,7 +293,8 @@ class Simplifier(Rewriter):
 
 def _as_compared(cls: type, below: Linear) -> Linear:
     """The sum that compares with 0 as `cls` says where `below` < 0."""
-    return {e.LT: below, e.LE: below.shifted(1), e.GT: below.times(-1), e.GE: below.times(-1).shifted(-1)}[cls]
+    form = below if cls in (e.LT, e.LE) else below.times(-1)
+    return form.shifted(1 if cls is e.LE else -1 if cls is e.GE else 0)
 
 
 def _below(limit: int | None, value: int) -> bool:

@@ -411,7 +411,8 @@ class Reduce(Expr):
     """Output `value_index` of a reduction of `source` over `axis`; the outermost node of a `te.compute` body only.
 
     `combiner` is a `te.CommReducer`, `source` and `init` hold one expression per output (`init` may be empty: the
-    combiner's identity), `axis` the reduction `te.IterVar`s, `condition` a bool: elements where it is false are left out.
+    combiner's identity), `axis` the reduction `te.IterVar`s, `condition` a bool: elements where it is false do not
+    count.
     """
 
     combiner: Any

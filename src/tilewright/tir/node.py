@@ -9,6 +9,7 @@ Expressions are interned: constructing the same expression twice gives the same 
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from typing import Any, TypeVar
 
@@ -35,13 +36,13 @@ class Node:
 
 
 def node(cls: type[T]) -> type[T]:
-    """Class decorator: rebuild `cls` with `__slots__` and `FIELDS` taken from its annotations (inherited ones first)."""
-    own = tuple(name for name in cls.__dict__.get("__annotations__", {}) if not name.isupper())
+    """Class decorator: rebuild `cls` with `__slots__` and `FIELDS` from its annotations (inherited ones first)."""
+    own = tuple(name for name in inspect.get_annotations(cls) if not name.isupper())
     inherited = tuple(getattr(cls, "FIELDS", ()))
     namespace = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__", *own)}
     namespace["__slots__"] = tuple(name for name in own if name != "dtype")
     namespace["FIELDS"] = inherited + own
-    namespace.setdefault("__annotations__", cls.__dict__.get("__annotations__", {}))
+    namespace.setdefault("__annotations__", inspect.get_annotations(cls))
     rebuilt: Any = type(cls)(cls.__name__, cls.__bases__, namespace)  # type: ignore[misc]
     rebuilt.__qualname__ = cls.__qualname__
     return rebuilt

@@ -76,6 +76,8 @@ def match(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 def _number_like(value: Any, dtype: DType) -> Expr:
+    if not isinstance(value, (bool, int, float, np.generic)):
+        return convert(value)
     if isinstance(value, (float, np.floating)) and not dtype.is_float:
         return const(value, DType("float32").with_lanes(dtype.lanes))
     if dtype.is_bool and not isinstance(value, (bool, np.bool_)):
@@ -154,12 +156,17 @@ def fold_binary(cls: type[e.BinaryExpr], x: Any, y: Any, dtype: DType) -> Expr |
     return const(_ARITHMETIC[cls](x, y), dtype)
 
 
+def _toward_zero(x: int, y: int) -> int:
+    quotient = x // y
+    return quotient + 1 if quotient < 0 and quotient * y != x else quotient
+
+
 _ARITHMETIC: dict[type, Any] = {
     e.Add: lambda x, y: x + y,
     e.Sub: lambda x, y: x - y,
     e.Mul: lambda x, y: x * y,
-    e.Div: lambda x, y: x / y if isinstance(x, float) else int(abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1),
-    e.Mod: lambda x, y: math.fmod(x, y) if isinstance(x, float) else x - y * (int(abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)),
+    e.Div: lambda x, y: x / y if isinstance(x, float) else _toward_zero(x, y),
+    e.Mod: lambda x, y: math.fmod(x, y) if isinstance(x, float) else x - y * _toward_zero(x, y),
     e.FloorDiv: lambda x, y: x // y,
     e.FloorMod: lambda x, y: x % y,
     e.Min: lambda x, y: x if x < y else y,

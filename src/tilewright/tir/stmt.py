@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from tilewright.tir.node import Node, node
 _NO_ANNOTATIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-class ForKind(str, Enum):
+class ForKind(StrEnum):
     """How the iterations of a loop run."""
 
     SERIAL = "serial"
@@ -131,7 +131,7 @@ class LetStmt(Stmt):
 
 @node
 class AttrStmt(Stmt):
-    """`body` with the attribute `key` = `value` on `target` (a variable, buffer or None); see docs/ir.md for the keys."""
+    """`body` with the attribute `key` = `value` on `target` (a variable, buffer or None); keys: docs/ir.md."""
 
     key: str
     target: Any
