@@ -17,10 +17,13 @@ from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.runtime.executor import Executable
 
+#: Calls of one engine in a row that count, in each round.
+TIMED_CALLS = 3
+
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of one inference: minimum and median over the rounds."""
+    """Milliseconds of one inference: minimum and median over all timed calls."""
 
     engine: str
     version: str
@@ -29,9 +32,13 @@ class Timing:
 
 
 def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call of each run, in interleaved rounds: A B C A B C …, `rounds` at most, `seconds` in all."""
+    """Seconds of each timed call of each run, in interleaved rounds: `rounds` at most, `seconds` in all, five at least.
+
+    The workers of an engine spin for a while after its last call (onnxruntime's do), and would take a core from the
+    engine that comes next. So in each round every engine makes one call that is not timed, during which the others'
+    workers fall asleep and its own data comes back into the caches, and then `TIMED_CALLS` that are: A' A A A B' B B B …
+    """
     for run in runs.values():
-        run()
         run()
     times: dict[str, list[float]] = {name: [] for name in runs}
     deadline = time.perf_counter() + seconds
@@ -39,9 +46,11 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> 
         if done >= 5 and time.perf_counter() > deadline:
             break
         for name, run in runs.items():
-            start = time.perf_counter()
             run()
-            times[name].append(time.perf_counter() - start)
+            for _ in range(TIMED_CALLS):
+                start = time.perf_counter()
+                run()
+                times[name].append(time.perf_counter() - start)
     return times
 
 
