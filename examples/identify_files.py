@@ -51,11 +51,13 @@ def default_files() -> list[Path]:
     places = (here, Path(sysconfig.get_path("stdlib")))
     by_kind: dict[str, list[Path]] = {}
     for place in places:
-        for path in sorted(p for p in place.glob("*/*") if p.is_file()):
-            kind = path.suffix or path.name
-            if path.stat().st_size >= 64 and len(by_kind.setdefault(kind, [])) < 4:
-                by_kind[kind].append(path)
-    return [path for group in by_kind.values() for path in group][:60]
+        for path in sorted(path for path in place.glob("*/*") if path.is_file()):
+            if path.parent.name.startswith(".") or path.parent.name == "site-packages":
+                continue
+            kind = by_kind.setdefault(path.suffix, [])
+            if path.stat().st_size >= 64 and len(kind) < 3:
+                kind.append(path)
+    return [path for group in by_kind.values() for path in group][:50]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What all tests share: compiled code is cached in a directory of this run, never in the user's own cache."""
+"""What all tests share: a cache of this run's own, and texts kept as they should be."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.golden import CheckGolden, compare_or_accept
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--accept` rewrites the files in tests/golden."""
+    parser.addoption("--accept", action="store_true", help="take the texts of this run as the golden ones")
+
+
+@pytest.fixture
+def check_golden(request: pytest.FixtureRequest) -> CheckGolden:
+    """`check_golden("name.txt", text)`: `text` is what tests/golden/name.txt holds."""
+    return lambda name, text: compare_or_accept(name, text, request.config.getoption("--accept"))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """TILEWRIGHT_CACHE_DIR is a fresh directory, shared by the tests of this process."""
+    """TILEWRIGHT_CACHE_DIR is a fresh directory, shared by the tests of this process: never the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
