@@ -96,43 +96,27 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
     return unary(total, body, "mean")
 
 
-def _index_reducer(better: Callable[[Any, Any], Any], last: bool, name: str) -> Callable[..., Any]:
-    """A reducer of (index, value) pairs that keeps the better value and, among equals, the first or last index."""
-
-    def combine(x: Any, y: Any) -> Any:
-        earlier = x[0] > y[0] if last else x[0] < y[0]
-        take = tir.any(better(x[1], y[1]), tir.all(tir.eq(x[1], y[1]), earlier))
-        return tir.select(take, x[0], y[0]), tir.select(take, x[1], y[1])
-
-    def identity(index: Any, value: Any) -> Any:
-        low = float("-inf") if value.is_float else value.limits()[0]
-        high = float("inf") if value.is_float else value.limits()[1]
-        worst = low if name.startswith("argmax") else high
-        return tir.const(-1 if last else 2**31 - 1, index), tir.const(worst, value)
-
-    return te.comm_reducer(combine, identity, name)
-
-
-_ARG = {
-    ("argmax", False): _index_reducer(lambda a, b: a > b, False, "argmax"),
-    ("argmax", True): _index_reducer(lambda a, b: a > b, True, "argmax_last"),
-    ("argmin", False): _index_reducer(lambda a, b: a < b, False, "argmin"),
-    ("argmin", True): _index_reducer(lambda a, b: a < b, True, "argmin_last"),
-}
-
-
 def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last: bool, dtype: str) -> Tensor:
+    """Stages: the extreme value, the first (or last) position that holds it, the cast.
+
+    Two reductions of one number each are vector code; one reduction of (position, value) pairs is not. Elements that
+    are not worse than the extreme count, so that a row with NaN still gives a position within it.
+    """
     axes = normalize_axes(axis, x.ndim, exclude)
     sizes = [constant_shape(x)[a] for a in axes]
+    largest = which == "argmax"
+    best = reduce(x, te.max if largest else te.min, axes, keepdims, False, f"{which}_value")
     ranges = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]
 
     def body(*outer: Any) -> Any:
         position = flatten_index([r.var for r in ranges], sizes)
-        value = x(*full_indices(x.ndim, axes, outer, ranges, keepdims))
-        return _ARG[which, last]((position, value), axis=ranges)
+        value, extreme = x(*full_indices(x.ndim, axes, outer, ranges, keepdims)), best(*outer)
+        worse = value < extreme if largest else value > extreme
+        never = tir.const(-1 if last else 2**31 - 1, "int32")
+        return (te.max if last else te.min)(tir.select(worse, never, position), axis=ranges)
 
     shape = _reduced(x.shape, axes, keepdims)
-    index, _ = te.compute(shape, body, name=f"T_{which}", tag=tag.COMM_REDUCE_IDX, attrs={"axes": axes})
+    index = te.compute(shape, body, name=f"T_{which}", tag=tag.COMM_REDUCE_IDX, attrs={"axes": axes})
     return unary(index, lambda v: v.astype(dtype), f"{which}_index")
 
 

@@ -1,4 +1,9 @@
-"""Reductions, and operators of several row-wise stages (softmax, layer normalization): one worker takes whole rows."""
+"""Reductions to fewer elements: sums, means, extremes and their positions, and pooling over whole images.
+
+Where the reduction runs along memory, the lanes of a few vectors each reduce their share and are joined at the end.
+Where it runs across memory, a tile of neighbouring results is kept in registers while the rows pass by. No sum depends
+on the number of workers.
+"""
 
 from __future__ import annotations
 
@@ -6,103 +11,119 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.te.operation import producer_loads
 from tilewright.te.stage import reduces_by_lanes
-from tilewright.tir.op import as_const
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of, vector_lanes
+from tilewright.tir.expr import IntImm, Var
+from tilewright.topi.schedule.cpu.access import reads_through
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.injective import schedule_pass
+from tilewright.topi.schedule.cpu.lanes import (
+    ACCUMULATORS,
+    lanes_of,
+    reduce_across,
+    reduce_along,
+    runs_along_memory,
+)
+from tilewright.topi.schedule.cpu.rows import kept_in_rows, schedule_rows
+
+#: Results of a reduction across memory that one task keeps in registers.
+_WIDEST_TILE = 128
 
 
 def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
-    """Schedule stages of which some reduce; every intermediate stage is computed within a row of the output.
-
-    The row is what all reductions have in common with the output: its leading axes.
-    """
+    """Schedule `outs`, of whose stages some reduce."""
     out = outs[0]
     stages = computes(outs)
     reductions = [t for t in stages if is_reduction(t)]
+    ends = {o.op for o in outs}
     for tensor in stages:
-        if tensor.op is not out.op and not is_reduction(tensor):
+        if tensor.op not in ends and not is_reduction(tensor) and not kept_in_rows(tensor):
             s[tensor].compute_inline()
-    if is_reduction(out) or len(reductions) == 0:
-        _schedule_single(s, out)
-        inner = [t for t in reductions if t.op is not out.op]
-        for tensor in inner:
-            _schedule_single(s, tensor)
-        return
-    _schedule_rows(s, out, reductions)
+    if len(outs) == 1 and _element_by_element(out, reductions):
+        for tensor in stages:
+            if kept_in_rows(tensor) and tensor.op not in ends:
+                s[tensor].compute_inline()
+        schedule_reduced(s, out, reductions, target)
+    elif len(outs) > 1 or not schedule_rows(s, out, reductions, target):
+        _schedule_apart(s, stages, ends, target)
 
 
-def _schedule_single(s: te.Schedule, out: te.Tensor) -> None:
-    """One stage that reduces: workers over its axes; vector lanes where the last output axis is long enough."""
-    axes = list(s[out].op.axis)
-    work = math.prod(shape_of(out)) * math.prod(int(r.dom.extent.value) for r in s[out].op.reduce_axis)
-    if not _reduce_by_lanes(s, out) and axes and shape_of(out)[-1] >= 4:
-        lanes = vector_lanes(shape_of(out)[-1])
-        if lanes < shape_of(out)[-1]:
-            outer, inner = s[out].split(axes[-1], factor=lanes)
-            axes = [*axes[:-1], outer]
-        else:
-            inner = axes.pop()
-        s[out].reorder(*axes, *s[out].op.reduce_axis, inner)
-        s[out].vectorize(inner)
-    if axes:
-        fused = s[out].fuse(*axes) if len(axes) > 1 else axes[0]
-        if work >= PARALLEL_GRAIN:
-            s[out].parallel(fused)
+def _schedule_apart(s: te.Schedule, stages: list[te.Tensor], ends: set[te.Operation], target: Target) -> None:
+    """Each reduction in loops of its own, and each output in one pass."""
+    for tensor in stages:
+        if is_reduction(tensor):
+            schedule_reduced(s, tensor, [tensor], target)
+        elif tensor.op in ends or kept_in_rows(tensor):
+            schedule_pass(s, tensor)
 
 
-def _reduce_by_lanes(s: te.Schedule, tensor: te.Tensor) -> bool:
-    """Vectorize the reduction axis that runs along neighbours in memory, if there is one; whether it did."""
-    op = s[tensor].op
-    axis = _row_axis(op) if isinstance(op, te.ComputeOp) else None
-    extent = 0 if axis is None or axis.dom is None else as_const(axis.dom.extent)
-    if axis is None or not isinstance(extent, int) or extent < 4:
+def _element_by_element(out: te.Tensor, reductions: list[te.Tensor]) -> bool:
+    """True if each element of `out` needs one element of each reduction, and no two elements share one."""
+    size = math.prod(shape_of(out))
+    if any(math.prod(shape_of(r)) != size for r in reductions):
         return False
-    lanes = min(16, 1 << extent.bit_length() - 1)
-    others = [r for r in op.reduce_axis if r is not axis]  # type: ignore[attr-defined]
-    outer, inner = s[tensor].split(axis, factor=lanes)
-    s[tensor].reorder(*others, outer, inner)
-    s[tensor].vectorize(inner)
-    return True
+    if is_reduction(out):
+        return all(r.op is out.op or _reads_plainly(out, r) for r in reductions)
+    return all(_reads_plainly(out, r) for r in reductions)
 
 
-def _row_axis(op: te.ComputeOp) -> te.IterVar | None:
-    """The axis of a sum, product, minimum or maximum that is the last index of something it reads."""
-    if reduces_by_lanes(op):
-        for load in producer_loads(op.body):
-            for axis in op.reduce_axis:
-                if load.indices[-1] is axis.var:
-                    return axis
-    return None
+def _reads_plainly(reader: te.Tensor, reduction: te.Tensor) -> bool:
+    loads = [x for x in reads_through(reader, is_reduction) if x.producer.op is reduction.op]
+    return all(isinstance(i, (Var, IntImm)) for load in loads for i in load.indices)
 
 
-def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]) -> None:
-    """`out` is injective over rows that the reductions summarize: compute them at the innermost common row axis."""
-    common = min(_common_axes(t, out) for t in reductions)
+def schedule_reduced(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: Target) -> None:
+    """Schedule `out`, which is one of `reductions` or computed from single elements of them."""
+    work = max(_work(t) for t in reductions)
     axes = list(s[out].op.axis)
-    if common <= 0:
+    if not axes:
         for tensor in reductions:
-            _schedule_single(s, tensor)
+            reduce_along(s, tensor, target)
         return
-    lanes = vector_lanes(shape_of(out)[-1])
-    row = s[out].fuse(*axes[:common]) if common > 1 else axes[0]
-    if math.prod(shape_of(out)) >= PARALLEL_GRAIN:
-        s[out].parallel(row)
-    if len(axes) > common:
-        last = axes[-1]
-        if lanes < shape_of(out)[-1]:
-            _, last = s[out].split(last, factor=lanes)
+    last = reductions[-1]
+    along = runs_along_memory(last) or not reduces_by_lanes(last.op)
+    if along and last.op is out.op:
+        others = reductions[:-1]
+        where, width = _parallel(s, out, axes, work), 1
+        reduce_along(s, out, target)
+    else:
+        inner = s.cache_write(out, "local") if last.op is out.op else None
+        others = [t for t in reductions if t.op is not out.op]
+        where, width = (_parallel(s, out, axes, work), 1) if along else _tile(s, out, work, target)
+        others = others if inner is None else [*others, inner]
+    for tensor in others:
+        s[tensor].compute_at(s[out], where)
+        reduce_along(s, tensor, target) if along else reduce_across(s, tensor, width, target)
+
+
+def _work(reduction: te.Tensor) -> int:
+    return math.prod(shape_of(reduction)) * math.prod(int(r.dom.extent.value) for r in reduction.op.reduce_axis)
+
+
+def _parallel(s: te.Schedule, out: te.Tensor, axes: list[te.IterVar], work: int) -> te.IterVar:
+    fused = s[out].fuse(*axes) if len(axes) > 1 else axes[0]
+    if work >= PARALLEL_GRAIN:
+        s[out].parallel(fused)
+    return fused
+
+
+def _tile(s: te.Schedule, out: te.Tensor, work: int, target: Target) -> tuple[te.IterVar, int]:
+    """Tiles of neighbouring elements of `out` for the workers: the axis that counts them, and their width."""
+    shape, lanes = shape_of(out), lanes_of(out, target)
+    *outer, last = s[out].op.axis
+    others, width = math.prod(shape[:-1]), shape[-1]
+    if width <= lanes and outer:
         s[out].vectorize(last)
-    for tensor in reductions:
-        s[tensor].compute_at(s[out], row)
-        _reduce_by_lanes(s, tensor)
-
-
-def _common_axes(reduction: te.Tensor, out: te.Tensor) -> int:
-    """How many leading axes of `out` the reduction is computed for."""
-    count = 0
-    for a, b in zip(shape_of(reduction), shape_of(out), strict=False):
-        if a != b:
-            break
-        count += 1
-    return min(count, len(shape_of(out)) - 1) if count == len(shape_of(out)) else count
+        at = max((d for d, size in enumerate(shape[:-1]) if size > 1), default=0)
+        if others >= 8 * ACCUMULATORS and shape[at] % ACCUMULATORS == 0:
+            outer[at], position = s[out].split(outer[at], factor=ACCUMULATORS)
+            s[out].reorder(*outer, position, last)
+        return _parallel(s, out, outer, work), width
+    tile = _WIDEST_TILE
+    while tile > 4 * lanes and others * -(-width // tile) < 8:
+        tile //= 2
+    tile = min(tile, width)
+    tiles, inner = s[out].split(last, factor=tile)
+    if tile > lanes:
+        _, inner = s[out].split(inner, factor=lanes)
+    s[out].vectorize(inner)
+    return _parallel(s, out, [*outer, tiles], work), tile

@@ -1,0 +1,53 @@
+"""How one reducing stage becomes vector code: lanes along the reduction, or lanes across neighbouring results."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.te.stage import reduces_by_lanes
+from tilewright.topi.schedule.cpu.access import row_axes
+from tilewright.topi.schedule.cpu.common import shape_of
+
+#: Independent vector accumulators of one reduction: they hide the latency of an addition.
+ACCUMULATORS = 4
+
+
+def lanes_of(tensor: te.Tensor, target: Target) -> int:
+    """Elements of `tensor` in one vector register (those of float32 for narrower types)."""
+    return max(4, target.vector_bits // max(32, tensor.dtype.bits))
+
+
+def runs_along_memory(tensor: te.Tensor) -> bool:
+    """True if the reduction that computes `tensor` has an axis along neighbours in memory."""
+    return bool(row_axes(tensor))
+
+
+def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
+    """Let the lanes of a few vectors share the reduction axes that run along memory; scalar code if there are none."""
+    run = row_axes(tensor) if reduces_by_lanes(tensor.op) else []
+    extent = math.prod(int(axis.dom.extent.value) for axis in run)
+    if extent < 4:
+        return
+    others = [r for r in s[tensor].op.reduce_axis if r not in run]
+    s[tensor].reorder(*others, *run)
+    row = s[tensor].fuse(*run) if len(run) > 1 else run[0]
+    lanes = min(ACCUMULATORS * lanes_of(tensor, target), 1 << extent.bit_length() - 1)
+    _, inner = s[tensor].split(row, factor=lanes)
+    s[tensor].vectorize(inner)
+
+
+def reduce_across(s: te.Schedule, tensor: te.Tensor, width: int, target: Target) -> None:
+    """Keep the results of a tile, `width` of them along the last axis, in registers; the reduction runs outside."""
+    lanes = lanes_of(tensor, target)
+    *outer, last = s[tensor].op.axis
+    inside: list[te.IterVar] = [last]
+    if width > lanes:
+        vectors, last = s[tensor].split(last, factor=lanes)
+        s[tensor].unroll(vectors)
+        inside = [vectors, last]
+    s[tensor].reorder(*s[tensor].op.reduce_axis, *outer, *inside)
+    for axis in outer:
+        s[tensor].unroll(axis)
+    s[tensor].vectorize(last)

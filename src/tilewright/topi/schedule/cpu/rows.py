@@ -1,0 +1,78 @@
+"""Operators of several row-wise stages, as softmax and layer normalization: one worker takes whole rows.
+
+A row is what the reductions of one element of the output read. Its summaries are computed just before it is written,
+while it is in the cache. Where rows lie across memory, a vector of neighbouring rows is computed at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.tir.expr import IntImm
+from tilewright.topi.schedule.cpu.access import reads_through
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.lanes import ACCUMULATORS, lanes_of, reduce_across, reduce_along
+
+#: With fewer rows than this, reductions of pieces of rows are computed apart, each piece by a worker.
+_FEW_ROWS = 8
+
+
+def kept_in_rows(tensor: te.Tensor) -> bool:
+    """True for an injective stage that is dear and read more than once: written once a row, not inlined."""
+    return bool(tensor.op.tag == "softmax_exp")
+
+
+def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: Target) -> bool:
+    """Schedule the injective `out` and the `reductions` that summarize its rows; False if it has no rows."""
+    rows = _row_axes(out, reductions)
+    shape, axes = shape_of(out), list(s[out].op.axis)
+    count = math.prod(shape[axes.index(iv)] for iv in rows)
+    pieces = max(math.prod(shape_of(t)) for t in reductions)
+    if not rows or len(rows) == len(axes) or (count < _FEW_ROWS and pieces > count):
+        return False
+    inner = [iv for iv in axes if iv not in rows]
+    lanes, last = lanes_of(out, target), axes[-1]
+    across = last in rows
+    width = min(shape[-1], ACCUMULATORS * lanes) if across else min(shape[-1], lanes)
+    if across:
+        tiles, last = s[out].split(last, factor=width)
+        s[out].reorder(*rows[:-1], tiles, *inner, last)
+        rows[-1] = tiles
+        if width > lanes:
+            vectors, last = s[out].split(last, factor=lanes)
+            s[out].unroll(vectors)
+    else:
+        s[out].reorder(*rows, *inner)
+        if width < shape[-1]:
+            _, last = s[out].split(last, factor=width)
+    s[out].vectorize(last)
+    row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
+    if math.prod(shape) >= PARALLEL_GRAIN:
+        s[out].parallel(row)
+    for tensor in computes([out]):
+        if is_reduction(tensor):
+            s[tensor].compute_at(s[out], row)
+            reduce_across(s, tensor, width, target) if across else reduce_along(s, tensor, target)
+        elif kept_in_rows(tensor) and tensor.op is not out.op:
+            s[tensor].compute_at(s[out], row)
+            _vectorize_pass(s, tensor, width, lanes)
+    return True
+
+
+def _vectorize_pass(s: te.Schedule, tensor: te.Tensor, width: int, lanes: int) -> None:
+    last = s[tensor].op.axis[-1]
+    if width > lanes or shape_of(tensor)[-1] > width:
+        _, last = s[tensor].split(last, factor=lanes)
+    s[tensor].vectorize(last)
+
+
+def _row_axes(out: te.Tensor, reductions: list[te.Tensor]) -> list[te.IterVar]:
+    """The axes of `out` that are, as they are, indices of every reduction it reads."""
+    known = {t.op for t in reductions}
+    rows = list(out.op.axis)
+    for load in reads_through(out, is_reduction):
+        if load.producer.op in known:
+            rows = [iv for iv in rows if iv.var in load.indices]
+    return [iv for iv in rows if not isinstance(iv.dom.extent, IntImm) or iv.dom.extent.value > 1]
