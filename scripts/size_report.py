@@ -32,7 +32,8 @@ def main() -> int:
     functions = [entry for path in files for entry in function_lengths(path)]
     sizes = sorted(n for n, _ in lengths if n)
     print(f"{len(files)} files, {sum(sizes)} lines, median {statistics.median(sizes):.0f} lines a file")
-    print(f"{len(functions)} functions, 90th percentile {sorted(n for n, _ in functions)[len(functions) * 9 // 10]} lines")
+    tenth = sorted(n for n, _ in functions)[len(functions) * 9 // 10]
+    print(f"{len(functions)} functions, 90th percentile {tenth} lines")
     for title, entries in (("longest files", lengths), ("longest functions", functions)):
         print(f"{title}:")
         for count, name in sorted(entries, reverse=True)[:5]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ArtifactError, ModelError, UnsupportedError
+from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
 from tilewright.relay.build import build_executable
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
@@ -24,6 +24,7 @@ from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.pack_dense import pack_dense
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
+from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 from tilewright.runtime.executor import Executable, load
 from tilewright.support import trace
 from tilewright.support.cache import DiskCache, digest, open_cache
@@ -41,6 +42,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fold_constant", lambda mod, target: fold_constant(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("alter_layout", alter_layout),
+    ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
@@ -65,7 +67,12 @@ def compile(
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
-    target = target if isinstance(target, Target) else Target(target)
+    target = Target(target)
+    if not target.is_host:
+        raise TargetError(
+            f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
+            "or look at its code with `tilewright inspect --stage asm --target ...`"
+        )
     store = open_cache() if cache else DiskCache(None)
     key = _cache_key(model, target, input_shapes) if store.directory is not None else None
     cached = _from_cache(store, key, threads)

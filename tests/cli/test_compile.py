@@ -33,9 +33,8 @@ def test_the_artifact_computes_what_the_model_does(artifact: Path, model: Path) 
 def test_the_report_lists_every_stage(tilewright: Command, model: Path) -> None:
     outcome = tilewright("compile", model, "-o", model.with_suffix(".tw"), "--no-cache", "--report")
     stages = [line.split()[0] for line in outcome.out.splitlines()[1:]]
-    assert stages[:2] == ["import", "frontend"] and {"infer_type", "fuse_ops", "plan", "compile", "link", "save", "total"} <= {
-        *stages
-    }
+    assert stages[:2] == ["import", "frontend"]
+    assert {"infer_type", "fuse_ops", "plan", "compile", "link", "save", "total"} <= {*stages}
 
 
 def test_dynamic_shapes_are_fixed(tilewright: Command, tmp_path: Path) -> None:
