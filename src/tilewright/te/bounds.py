@@ -16,7 +16,7 @@ from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
 from tilewright.te.operation import ComputeOp, producer_loads
-from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr
+from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
@@ -266,7 +266,7 @@ def _root_intervals(
             assert iv.dom is not None
             result[iv.var] = _whole(iv.dom.extent)
         else:
-            result[iv.var] = Interval(start.lo.plus(relative.lo), start.width + relative.width)
+            result[iv.var] = total(start, relative)
     return result
 
 

@@ -21,10 +21,14 @@ Span = tuple[float, float]  # constant bounds: integers, or infinite
 
 
 class Interval(NamedTuple):
-    """All values from `lo` to lo + width, both included."""
+    """Values from `lo` to lo + width, both included: all of them, or those a multiple of `step` above `lo`.
+
+    The step is what divisions and remainders by it see through: 2*x + r for x in [0, 8) lies in one residue class.
+    """
 
     lo: Linear
     width: Width
+    step: int = 1
 
 
 def to_expr(value: Linear, dtype: DType) -> Expr:
@@ -36,7 +40,7 @@ def to_expr(value: Linear, dtype: DType) -> Expr:
 
 def point(value: Linear) -> Interval:
     """The interval of one value."""
-    return Interval(value, 0)
+    return Interval(value, 0, 0)
 
 
 class IndexEvaluator:
@@ -127,7 +131,7 @@ class IndexEvaluator:
     def add(self, expr: e.Add) -> Interval | None:
         """Ends and widths add."""
         a, b = self.eval(expr.a), self.eval(expr.b)
-        return None if a is None or b is None else Interval(a.lo.plus(b.lo), a.width + b.width)
+        return None if a is None or b is None else total(a, b)
 
     def sub(self, expr: e.Sub) -> Interval | None:
         """The subtrahend turns around."""
@@ -135,7 +139,7 @@ class IndexEvaluator:
         if a is None or b is None:
             return None
         turned = scaled(b, -1)
-        return None if turned is None else Interval(a.lo.plus(turned.lo), a.width + turned.width)
+        return None if turned is None else total(a, turned)
 
     def mul(self, expr: e.Mul) -> Interval | None:
         """A constant scales; otherwise one factor must stand still."""
@@ -165,6 +169,8 @@ class IndexEvaluator:
         lo = self._quotient(whole, rest, by, expr.dtype)
         if _is_zero(a.width):
             return point(lo)
+        if isinstance(a.width, int) and a.step % by == 0:
+            return Interval(lo, a.width // by, a.step // by)
         step = math.gcd(by, *rest.terms.values())
         residue = rest.constant % step
         highest = by - step + residue  # the largest value that lo % by can take
@@ -182,6 +188,8 @@ class IndexEvaluator:
         if a is None:
             return Interval(Linear({}), by - 1)
         _, rest = a.lo.split(by)
+        if a.step % by == 0:
+            return point(self._remainder(rest, by, expr.dtype))
         step = by if not rest.terms else math.gcd(by, *rest.terms.values())
         if isinstance(a.width, int):
             wraps = (rest.constant % step) + a.width >= step
@@ -239,7 +247,9 @@ class IndexEvaluator:
         if inner is None:
             return None
         return Interval(
-            Linear({a.astype(expr.dtype): c for a, c in inner.lo.terms.items()}, inner.lo.constant), inner.width
+            Linear({a.astype(expr.dtype): c for a, c in inner.lo.terms.items()}, inner.lo.constant),
+            inner.width,
+            inner.step,
         )
 
     def union(self, a: Interval | None, b: Interval | None) -> Interval | None:
@@ -258,14 +268,19 @@ class IndexEvaluator:
         return Interval(a.lo.shifted(low), tir_op.maximum(a.width, b.width + high) - low)
 
 
+def total(a: Interval, b: Interval) -> Interval:
+    """All sums of a value of `a` and one of `b`."""
+    return Interval(a.lo.plus(b.lo), a.width + b.width, math.gcd(a.step, b.step))
+
+
 def scaled(interval: Interval, factor: int) -> Interval | None:
     """factor times an interval; None if its symbolic width would have to move the lower end."""
     if factor >= 0:
-        return Interval(interval.lo.times(factor), interval.width * factor if factor else 0)
-    lo = interval.lo.times(factor)
+        return Interval(interval.lo.times(factor), interval.width * factor if factor else 0, interval.step * factor)
+    lo, step = interval.lo.times(factor), interval.step * -factor
     if isinstance(interval.width, int):
-        return Interval(lo.shifted(factor * interval.width), interval.width * -factor)
-    return Interval(lo.plus(IndexEvaluator().affine(interval.width), factor), interval.width * -factor)
+        return Interval(lo.shifted(factor * interval.width), interval.width * -factor, step)
+    return Interval(lo.plus(IndexEvaluator().affine(interval.width), factor), interval.width * -factor, step)
 
 
 def children(expr: Expr) -> list[Expr]:

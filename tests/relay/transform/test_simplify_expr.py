@@ -98,6 +98,12 @@ IMAGES: list[tuple[str, Build, list[str]]] = [
     ("resize to same", lambda x: relay.image.resize2d(x, (5, 6)), []),
     ("conv1d as conv2d", _conv1d, ["mean", "nn.conv2d", "add", "nn.relu", "reshape"]),
     ("padded conv1d", _padded_conv1d, ["mean", "reshape", "nn.conv2d"]),
+    ("output-first kernel", lambda x: nn.conv2d_transpose(x, weights(4, 3, 2, 2), 2), ["nn.conv2d_transpose"]),
+    (
+        "transposed pixel",
+        lambda x: nn.conv2d_transpose(relay.mean(x, axis=(2, 3), keepdims=True), weights(4, 3, 2, 5)),
+        ["nn.global_avg_pool2d", "reshape", "nn.dense", "reshape"],
+    ),
     ("zeros_like", lambda x: relay.add(x, relay.zeros_like(relay.exp(x))), []),
     ("ones_like", lambda x: relay.add(x, relay.ones_like(x)), ["add"]),
 ]
@@ -125,6 +131,7 @@ def test_every_rule_is_tried_above() -> None:
         "layout_round_trip", "concatenate_one", "pad_of_nothing", "whole_slice", "keep_reduced_dims",
         "spatial_mean_is_pool", "pad_into_window", "elementwise_before_reshape", "operand_needs_no_broadcast",
         "binary_before_reshape", "filled_like", "reshape_before_pad",
+        "transposed_pixel_is_dense", "transposed_kernel_output_first",
     }  # fmt: skip
     tables = [algebra_rules.RULES, shape_rules.RULES, shape_rules.PATTERN_RULES, shape_rules.BINARY_RULES]
     rules = {rule.__qualname__.split(".")[0] for table in tables for group in table.values() for rule in group}  # type: ignore[attr-defined]

@@ -90,16 +90,16 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
 
 
 def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
-    """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped and undilated."""
+    """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped and undilated, its kernel output-first."""
     from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 
-    if attrs.data_layout != "NCHW" or attrs.groups != 1 or tuple(attrs.dilation) != (1, 1):
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
-    choice = conv2d_layouts(types[0].shape[1], types[1].shape[1], 1, False, target, channel_block(layouts[0]) or None)
+    choice = conv2d_layouts(types[0].shape[1], types[1].shape[0], 1, False, target, channel_block(layouts[0]) or None)
     if choice is None or choice.data == "NCHW":
         return None
-    kernel = choice.kernel.replace("OIHW", "IOHW")
-    return LayoutChoice((choice.data, kernel), choice.out, attrs.replace(data_layout=choice.data, kernel_layout=kernel))
+    altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel)
+    return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
 
 
 def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:

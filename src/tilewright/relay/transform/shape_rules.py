@@ -227,6 +227,36 @@ def pad_into_window(call: Call) -> Expr | None:
     return Call(call.op, args, call.attrs.replace(padding=padding), merge_spans(inner, call))
 
 
+def transposed_pixel_is_dense(call: Call) -> Expr | None:
+    """nn.conv2d_transpose of a single pixel -> nn.dense to all places of the output: one product, no zeros around it."""
+    data, kernel = call.args
+    attrs = call.attrs
+    one_pixel = attrs.data_layout == "NCHW" and tensor_type_of(data).shape[2:] == (1, 1)
+    plain = attrs.groups == 1 and not any((*attrs.padding, *attrs.output_padding)) and set(attrs.dilation) == {1}
+    if not (one_pixel and plain and isinstance(kernel, Constant) and attrs.kernel_layout == "IOHW"):
+        return None
+    batch, channels = tensor_type_of(data).shape[:2]
+    result = tensor_type_of(call).shape
+    if result[2:] != kernel.data.shape[2:]:
+        return None
+    weight = Constant(np.ascontiguousarray(kernel.data.reshape(channels, -1).T))
+    units = weight.data.shape[0]
+    product = make(
+        "nn.dense", reshape(data, (batch, channels)), weight, units=units, out_dtype=attrs.out_dtype,
+        weight_layout="NC", span=call.span,
+    )  # fmt: skip
+    return reshape(product, result, call.span)
+
+
+def transposed_kernel_output_first(call: Call) -> Expr | None:
+    """nn.conv2d_transpose with a constant IOHW kernel -> the same with an OIHW kernel, as the blocked kernels read it."""
+    data, kernel = call.args
+    if call.attrs.kernel_layout != "IOHW" or call.attrs.groups != 1 or not isinstance(kernel, Constant):
+        return None
+    turned = Constant(np.ascontiguousarray(kernel.data.transpose(1, 0, 2, 3)))
+    return Call(call.op, (data, turned), call.attrs.replace(kernel_layout="OIHW"), call.span)
+
+
 def _is_zero(pad: Call) -> bool:
     """True if the value that `pad` fills in is a constant 0; it is an attribute or the second argument."""
     if len(pad.args) > 1:
@@ -263,6 +293,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "max": _REDUCTION_RULES,
     "min": _REDUCTION_RULES,
     "nn.conv2d": (pad_into_window,),
+    "nn.conv2d_transpose": (transposed_pixel_is_dense, transposed_kernel_output_first),
 }
 
 #: Rules for every operator of a fusion category, by what `Op.pattern` says.

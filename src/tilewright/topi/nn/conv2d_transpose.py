@@ -74,8 +74,11 @@ def conv2d_transpose_nchw(
     groups: int = 1,
     output_padding: Sequence[int] = (0, 0),
     out_dtype: str = "",
+    kernel_layout: str = "IOHW",
 ) -> Tensor:
     """Transposed convolution of `data` [N, C, H, W] with `kernel` [C, O/groups, KH, KW] to [N, O, OH, OW].
+
+    Without groups the kernel may also come as [O, C, KH, KW] (`kernel_layout` "OIHW").
 
     Stages: data_pad, conv2d_transpose_phases [N, O, QH, SH, SW, QW] with the reduction axes ic, jh, jw,
     conv2d_transpose_nchw, which interleaves the phases.
@@ -84,7 +87,7 @@ def conv2d_transpose_nchw(
     kernel = dilate(kernel, (1, 1, *dilation))
     true_taps = constant_shape(kernel)[2:]
     kernel = whole_phases(kernel, strides, (2, 3))
-    _, ocg, kh, kw = constant_shape(kernel)
+    ocg, kh, kw = (constant_shape(kernel)[axis] for axis in (kernel_layout.index("O"), 2, 3))
     rows, columns = (
         _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
         for i, (size, taps) in enumerate(((h, kh), (w, kw)))
@@ -98,7 +101,8 @@ def conv2d_transpose_nchw(
         channel = rc if groups == 1 else f // ocg * icg + rc
         filter_ = f if groups == 1 else f % ocg
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
-        value, weight = padded(b, channel, iy, ix), kernel(channel, filter_, ky, kx)
+        ends = (channel, filter_) if kernel_layout == "IOHW" else (filter_, channel)
+        value, weight = padded(b, channel, iy, ix), kernel(*ends, ky, kx)
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx])
 
     phases = te.compute(
@@ -125,7 +129,7 @@ def conv2d_transpose_NCHWc(
     output_padding: Sequence[int] = (0, 0),
     out_dtype: str = "",
 ) -> Tensor:
-    """The same of `data` [N, C/ib, H, W, ib] with `kernel` [C/ib, O/ob, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
+    """The same of `data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
 
     Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, SW, QW, ob] with the reduction axes ic_outer, jh, jw,
     ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases.
@@ -133,7 +137,7 @@ def conv2d_transpose_NCHWc(
     n, ico, h, w, ib = constant_shape(data)
     true_taps = constant_shape(kernel)[2:4]
     kernel = whole_phases(kernel, strides, (2, 3))
-    _, oco, kh, kw, _, ob = constant_shape(kernel)
+    oco, _, kh, kw, _, ob = constant_shape(kernel)
     rows, columns = (
         _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
         for i, (size, taps) in enumerate(((h, kh), (w, kw)))
@@ -145,7 +149,7 @@ def conv2d_transpose_NCHWc(
 
     def body(b: Any, f: Any, y: Any, r: Any, t: Any, x: Any, block: Any) -> Any:
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
-        value, weight = padded(b, outer, iy, ix, inner), kernel(outer, f, ky, kx, inner, block)
+        value, weight = padded(b, outer, iy, ix, inner), kernel(f, outer, ky, kx, inner, block)
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
 
     phases = te.compute(

@@ -191,13 +191,14 @@ def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _transpose_blocks(attrs: Attrs) -> tuple[int, int] | None:
-    """(input block, output block) of the blocked form, None for NCHW data and IOHW kernels; others are refused."""
+    """(input block, output block) of the blocked form, None for the plain one; other layouts are refused."""
     layouts = (attrs["data_layout"], attrs["kernel_layout"])
-    if layouts == ("NCHW", "IOHW"):
+    if layouts in (("NCHW", "IOHW"), ("NCHW", "OIHW")):
+        require(layouts[1] == "IOHW" or attrs["groups"] == 1, "a grouped transposed convolution takes an IOHW kernel")
         return None
-    data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"IOHW(\d+)i(\d+)o", layouts[1])
+    data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"OIHW(\d+)i(\d+)o", layouts[1])
     blocked = data is not None and kernel is not None and data[1] == kernel[1]
-    require(blocked, f"layouts {layouts}; NCHW with IOHW, or NCHW{{i}}c with IOHW{{i}}i{{o}}o are supported")
+    require(blocked, f"layouts {layouts}; NCHW with IOHW or OIHW, or NCHW{{i}}c with OIHW{{i}}i{{o}}o are supported")
     assert kernel is not None
     return int(kernel[1]), int(kernel[2])
 
@@ -210,14 +211,14 @@ def _conv2d_transpose_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) 
     if _transpose_blocks(attrs):
         values = (attrs[name] for name in ("strides", "padding", "output_padding", "out_dtype"))
         return [topi.nn.conv2d_transpose_NCHWc(data, kernel, *values)]
-    return [topi.nn.conv2d_transpose_nchw(data, kernel, *(attrs[name] for name in _TRANSPOSE_ATTRS))]
+    values = (attrs[name] for name in (*_TRANSPOSE_ATTRS, "kernel_layout"))
+    return [topi.nn.conv2d_transpose_nchw(data, kernel, *values)]
 
 
 def _conv2d_transpose_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     blocks = _transpose_blocks(attrs)
-    if blocks:
-        data = layout_transform(data, attrs["data_layout"], "NCHW")
-        kernel = layout_transform(kernel, attrs["kernel_layout"], "IOHW")
+    data = layout_transform(data, attrs["data_layout"], "NCHW")
+    kernel = layout_transform(kernel, attrs["kernel_layout"], "IOHW")
     out = ref.conv2d_transpose_nchw(data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS})
     return layout_transform(out, "NCHW", f"NCHW{blocks[1]}c") if blocks else out
 

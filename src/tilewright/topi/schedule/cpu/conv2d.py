@@ -3,13 +3,13 @@
 The accumulators stay in registers over the whole reduction; the loop nest is
 
     parallel (batch, channel group, row)
-      column tile
+      tile of positions
         accumulators = 0
         for input channel block, kernel row, kernel column, input channel in block
-          accumulators[columns, channel blocks] += broadcast(data) * weight vector
+          accumulators[positions, channel blocks] += broadcast(data) * weight vector
         epilogue and store
 
-Where the image is a single narrow column, as in a convolution over time, rows take the place of columns.
+Where rows are short, a tile takes several of them.
 """
 
 from __future__ import annotations
@@ -25,53 +25,59 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], reduced over channels and kernel) and its epilogue `out`."""
     schedule_pad_at_root(s, conv.op.input_tensors[0])
     _, blocks, height, width, block = shape_of(out)
-    along_rows = width < 4 and height > width
-    chosen = tile.choose(height if along_rows else width, blocks, block, target)
+    chosen = _image_tile(height, width, blocks, block, target)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
     group, inner_block = s[out].split(channel, factor=chosen.blocks)
-    tiled, still = (row, column) if along_rows else (column, row)
-    tiles, position = s[out].split(tiled, factor=chosen.rows)
-    s[out].reorder(batch, group, still, tiles, inner_block, position, lane)
-    _keep_in_registers(s, out, [inner_block, position], lane, block, target)
-    outer = [batch, group, still, tiles] if along_rows else [batch, group, still]
-    work = parallel_outer(s, out, outer)
+    bands, row = s[out].split(row, factor=chosen.rows)
+    tiles, column = s[out].split(column, factor=chosen.columns)
+    s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
+    _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
+    parallel_outer(s, out, [batch, group, bands])
 
-    s[accumulator].compute_at(s[out], work if along_rows else tiles)
+    s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
-    tiled, still = (row, column) if along_rows else (column, row)
     # Positions outside channel blocks: each broadcast activation meets all its weight vectors at once, then is dead.
-    s[accumulator].reorder(batch, still, *s[accumulator].op.reduce_axis, tiled, channel, lane)
-    _keep_in_registers(s, accumulator, [tiled, channel], lane, block, target)
+    s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, row, column, channel, lane)
+    _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
+
+
+def _image_tile(height: int, width: int, blocks: int, block: int, target: Target) -> tile.ImageTile:
+    """The register tile; an image of one column (a convolution over time) is tiled along its rows."""
+    if width > 1:
+        return tile.choose_image(height, width, blocks, block, target)
+    along = tile.choose(height, blocks, block, target)
+    return tile.ImageTile(along.rows, 1, along.blocks)
 
 
 def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution of its own.
 
-    Rows and columns are split by the strides; a register tile is columns of one phase.
+    Rows and columns are split by the strides; a register tile is positions of one phase.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
-    _, blocks, _, width, block = shape_of(out)
+    _, blocks, height, width, block = shape_of(out)
     row_stride, column_stride = conv.op.attrs["strides"]
-    chosen = tile.choose(-(-width // column_stride), blocks, block, target)
+    chosen = _image_tile(-(-height // row_stride), -(-width // column_stride), blocks, block, target)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
     group, inner_block = s[out].split(channel, factor=chosen.blocks)
-    rows, row_phase = s[out].split(row, factor=row_stride)
-    columns, column_phase = s[out].split(column, factor=column_stride)
-    tiles, position = s[out].split(columns, factor=chosen.rows)
-    s[out].reorder(batch, group, rows, row_phase, column_phase, tiles, inner_block, position, lane)
-    _keep_in_registers(s, out, [inner_block, position], lane, block, target)
-    parallel_outer(s, out, [batch, group, rows])
+    row, row_phase = s[out].split(row, factor=row_stride)
+    column, column_phase = s[out].split(column, factor=column_stride)
+    bands, row = s[out].split(row, factor=chosen.rows)
+    tiles, column = s[out].split(column, factor=chosen.columns)
+    s[out].reorder(batch, group, bands, row_phase, column_phase, tiles, inner_block, row, column, lane)
+    _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
+    parallel_outer(s, out, [batch, group, bands, row_phase] if chosen.rows > 1 else [batch, group, bands])
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, row_phase, column_phase, column, lane = s[accumulator].op.axis
     reduction = s[accumulator].op.reduce_axis
-    s[accumulator].reorder(batch, row, row_phase, column_phase, *reduction, column, channel, lane)
-    _keep_in_registers(s, accumulator, [column, channel], lane, block, target)
+    s[accumulator].reorder(batch, row_phase, column_phase, *reduction, row, column, channel, lane)
+    _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 
 def _keep_in_registers(

@@ -25,6 +25,15 @@ class RegisterTile:
     blocks: int
 
 
+@dataclass(frozen=True)
+class ImageTile:
+    """`rows` by `columns` positions of an image times `blocks` channel blocks per innermost step."""
+
+    rows: int
+    columns: int
+    blocks: int
+
+
 def divisors(value: int, limit: int) -> list[int]:
     """Divisors of `value` up to `limit`, ascending."""
     return [d for d in range(1, min(value, limit) + 1) if value % d == 0]
@@ -37,7 +46,7 @@ def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
     if accumulators + min(vectors, 2) + (1 if vectors > 1 else 0) > registers:
         return 0.0
     loads = vectors + rows
-    busy = accumulators / max(accumulators, loads * 0.75)
+    busy = accumulators / max(accumulators, loads)
     hidden = min(1.0, accumulators / _LATENCY_BOUND)
     whole = extent / (-(-extent // rows) * rows)
     tail_cost = 0.97 if extent % rows else 1.0
@@ -57,3 +66,21 @@ def choose(extent: int, blocks: int, block: int, target: Target, row_limit: int 
     )
     best = max(candidates, key=lambda c: (round(c[0], 4), c[1]))
     return RegisterTile(best[1], best[2])
+
+
+def choose_image(height: int, width: int, blocks: int, block: int, target: Target) -> ImageTile:
+    """The best tile of an image: columns of one row, or several whole rows where rows are short.
+
+    Short rows alone would use every weight vector for a few positions only, and stream the weights once per row.
+    """
+    vectors_per_block = block // power_of_two_lanes(block, target)
+    one_row = choose(width, blocks, block, target)
+    candidates = [
+        (efficiency(one_row.rows, one_row.blocks * vectors_per_block, width, target), one_row.rows, 1, one_row.blocks)
+    ]
+    for rows in divisors(height, 8)[1:]:
+        for count in divisors(blocks, 4):
+            positions = rows * width
+            candidates.append((efficiency(positions, count * vectors_per_block, positions, target), width, rows, count))
+    _, columns, rows, count = max(candidates, key=lambda c: round(c[0], 4))
+    return ImageTile(rows, columns, count)
