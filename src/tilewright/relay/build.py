@@ -1,4 +1,4 @@
-"""A fused module to an executable: distinct kernels compiled in parallel, memory planned, the run loop tied together."""
+"""A fused module to an executable: distinct kernels compiled in parallel, memory planned, a run loop made of both."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
 from tilewright.relay.copy_kernel import copy_kernel
+from tilewright.relay.cost import flops, moved_bytes
 from tilewright.relay.expr import Call, Constant, Function
 from tilewright.relay.lower import lower_function
 from tilewright.relay.module import IRModule
@@ -44,10 +45,11 @@ class Task:
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """Object code of some kernels, the scratch memory each of them needs, and the seconds each stage took."""
+    """Object code of some kernels, the scratch memory and schedule of each, and the seconds each stage took."""
 
     code: bytes
     workspaces: dict[str, tuple[int, int]]
+    choices: dict[str, dict[str, Any]]
     seconds: dict[str, float]
 
 
@@ -111,7 +113,8 @@ def compile_functions(funcs: Sequence[PrimFunc], target: Target, lower_seconds: 
     workspaces = {
         f.name: (int(f.attrs.get("workspace_bytes", 0)), int(f.attrs.get("worker_workspace_bytes", 0))) for f in funcs
     }
-    return CompiledObject(code, workspaces, seconds)
+    choices = {f.name: f.attrs["choice"].to_json() for f in funcs if "choice" in f.attrs}
+    return CompiledObject(code, workspaces, choices, seconds)
 
 
 def _assemble(
@@ -127,6 +130,8 @@ def _assemble(
     shared = max((s for s, _ in workspaces.values()), default=0)
     scratch = _aligned(max((p for _, p in workspaces.values()), default=0))
     calls = [_kernel_call(call, names[call], plan, weights, workspaces[names[call]]) for call in plan.order]
+    choices = {name: choice for compiled in objects for name, choice in compiled.choices.items()}
+    costs = {i: _cost(call, choices.get(names[call])) for i, call in enumerate(plan.order)}
     calls += [
         KernelCall(f"copy_{source.nbytes}", (_location(source, weights), Location("output", index)))
         for source, index in plan.copies
@@ -142,7 +147,9 @@ def _assemble(
             for i, (constant, offset) in enumerate(zip(plan.constants, weights))
         ],
         "kernels": [
-            {"name": c.kernel, "source": c.source, "args": [[a.space, a.offset] for a in c.arguments]} for c in calls
+            {"name": c.kernel, "source": c.source, "args": [[a.space, a.offset] for a in c.arguments]}
+            | costs.get(i, {})
+            for i, c in enumerate(calls)
         ],
     }
     return Executable(bundle_objects([c.code for c in objects]), manifest, [c.data for c in plan.constants], threads)
@@ -175,6 +182,12 @@ def _kernel_call(
     if any(workspaces):
         arguments += [Location("arena", _aligned(plan.arena_bytes)), Location("scratch", 0)]
     return KernelCall(name, tuple(arguments), call.span)
+
+
+def _cost(call: Call, choice: dict[str, Any] | None) -> dict[str, Any]:
+    """What the manifest says of a kernel call beside how to make it: operations, bytes, and what its schedule chose."""
+    cost = {"flops": flops(call), "bytes": moved_bytes(call)}
+    return cost if choice is None else cost | {"choice": choice}
 
 
 def _location(storage: Storage, weights: list[int]) -> Location:

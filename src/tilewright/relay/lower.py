@@ -17,6 +17,7 @@ from tilewright.relay.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
 from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.cpu.choice import choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule
 
 
@@ -74,9 +75,16 @@ def _copy(tensor: te.Tensor) -> te.Tensor:
 
 
 def lower_function(function: Function, name: str, target: Target) -> PrimFunc:
-    """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs."""
+    """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
+
+    The attribute "choice" says what its schedule chose (`topi.schedule.cpu.choice.Choice`).
+    """
     fused = to_compute(function)
-    return te.lower(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    stages = te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    _, loop_nest = next(stages)
+    choice = choice_of(fused.outputs, loop_nest, target)
+    *_, (_, func) = stages
+    return func.with_body(func.body, choice=choice)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import ArtifactError
@@ -19,11 +19,18 @@ from tilewright.runtime.native import native
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel call: the kernel's name, the source nodes it computes, and the seconds it took."""
+    """One kernel call: the kernel's name, the source nodes it computes, and the seconds it took.
+
+    `flops` and `nbytes` are the operations of its mathematics and the bytes of inputs, weights and outputs; `choice`
+    is what the manifest tells of its schedule. They are 0 and empty where the manifest does not say.
+    """
 
     kernel: str
     source: str
     seconds: float
+    flops: int = 0
+    nbytes: int = 0
+    choice: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,12 @@ def profile_kernels(
             code = run(call.function, call.argument, threads)
             best[i] = min(best[i], clock() - start)
             check(code)
-    return [KernelTime(kernel["name"], _source(kernel), seconds) for kernel, seconds in zip(kernels, best)]
+    return [_row(kernel, seconds) for kernel, seconds in zip(kernels, best)]
+
+
+def _row(kernel: Mapping[str, Any], seconds: float) -> KernelTime:
+    operations, nbytes = kernel.get("flops", 0), kernel.get("bytes", 0)
+    return KernelTime(kernel["name"], _source(kernel), seconds, operations, nbytes, kernel.get("choice", {}))
 
 
 def _prepare(linked: Linked, kernel: Mapping[str, Any], bases: Mapping[str, Any], stride: int) -> _Call:
