@@ -131,6 +131,16 @@ CASES = {
         op.nn.conv2d_transpose(f(1, 3, 5, 7), f(3, 4, 4, 4), strides=2, padding=1),
         op.nn.conv2d_transpose(f(1, 4, 5, 7), f(4, 3, 3, 2), strides=(3, 1), groups=2, output_padding=(1, 0)),
     ],
+    "nn.contrib_conv2d_winograd_weight_transform": [
+        op.nn.contrib_conv2d_winograd_weight_transform(f(24, 5, 3, 3), 4, block=8),
+        op.nn.contrib_conv2d_winograd_weight_transform(f(1, 2, 3, 3, 8, 16), 2, "OIHW8i16o", 16),
+    ],
+    "nn.contrib_conv2d_winograd_without_weight_transform": [
+        op.nn.contrib_conv2d_winograd_without_weight_transform(f(2, 2, 9, 6, 16), f(3, 4, 4, 32, 16), 2, 1),
+        op.nn.contrib_conv2d_winograd_without_weight_transform(
+            f(1, 2, 9, 11, 8, low=-0.1, high=0.1), f(2, 6, 6, 16, 8), 4, (1, 0, 2, 3), "NCHW8c"
+        ),
+    ],
     "nn.dense": [
         op.nn.dense(f(1, 37), f(19, 37)),
         op.nn.dense(f(5, 37), f(2, 37, 16), weight_layout="NC16n"),

@@ -10,6 +10,7 @@ from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, ty
 from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
+from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 
 __all__ = [
     "MemoryPlan",
@@ -25,4 +26,5 @@ __all__ = [
     "simplify_inference",
     "tensor_type_of",
     "type_of",
+    "winograd_conv2d",
 ]

@@ -4,6 +4,7 @@ from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
+from tilewright.topi.nn.conv2d_winograd import conv2d_winograd_NCHWc, conv2d_winograd_weight_transform
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
@@ -20,6 +21,8 @@ __all__ = [
     "conv2d_nchw",
     "conv2d_transpose_NCHWc",
     "conv2d_transpose_nchw",
+    "conv2d_winograd_NCHWc",
+    "conv2d_winograd_weight_transform",
     "dense",
     "dense_pack",
     "depthwise_conv2d_NCHWc",

@@ -38,6 +38,10 @@ from tilewright.relay.op.nn.pooling import (
     global_max_pool2d,
     max_pool2d,
 )
+from tilewright.relay.op.nn.winograd import (
+    contrib_conv2d_winograd_weight_transform,
+    contrib_conv2d_winograd_without_weight_transform,
+)
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -47,6 +51,8 @@ __all__ = [
     "batch_matmul",
     "batch_norm",
     "bias_add",
+    "contrib_conv2d_winograd_weight_transform",
+    "contrib_conv2d_winograd_without_weight_transform",
     "conv1d",
     "conv2d",
     "conv2d_transpose",

@@ -14,6 +14,7 @@ from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_con
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.reduce import schedule_reduce
+from tilewright.topi.schedule.cpu.winograd import schedule_conv2d_winograd
 
 Template = Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]
 
@@ -21,6 +22,7 @@ Template = Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]
 TEMPLATES: dict[str, Template] = {
     "conv2d_NCHWc": schedule_conv2d,
     "depthwise_conv2d_NCHWc": schedule_depthwise_conv2d,
+    "conv2d_winograd_NCHWc": schedule_conv2d_winograd,
     "conv2d_transpose_NCHWc": schedule_conv2d_transpose,
     "conv2d_nchw": schedule_conv2d_nchw,
     "depthwise_conv2d_nchw": schedule_conv2d_nchw,

@@ -1,0 +1,70 @@
+"""Minimal filtering for 3x3 convolutions where the cost model expects it to be faster than the direct kernel.
+
+Before: nn.conv2d(%x, layout_transform(%w, "OIHW", "OIHW16i16o"), data_layout="NCHW16c", kernel_layout="OIHW16i16o")
+After:  %u = nn.contrib_conv2d_winograd_weight_transform(%w, tile_size=4, block=16);
+        nn.contrib_conv2d_winograd_without_weight_transform(%x, %u, tile_size=4, data_layout="NCHW16c")
+
+It runs after `alter_layout`, on blocked convolutions of constant weights; fold_constant then transforms the weights.
+"""
+
+from __future__ import annotations
+
+from tilewright.relay.expr import Call, Constant, Expr
+from tilewright.relay.module import IRModule
+from tilewright.relay.op.registry import get
+from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.visitor import rewrite
+from tilewright.target import Target
+from tilewright.topi.layout import parse_layout, transform_shape
+from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, winograd_tile_size
+
+
+def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
+    """The module with the convolutions rewritten that `choose_conv2d` says so of; see the module's docstring."""
+    conv2d, transform = get("nn.conv2d"), get("nn.contrib_conv2d_winograd_weight_transform")
+    convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
+
+    def convert(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or node.op is not conv2d:
+            return None
+        workload = _workload(node)
+        found = _constant_kernel(node.args[1], node.attrs["kernel_layout"])
+        if workload is None or found is None:
+            return None
+        tile_size = winograd_tile_size(workload, target)
+        if tile_size is None:
+            return None
+        kernel, layout = found
+        attrs = {"tile_size": tile_size, "kernel_layout": layout, "block": workload.out_block}
+        weight = Call(transform, [kernel], attrs, node.span)
+        padding, data_layout = node.attrs["padding"], node.attrs["data_layout"]
+        attrs = {"tile_size": tile_size, "padding": padding, "data_layout": data_layout}
+        return Call(convolve, [node.args[0], weight], attrs, node.span)
+
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))
+
+
+def _constant_kernel(weight: Expr, layout: str) -> tuple[Constant, str] | None:
+    """The constant kernel behind a layout transform, and the layout it is in."""
+    if isinstance(weight, Call) and weight.op is get("layout_transform"):
+        layout, weight = weight.attrs["src_layout"], weight.args[0]
+    return (weight, layout) if isinstance(weight, Constant) else None
+
+
+def _workload(call: Call) -> Conv2DWorkload | None:
+    """The facts of a blocked float32 convolution of stride 1 by a 3x3 kernel; None for any other."""
+    attrs, data, kernel = call.attrs, tensor_type_of(call.args[0]), tensor_type_of(call.args[1])
+    data_layout, kernel_layout = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
+    plain = (tuple(attrs["strides"]), tuple(attrs["dilation"]), attrs["groups"]) == ((1, 1), (1, 1), 1)
+    if not plain or data.dtype != "float32" or attrs["out_dtype"] not in ("", "float32"):
+        return None
+    if (data_layout.primal, kernel_layout.primal) != ("NCHW", "OIHW") or not data_layout.is_blocked:
+        return None
+    out_block = kernel_layout.block_of("O")
+    if kernel.shape[2:4] != (3, 3) or attrs["out_layout"] != f"NCHW{out_block}c":
+        return None
+    batch, channels, height, width = transform_shape(data.shape, attrs["data_layout"], "NCHW")
+    top, left, bottom, right = attrs["padding"]
+    size = (height + top + bottom - 2, width + left + right - 2)
+    blocks = (data_layout.block_of("C"), out_block)
+    return Conv2DWorkload(batch, channels, kernel.shape[0] * out_block, *size, *blocks)

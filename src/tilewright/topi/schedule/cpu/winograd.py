@@ -1,0 +1,142 @@
+"""Winograd convolution on channel-blocked activations: matrix products for a group of tiles, between two transforms.
+
+The transformed input V is computed for the whole image first (`shared`), or for each group of tiles by its worker:
+
+    parallel (batch, channel block, row of tiles)          parallel (batch, group of tiles)
+      V = B^T d B of the tiles of the row                    V = B^T d B of the tiles of the group
+    parallel (batch, channel group, group of tiles)          for each channel group
+      M = V U                                                  M = V U
+      epilogue of A^T M A, un-tiled                            epilogue of A^T M A, un-tiled
+
+M = V U is one matrix product per point: rows are tiles, accumulated in registers over all input channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.pad import schedule_pad_at
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, WinogradTile, choose
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The stages of the computation, in order; see `topi.nn.conv2d_winograd_NCHWc`."""
+
+    padded: te.Tensor
+    input_rows: te.Tensor
+    input_tile: te.Tensor
+    product: te.Tensor
+    output_rows: te.Tensor
+
+    @staticmethod
+    def of(conv: te.Tensor) -> _Stages:
+        (output_rows,) = conv.op.input_tensors
+        (product,) = output_rows.op.input_tensors
+        input_tile = product.op.input_tensors[0]
+        (input_rows,) = input_tile.op.input_tensors
+        (padded,) = input_rows.op.input_tensors
+        return _Stages(padded, input_rows, input_tile, product, output_rows)
+
+
+def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule `conv` (tag conv2d_winograd_NCHWc: [N, O/b, OH, OW, b]) and its epilogue `out`."""
+    stages = _Stages.of(conv)
+    batch, blocks, points, _, rows, columns, block = shape_of(stages.product)
+    in_blocks, in_block = shape_of(stages.input_tile)[3], shape_of(stages.input_tile)[-1]
+    chosen = choose(WinogradGrid(batch, rows, columns, points, in_blocks * in_block, blocks, block), target)
+    _inline_epilogue(s, conv, out)
+    work, group, tile_loop = _schedule_output(s, conv, out, chosen, target)
+    _compute_tile_at(s, stages.output_rows, out, tile_loop, block, target)
+    accumulator = s.cache_write(stages.product, "local")
+    s[stages.product].compute_at(s[out], group)
+    _schedule_product(s, stages.product, accumulator, chosen, target)
+    _schedule_input(s, stages, out, work, chosen, target)
+
+
+def _inline_epilogue(s: te.Schedule, conv: te.Tensor, out: te.Tensor) -> None:
+    """Inline the last stage of the convolution, and all between it and `out`."""
+    after = computes([out])
+    position = next(i for i, tensor in enumerate(after) if tensor.op is conv.op)
+    for tensor in after[position:]:
+        if tensor.op is not out.op:
+            s[tensor].compute_inline()
+
+
+def _schedule_output(
+    s: te.Schedule, conv: te.Tensor, out: te.Tensor, chosen: WinogradTile, target: Target
+) -> tuple[te.IterVar, te.IterVar, te.IterVar]:
+    """The loops of the result; gives the parallel loop, that over groups of tiles and channels, and that over tiles."""
+    size = conv.op.attrs["tile_size"]
+    batch, channel, row, column, lane = s[out].op.axis
+    channels, channel = s[out].split(channel, factor=chosen.blocks)
+    row_groups, row = s[out].split(row, factor=chosen.group_rows * size)
+    column_groups, column = s[out].split(column, factor=chosen.group_columns * size)
+    tile_row, row = s[out].split(row, factor=size)
+    tile_column, column = s[out].split(column, factor=size)
+    within = (channel, tile_row, tile_column, row, column, lane)
+    groups = [batch, channels, row_groups, column_groups]
+    if not chosen.shared:
+        groups = [batch, row_groups, column_groups, channels]
+    s[out].reorder(*groups, *within)
+    s[out].unroll(row)
+    s[out].unroll(column)
+    vectorize_lanes(s, out, lane, shape_of(out)[-1], target)
+    work = parallel_outer(s, out, groups if chosen.shared else groups[:3])
+    return work, work if chosen.shared else channels, tile_column
+
+
+def _schedule_product(
+    s: te.Schedule, product: te.Tensor, accumulator: te.Tensor, chosen: WinogradTile, target: Target
+) -> None:
+    """One register tile after another, of one point after another; within one, the reduction is outermost."""
+    block = shape_of(product)[-1]
+    batch, channel, i, j, row, column, lane = s[product].op.axis
+    row_tiles, row = s[product].split(row, factor=chosen.rows)
+    column_tiles, column = s[product].split(column, factor=chosen.columns)
+    s[product].reorder(batch, i, j, row_tiles, column_tiles, row, column, channel, lane)
+    for axis in (row, column, channel):
+        s[product].unroll(axis)
+    vectorize_lanes(s, product, lane, block, target)
+
+    s[accumulator].compute_at(s[product], column_tiles)
+    batch, channel, i, j, row, column, lane = s[accumulator].op.axis
+    s[accumulator].reorder(batch, i, j, *s[accumulator].op.reduce_axis, row, column, channel, lane)
+    for axis in (row, column, channel):
+        s[accumulator].unroll(axis)
+    vectorize_lanes(s, accumulator, lane, block, target)
+
+
+def _schedule_input(
+    s: te.Schedule, stages: _Stages, out: te.Tensor, work: te.IterVar, chosen: WinogradTile, target: Target
+) -> None:
+    """The transformed input: a parallel loop of its own, or computed by each worker for its group at `work`."""
+    tiles = stages.input_tile
+    batch, i, j, channel, row, column, lane = s[tiles].op.axis
+    s[tiles].reorder(batch, channel, row, column, i, j, lane)
+    s[tiles].unroll(i)
+    s[tiles].unroll(j)
+    block = shape_of(tiles)[-1]
+    vectorize_lanes(s, tiles, lane, block, target)
+    pad_loop = channel
+    if chosen.shared:
+        pad_loop = parallel_outer(s, tiles, [batch, channel, row])
+    else:
+        s[tiles].compute_at(s[out], work)
+    schedule_pad_at(s, stages.padded, tiles, pad_loop)
+    _compute_tile_at(s, stages.input_rows, tiles, column, block, target)
+
+
+def _compute_tile_at(
+    s: te.Schedule, stage: te.Tensor, reader: te.Tensor, loop: te.IterVar, block: int, target: Target
+) -> None:
+    """The first of two one-dimensional transforms, for one tile in registers."""
+    s[stage].compute_at(s[reader], loop)
+    s[stage].set_scope("local")
+    *_, i, j, lane = s[stage].op.axis
+    s[stage].unroll(i)
+    s[stage].unroll(j)
+    vectorize_lanes(s, stage, lane, block, target)

@@ -1,0 +1,91 @@
+"""Minimal filtering against the direct convolution: the reference, and the compiled kernels on awkward sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright import codegen, te, tir, topi
+from tilewright.target import Target
+from tilewright.topi.reference.conv import conv2d_nchw
+from tilewright.topi.reference.layout import layout_transform
+from tilewright.topi.reference.winograd import conv2d_winograd, winograd_weight_transform
+from tilewright.topi.schedule.cpu.dispatch import schedule
+
+RNG = np.random.default_rng(5)
+
+
+def _operands(batch, channels, filters, height, width):
+    shapes = ((batch, channels, height, width), (filters, channels, 3, 3))
+    return [RNG.standard_normal(shape).astype("float32") for shape in shapes]
+
+
+def _error(value, expected):
+    return np.abs(value - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize("tile_size", [2, 4])
+@pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 3)])
+def test_reference(tile_size, padding):
+    data, kernel = _operands(2, 8, 16, 9, 7)
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", 8)
+    assert weight.shape == (2, tile_size + 2, tile_size + 2, 8, 8)
+    out = conv2d_winograd(data, weight, padding, tile_size, "NCHW", "NCHW")
+    assert _error(out, conv2d_nchw(data, kernel, (1, 1), padding)) < 5e-6
+
+
+def test_weight_transform_honours_the_layout():
+    _, kernel = _operands(1, 16, 32, 3, 3)
+    blocked = layout_transform(kernel, "OIHW", "OIHW16i16o")
+    plain, again = (
+        winograd_weight_transform(value, 4, layout, 16) for value, layout in ((kernel, "OIHW"), (blocked, "OIHW16i16o"))
+    )
+    np.testing.assert_array_equal(plain, again)
+
+
+#: (batch, channels, filters, height, width), padding, (input block, output block), tile size
+CASES = [
+    ((1, 16, 32, 14, 14), (1, 1, 1, 1), (16, 16), 4),
+    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 4),
+    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 2),
+    ((2, 32, 16, 7, 7), (1, 1, 1, 1), (16, 16), 2),
+    ((2, 32, 48, 5, 6), (0, 0, 0, 0), (16, 16), 4),
+    ((1, 24, 40, 11, 3), (2, 0, 1, 3), (8, 8), 4),
+    ((1, 12, 16, 3, 3), (0, 0, 0, 0), (4, 16), 4),
+    ((1, 64, 16, 130, 118), (1, 1, 1, 1), (16, 16), 4),
+    ((1, 128, 32, 66, 61), (1, 1, 1, 1), (16, 16), 2),
+]
+
+
+@pytest.mark.parametrize(("size", "padding", "blocks", "tile_size"), CASES)
+@pytest.mark.parametrize("cpu", ["cpu", "cpu -l2=65536"])
+def test_kernel(size, padding, blocks, tile_size, cpu):
+    """With a small level-2 cache, each worker transforms its own tiles; both ways give the same bits."""
+    data, kernel = _operands(*size)
+    in_block, block = blocks
+    packed = layout_transform(data, "NCHW", f"NCHW{in_block}c")
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", block)
+    bias = RNG.standard_normal((1, size[2] // block, 1, 1, block)).astype("float32")
+    plain = conv2d_nchw(data, kernel, (1, 1), padding)
+    expected = np.maximum(plain + layout_transform(bias, f"NCHW{block}c", "NCHW"), 0)
+    operands = [te.placeholder(array.shape, name=name) for array, name in ((packed, "d"), (weight, "w"), (bias, "b"))]
+    conv = topi.nn.conv2d_winograd_NCHWc(operands[0], operands[1], padding, tile_size)
+    biased = topi.add(conv, operands[2])
+    out = te.compute(biased.shape, lambda *i: tir.maximum(biased(*i), 0.0), name="relu", tag="elemwise")
+    target = Target(cpu)
+    func = te.lower(schedule([out], target), [*operands, out], "k")
+    results = []
+    for threads in (1, 3):
+        result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+        codegen.build([func], target, threads=threads)["k"](packed, weight, bias, result)
+        results.append(result)
+    np.testing.assert_array_equal(results[0], results[1])
+    assert _error(layout_transform(results[0], f"NCHW{block}c", "NCHW"), expected) < 1e-5
+
+
+def test_half_of_the_multiplications_fold_away():
+    """A selection on an unrolled index leaves one alternative: the kernel has no selections."""
+    data, weight = te.placeholder((1, 1, 8, 8, 16)), te.placeholder((1, 6, 6, 16, 16))
+    out = topi.nn.conv2d_winograd_NCHWc(data, weight, (0, 0, 0, 0), 4)
+    func = te.lower(schedule([out], Target("cpu")), [data, weight, out], "k")
+    assert "select" not in tir.to_text(func)

@@ -1,0 +1,47 @@
+"""The choice between direct and Winograd convolution, and of the tiles, on a processor with 512-bit vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, winograd_grid, winograd_tile_size
+from tilewright.topi.schedule.cpu.winograd_tile import choose
+
+TARGET = Target("llvm -mcpu=znver4 -cores=2")
+
+
+def workload(channels: int, filters: int, size: int, batch: int = 1) -> Conv2DWorkload:
+    return Conv2DWorkload(batch, channels, filters, size, size, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size"), [(64, 224), (64, 56), (128, 112), (128, 28), (256, 56), (256, 14), (512, 28), (512, 14)]
+)
+def test_large_tiles_for_many_outputs(channels: int, size: int) -> None:
+    assert winograd_tile_size(workload(channels, channels, size), TARGET) == 4
+
+
+def test_few_tiles_do_not_pay_for_the_larger_weights() -> None:
+    """512 channels at 7x7: F(4x4) has 38 MB of weights for four tiles."""
+    assert winograd_tile_size(workload(512, 512, 7), TARGET) == 2
+    assert winograd_tile_size(workload(512, 512, 2), TARGET) is None
+
+
+def test_a_batch_shares_the_weights() -> None:
+    assert winograd_tile_size(workload(512, 512, 7, batch=8), TARGET) == 4
+
+
+def test_tiles_of_a_large_image_are_transformed_by_their_worker() -> None:
+    large, small = (choose(winograd_grid(workload(64, 64, size), 4), TARGET) for size in (224, 14))
+    assert not large.shared and small.shared
+    for chosen, grid in ((large, 56), (small, 4)):
+        assert chosen.rows * chosen.columns * chosen.blocks < TARGET.vector_registers
+        assert grid % chosen.columns == 0 and chosen.group_columns % chosen.columns == 0
+
+
+def test_every_worker_gets_groups() -> None:
+    grid = winograd_grid(workload(256, 256, 14), 4)
+    chosen = choose(grid, Target("llvm -mcpu=znver4 -cores=8"))
+    groups = grid.out_blocks // chosen.blocks * -(-grid.rows // chosen.group_rows)
+    assert groups >= 8
