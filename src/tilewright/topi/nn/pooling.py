@@ -71,13 +71,9 @@ def pool2d(
         "layout": layout,
     }
     if kind == "max":
-        return te.compute(
-            out_shape, lambda *i: reduced(te.max, x.dtype, i), name="pool_max", tag=tag.POOL, attrs=facts
-        )
+        return te.compute(out_shape, lambda *i: reduced(te.max, x.dtype, i), name="pool_max", tag=tag.POOL, attrs=facts)
     wide = accumulator_dtype(x.dtype)
-    total = te.compute(
-        out_shape, lambda *i: reduced(te.sum, wide, i), name="pool_sum", tag=tag.POOL, attrs=facts
-    )
+    total = te.compute(out_shape, lambda *i: reduced(te.sum, wide, i), name="pool_sum", tag=tag.POOL, attrs=facts)
 
     def counts(indices: Any) -> list[Any]:
         return [

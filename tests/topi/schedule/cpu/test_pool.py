@@ -17,7 +17,12 @@ WINDOWS = [
     (5, 1, (2, 2, 2, 2)),
     (7, 7, (0, 0, 0, 0)),
 ]
-IMAGES = [((1, 3, 15, 35, 16), "NCHW16c"), ((2, 2, 8, 7, 8), "NCHW8c"), ((1, 3, 20, 37), "NCHW"), ((1, 9, 10, 5), "NHWC")]
+IMAGES = [
+    ((1, 3, 15, 35, 16), "NCHW16c"),
+    ((2, 2, 8, 7, 8), "NCHW8c"),
+    ((1, 3, 20, 37), "NCHW"),
+    ((1, 9, 10, 5), "NHWC"),
+]
 
 
 def _reference(x: Array, kind: str, k: int, s: int, p: tuple[int, int, int, int], count_pad: bool) -> Array:

@@ -58,7 +58,9 @@ def test_layer_norm(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize(("shape", "groups"), [((2, 6, 5, 5), 3), ((1, 8, 7, 3), 8), ((1, 32, 8, 8), 4), ((9, 4, 6), 1)])
+@pytest.mark.parametrize(
+    ("shape", "groups"), [((2, 6, 5, 5), 3), ((1, 8, 7, 3), 8), ((1, 32, 8, 8), 4), ((9, 4, 6), 1)]
+)
 def test_group_norm(shape: tuple[int, ...], groups: int) -> None:
     x, channels = sample(*shape), shape[1]
     gamma, beta = sample(channels, seed=1), sample(channels, seed=2)

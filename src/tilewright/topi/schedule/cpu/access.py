@@ -8,7 +8,8 @@ from tilewright import te
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
-from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import Add, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
+from tilewright.tir.visitor import children
 from tilewright.topi.schedule.cpu.common import shape_of
 
 
@@ -17,6 +18,11 @@ def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[Pro
 
     before `B[i] = A[i + 1]; out[j] = B[2 * j]` · `reads_through(out, never)` · after `[A[2 * j + 1]]`
     """
+    return see_through(out, stop)[1]
+
+
+def see_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> tuple[list[Expr], list[ProducerLoad]]:
+    """The expressions of `out` with all tensors but inputs, and those where `stop` holds, put in; and what they read."""
     found: dict[ProducerLoad, None] = {}
     expanded: dict[ProducerLoad, Expr] = {}
 
@@ -31,24 +37,23 @@ def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[Pro
         return expanded[load]
 
     rewriter = BodyRewriter({}, read)
-    for part in _parts(out):
-        rewriter(part)
-    return list(found)
+    return [rewriter(part) for part in _parts(out)], list(found)
 
 
 def _parts(out: te.Tensor) -> list[Expr]:
+    assert isinstance(out.op, ComputeOp)
     body = out.op.body[out.value_index]
     return [*body.source, body.condition] if isinstance(body, Reduce) else [body]
 
 
-def stride(load: ProducerLoad, axis: te.IterVar, axes: Sequence[te.IterVar]) -> int | None:
-    """How many elements apart `load` reads at the first two positions of `axis`, the other `axes` at 0.
+def stride(load: ProducerLoad, axis: te.IterVar, axes: Sequence[te.IterVar], position: int = 1) -> int | None:
+    """How many elements apart `load` reads at the first and at another `position` of `axis`, the other `axes` at 0.
 
     None where that depends on data.
     """
     origin: dict[Var, Expr] = {iv.var: const(0, iv.var.dtype) for iv in axes}
     first = _flat(load, origin)
-    second = _flat(load, {**origin, axis.var: const(1, axis.var.dtype)})
+    second = _flat(load, {**origin, axis.var: const(position, axis.var.dtype)})
     return None if first is None or second is None else second - first
 
 
@@ -62,16 +67,75 @@ def _flat(load: ProducerLoad, values: Mapping[Var, Expr]) -> int | None:
     return flat
 
 
+def unbroken_lanes(out: te.Tensor, lanes: int) -> int:
+    """`lanes`, halved until no read of `out` jumps within that many elements of the last axis (to 4 at least)."""
+    axes = list(out.op.axis)
+    bodies, loads = see_through(out, lambda _: False)
+    if axes[-1].var not in _bent_variables(bodies):
+        return lanes
+    for load in loads:
+        if stride(load, axes[-1], axes) == 1:
+            while lanes > 4 and lanes % 2 == 0 and stride(load, axes[-1], axes, lanes - 1) != lanes - 1:
+                lanes //= 2
+    return lanes
+
+
+def flattened_axes(out: te.Tensor) -> int:
+    """How many of the last axes of the injective `out` can run as one loop with nothing lost.
+
+    They must stand in nothing but indices of reads, and move through each input as through one row.
+    """
+    axes, shape = list(out.op.axis), shape_of(out)
+    bodies, loads = see_through(out, lambda _: False)
+    steps = [[stride(load, iv, axes) for iv in axes] for load in loads]
+    bent = _bent_variables(bodies)
+    count = 1
+    while count < len(axes):
+        d = len(axes) - count
+        pair = (axes[d - 1].var, axes[d].var)
+        if not bent.isdisjoint(pair):
+            break
+        if any(s[d] is None or s[d - 1] != s[d] * shape[d] for s in steps if shape[d - 1] > 1):  # type: ignore[operator]
+            break
+        count += 1
+    return count
+
+
+def _bent_variables(bodies: list[Expr]) -> set[Var]:
+    """Variables that stand anywhere but in the sums and products that are indices of reads."""
+    bent: set[Var] = set()
+    seen: set[tuple[Expr, bool]] = set()
+
+    def visit(x: Expr, straight: bool) -> None:
+        if (x, straight) in seen:
+            return
+        seen.add((x, straight))
+        if isinstance(x, Var):
+            if not straight:
+                bent.add(x)
+        elif isinstance(x, ProducerLoad):
+            for index in x.indices:
+                visit(index, True)
+        else:
+            for child in children(x):
+                visit(child, straight and isinstance(x, (Add, Sub, Mul)))  # type: ignore[arg-type]
+
+    for body in bodies:
+        visit(body, False)
+    return bent
+
+
 def row_axes(reduction: te.Tensor) -> list[te.IterVar]:
     """The reduction axes that together run along neighbours in memory, outermost first; none if no such axis exists."""
     axes = [*reduction.op.reduce_axis, *reduction.op.axis]
     for load in producer_reads(reduction):
-        steps = {iv: stride(load, iv, axes) for iv in reduction.op.reduce_axis if _extent(iv) > 1}
-        run, expected = [], 1
+        steps = {iv: stride(load, iv, axes) for iv in reduction.op.reduce_axis if extent_of(iv) > 1}
+        run: list[te.IterVar] = []
+        expected = 1
         for axis in reversed(reduction.op.reduce_axis):
             if steps.get(axis) == expected:
                 run.insert(0, axis)
-                expected *= _extent(axis)
+                expected *= extent_of(axis)
         if run:
             return run
     return []
@@ -83,8 +147,7 @@ def producer_reads(tensor: te.Tensor) -> list[ProducerLoad]:
     return sorted(loads, key=lambda load: -len(load.indices))
 
 
-def _extent(axis: te.IterVar) -> int:
+def extent_of(axis: te.IterVar) -> int:
+    """The number of iterations; a symbolic one counts as 1024."""
     assert axis.dom is not None
     return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 1024
-
-

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu.access import flattened_axes, unbroken_lanes
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, vector_lanes
+from tilewright.topi.schedule.cpu.transpose import schedule_transpose
+
+#: A row shorter than this is joined with the next one where memory allows: vectors would be cut off at each row's end.
+_LONG_ROW = 256
+#: Elements of a piece of a long row that one worker takes.
+_PIECE = 1024
+#: With fewer rows than this, workers share the pieces of rows.
+_FEW_ROWS = 8
 
 
 def schedule_injective(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
@@ -13,22 +24,36 @@ def schedule_injective(s: te.Schedule, outs: list[te.Tensor], target: Target) ->
         if all(tensor.op is not out.op for out in outs):
             s[tensor].compute_inline()
     for out in outs:
-        schedule_pass(s, out)
+        if not (len(outs) == 1 and schedule_transpose(s, out)):
+            schedule_pass(s, out, len(outs) == 1)
 
 
-def schedule_pass(s: te.Schedule, out: te.Tensor) -> None:
-    """Run the injective stage `out` over its own axes: vector lanes on the last one, workers over the others."""
-    axes = list(s[out].op.axis)
+def schedule_pass(s: te.Schedule, out: te.Tensor, all_inlined: bool = False) -> None:
+    """Run the injective stage `out` over its own axes: vector lanes on the last one, workers over the others.
+
+    Where everything it needs is inlined (`all_inlined`), short rows that follow each other in memory are joined.
+    """
+    axes, shape = list(s[out].op.axis), list(shape_of(out))
     if not axes:
         return
-    extent = shape_of(out)[-1]
+    if all_inlined and shape[-1] < _LONG_ROW and shape[-1] % 16:
+        count = flattened_axes(out)
+        if count > 1:
+            axes[-count:] = [s[out].fuse(*axes[-count:])]
+            shape[-count:] = [math.prod(shape[-count:])]
+    extent = shape[-1]
     lanes = vector_lanes(extent)
+    if all_inlined and lanes > 4 and len(axes) == out.ndim:
+        lanes = unbroken_lanes(out, lanes)
+    last = axes.pop()
+    if math.prod(shape[:-1]) < _FEW_ROWS and extent > 2 * _PIECE:
+        pieces, last = s[out].split(last, factor=_PIECE)
+        axes.append(pieces)
+    inner = last
     if lanes < extent:
-        outer, inner = s[out].split(axes[-1], factor=lanes)
+        vectors, inner = s[out].split(last, factor=lanes)
+        axes = axes or [vectors]
+    if lanes > 1:
         s[out].vectorize(inner)
-        parallel_outer(s, out, [*axes[:-1], outer] if len(axes) < 3 else axes[:-1])
-    else:
-        if lanes > 1:
-            s[out].vectorize(axes[-1])
-        if len(axes) > 1:
-            parallel_outer(s, out, axes[:-1])
+    if axes:
+        parallel_outer(s, out, axes)

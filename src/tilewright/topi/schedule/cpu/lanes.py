@@ -7,8 +7,7 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.te.stage import reduces_by_lanes
-from tilewright.topi.schedule.cpu.access import row_axes
-from tilewright.topi.schedule.cpu.common import shape_of
+from tilewright.topi.schedule.cpu.access import extent_of, row_axes
 
 #: Independent vector accumulators of one reduction: they hide the latency of an addition.
 ACCUMULATORS = 4
@@ -27,7 +26,7 @@ def runs_along_memory(tensor: te.Tensor) -> bool:
 def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
     """Let the lanes of a few vectors share the reduction axes that run along memory; scalar code if there are none."""
     run = row_axes(tensor) if reduces_by_lanes(tensor.op) else []
-    extent = math.prod(int(axis.dom.extent.value) for axis in run)
+    extent = math.prod(extent_of(axis) for axis in run)
     if extent < 4:
         return
     others = [r for r in s[tensor].op.reduce_axis if r not in run]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu.access import extent_of
 from tilewright.topi.schedule.cpu.common import inline_before, inline_between, parallel_outer, shape_of, vector_lanes
 
 #: Columns computed at once, in the order of preference: independent accumulators hide the latency of an addition.
@@ -59,7 +60,7 @@ def _columns(width: int) -> int:
 
 def _unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:
     rows, columns = s[accumulator].op.reduce_axis
-    taps = [int(axis.dom.extent.value) for axis in (rows, columns)]
+    taps = [extent_of(rows), extent_of(columns)]
     if taps[1] <= _UNROLLED_TAPS:
         s[accumulator].unroll(columns)
     if taps[0] * taps[1] <= _UNROLLED_TAPS:

@@ -10,8 +10,7 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cpu.access import reads_through
+from tilewright.topi.schedule.cpu.access import extent_of, reads_through
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of
 from tilewright.topi.schedule.cpu.lanes import ACCUMULATORS, lanes_of, reduce_across, reduce_along
 
@@ -75,4 +74,4 @@ def _row_axes(out: te.Tensor, reductions: list[te.Tensor]) -> list[te.IterVar]:
     for load in reads_through(out, is_reduction):
         if load.producer.op in known:
             rows = [iv for iv in rows if iv.var in load.indices]
-    return [iv for iv in rows if not isinstance(iv.dom.extent, IntImm) or iv.dom.extent.value > 1]
+    return [iv for iv in rows if extent_of(iv) > 1]

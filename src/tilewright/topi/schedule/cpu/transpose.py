@@ -1,0 +1,62 @@
+"""Outputs whose rows lie across the rows of an input: square blocks, so that every line of cache is used at once.
+
+parallel (other axes, blocks of the axis along the input's rows)
+  blocks of the output's last axis
+    for i in block: store one vector of the output, gathered from as many rows of the input
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.topi.schedule.cpu.access import flattened_axes, reads_through, stride
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, parallel_outer, shape_of
+
+#: Side of a block: a vector of output, a line of cache of input.
+_BLOCK = 16
+
+
+def schedule_transpose(s: te.Schedule, out: te.Tensor) -> bool:
+    """Schedule `out` in blocks if it transposes what it mostly reads; False if it does not."""
+    shape = list(shape_of(out))
+    along = _axis_along_rows(out)
+    if along is None:
+        return False
+    axes = list(s[out].op.axis)
+    joined = min(flattened_axes(out), len(axes) - 1 - along) if shape[-1] < 2 * _BLOCK else 1
+    if joined > 1:
+        axes[-joined:] = [s[out].fuse(*axes[-joined:])]
+        shape[-joined:] = [math.prod(shape[-joined:])]
+    *others, lane = axes
+    others[along], row = s[out].split(axes[along], factor=min(_BLOCK, shape[along]))
+    blocks = []
+    if shape[-1] > _BLOCK:
+        block, lane = s[out].split(lane, factor=_BLOCK)
+        blocks = [block]
+    s[out].reorder(*others, *blocks, row, lane)
+    s[out].vectorize(lane)
+    # Joined rows stay a loop of their own: only then do the quotients in their indices cancel.
+    parallel_outer(s, out, others if joined > 1 else [*others, *blocks])
+    return True
+
+
+def _axis_along_rows(out: te.Tensor) -> int | None:
+    """The axis of `out` along which the largest input lies in memory, if that is not the last one of `out`."""
+    axes, shape = list(out.op.axis), shape_of(out)
+    if len(axes) < 2 or shape[-1] < 4:
+        return None
+    reads = reads_through(out, lambda _: False)
+    sizes = [_size(load.producer) for load in reads]
+    load = next((x for x, size in zip(reads, sizes) if size == max(sizes)), None)
+    if load is None or _size(load.producer) < PARALLEL_GRAIN:
+        return None
+    step = stride(load, axes[-1], axes)
+    if step is None or step < 4:
+        return None
+    fitting = (d for d in range(len(axes) - 1) if shape[d] >= 4 and stride(load, axes[d], axes) == 1)
+    return next(fitting, None)
+
+
+def _size(tensor: te.Tensor) -> int:
+    return math.prod(shape_of(tensor))
