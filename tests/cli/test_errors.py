@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Command
-from tests.onnx_models import perceptron, saved, unknown_operator
+from tests.onnx_models import convolution, perceptron, saved, unknown_operator
 from tilewright.cli.main import INTERNAL_ERROR_STATUS
 from tilewright.errors import InternalError
 
@@ -57,6 +57,35 @@ def test_a_truncated_model(part: float, refused: Refused, model: Path, output: P
     contents = model.read_bytes()
     model.write_bytes(contents[: int(len(contents) * part)])
     assert re.search(r"truncated or damaged", refused("compile", model, "-o", output))
+
+
+def damaged(contents: bytes, generator: np.random.Generator) -> bytes:
+    """`contents` cut short, or with a few bytes changed."""
+    if generator.random() < 0.3:
+        return contents[: generator.integers(len(contents))]
+    data = np.frombuffer(contents, np.uint8).copy()
+    count = generator.integers(1, 6)
+    data[generator.integers(len(data), size=count)] = generator.integers(256, size=count)
+    return data.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_damage_anywhere_in_a_model_is_no_internal_error(seed: int, tilewright: Command, tmp_path: Path) -> None:
+    generator = np.random.default_rng(seed)
+    source = (perceptron() if seed % 2 else convolution()).SerializeToString()
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(damaged(source, generator))
+    outcome = tilewright("inspect", path, "--stage", "fused")
+    assert outcome.status in (0, 2), outcome.err
+    assert outcome.err.count("error: ") == (outcome.status == 2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_anywhere_in_an_artifact_is_no_internal_error(seed: int, tilewright: Command, artifact: Path) -> None:
+    artifact.write_bytes(damaged(artifact.read_bytes(), np.random.default_rng(seed)))
+    outcome = tilewright("inspect", artifact)
+    assert outcome.status in (0, 2), outcome.err
+    assert outcome.err.count("error: ") == (outcome.status == 2)
 
 
 def test_an_unknown_operator_names_node_operator_and_opset(refused: Refused, tmp_path: Path, output: Path) -> None:

@@ -16,12 +16,14 @@ def test_kernels_are_listed_with_times_and_sources(
 ) -> None:
     outcome = tilewright("profile", request.getfixturevalue(name), "--repeat", 3)
     assert outcome.status == 0 and outcome.err == ""
-    heading, *rows = outcome.out.splitlines()
+    heading, peak, columns, *rows = outcome.out.splitlines()
     assert re.fullmatch(rf"{len(rows)} kernel calls, \d+\.\d+ ms in all, \d+ threads", heading)
-    assert all(re.fullmatch(r" +\d+\.\d+ ms +\d+\.\d %  fused_\w+  \S.*", row) for row in rows)
+    assert re.fullmatch(r"measured multiply-add peak: \d+\.\d GFLOP/s", peak) and columns.endswith("source nodes")
+    figures = r" +\d+\.\d+ ms +\d+\.\d % +\d+\.\d +\d+\.\d % +(\d+ %|–)  "
+    assert all(re.fullmatch(figures + r"fused_\w+  \(\w[^()]*\)  \S.*", row) for row in rows)
     assert ("project" if name != "image_model" else "first_conv") in outcome.out
 
 
 def test_only_the_slowest(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("profile", image_model, "--top", 1, "--repeat", 1)
-    assert len(outcome.out.splitlines()) == 2
+    assert len(outcome.out.splitlines()) == 4

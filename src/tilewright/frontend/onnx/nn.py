@@ -170,6 +170,8 @@ def convert_matmul(node: OnnxNode) -> Expr:
 def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     """The product of two expressions as NumPy defines it."""
     left_shape, right_shape = node.shape(left), node.shape(right)
+    if not left_shape or not right_shape:
+        raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
     if len(left_shape) == 1:
         product = matmul(node, reshape(node, left, (1, *left_shape)), right)
         shape = node.shape(product)
