@@ -37,7 +37,7 @@ def conv2d_winograd_NCHWc(data: Tensor, weight: Tensor, padding: Sequence[int], 
     product = te.compute(
         (n, oco, points, points, rows, columns, ob),
         lambda b, oc, i, j, y, x, lane: te.sum(
-            tiles(b, i, j, outer, y, x, inner) * weight(oc, i, j, outer * ib + inner, lane), axis=[outer, inner]
+            tiles(b, outer, y, i, j, x, inner) * weight(oc, i, j, outer * ib + inner, lane), axis=[outer, inner]
         ),
         name="tile_product",
         tag=tag.WINOGRAD_PRODUCT,
@@ -90,7 +90,7 @@ def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int, kernel_layo
 
 
 def _input_tiles(padded: Tensor, grid: tuple[int, int, int, int, int], tile_size: int) -> Tensor:
-    """B^T d B of every tile: [N, m+2, m+2, C/ib, rows, columns, ib]."""
+    """B^T d B of every tile: [N, C/ib, rows, m+2, m+2, columns, ib]."""
     n, ico, rows, columns, ib = grid
     points = tile_size + 2
     partial = te.compute(
@@ -102,8 +102,8 @@ def _input_tiles(padded: Tensor, grid: tuple[int, int, int, int, int], tile_size
         tag=tag.INJECTIVE,
     )
     return te.compute(
-        (n, points, points, ico, rows, columns, ib),
-        lambda b, i, j, c, y, x, lane: _pick(
+        (n, ico, rows, points, points, columns, ib),
+        lambda b, c, y, i, j, x, lane: _pick(
             j, transform_input, [partial(b, c, y, x, i, k, lane) for k in range(points)]
         ),
         name="input_tile",

@@ -46,7 +46,7 @@ def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     """Schedule `conv` (tag conv2d_winograd_NCHWc: [N, O/b, OH, OW, b]) and its epilogue `out`."""
     stages = _Stages.of(conv)
     batch, blocks, points, _, rows, columns, block = shape_of(stages.product)
-    in_blocks, in_block = shape_of(stages.input_tile)[3], shape_of(stages.input_tile)[-1]
+    in_blocks, in_block = shape_of(stages.input_tile)[1], shape_of(stages.input_tile)[-1]
     chosen = choose(WinogradGrid(batch, rows, columns, points, in_blocks * in_block, blocks, block), target)
     _inline_epilogue(s, conv, out)
     work, group, tile_loop = _schedule_output(s, conv, out, chosen, target)
@@ -115,7 +115,7 @@ def _schedule_input(
 ) -> None:
     """The transformed input: a parallel loop of its own, or computed by each worker for its group at `work`."""
     tiles = stages.input_tile
-    batch, i, j, channel, row, column, lane = s[tiles].op.axis
+    batch, channel, row, i, j, column, lane = s[tiles].op.axis
     s[tiles].reorder(batch, channel, row, column, i, j, lane)
     s[tiles].unroll(i)
     s[tiles].unroll(j)
