@@ -76,8 +76,8 @@ def measure_one(name: str, args: argparse.Namespace) -> dict[str, object]:
 def markdown(records: list[dict], threads: int) -> str:
     """The table: milliseconds of each engine (minimum and median), the ratio, and the compile times."""
     lines = [
-        f"{threads} threads on {machine()}. Times are milliseconds, minimum / median of interleaved rounds; the ratio is the "
-        "minimum of the faster peer over ours, so above 1 means that ours is faster.",
+        f"{threads} threads on {machine()}. Times are milliseconds, minimum / median of interleaved rounds; the ratio "
+        "is the minimum of the faster peer over ours, so above 1 means that ours is faster.",
         "",
         "| model | tilewright | onnxruntime | openvino | ratio | compile s | cached s |",
         "|---|---|---|---|---|---|---|",
@@ -105,7 +105,11 @@ def markdown(records: list[dict], threads: int) -> str:
 def machine() -> str:
     """The processor, the number of cores and the system, in one phrase."""
     model = next(
-        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
@@ -130,7 +134,9 @@ def main() -> None:
     records, failed = [], []
     for name in args.only.split(","):
         model_file(name, Path(args.folder))
-        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child", name], stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, *sys.argv[1:], "--child", name], stdout=subprocess.PIPE, text=True
+        )
         if done.returncode:
             failed.append(name)
             continue
