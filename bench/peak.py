@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--json")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that everything runs")
     args = parser.parse_args()
-    sizes = {level: 1 << 18 for level in memory_sizes()} if args.smoke else memory_sizes()
+    sizes = dict.fromkeys(memory_sizes(), 1 << 18) if args.smoke else memory_sizes()
     seconds = 0.01 if args.smoke else args.seconds
     figures = {threads: measure_machine(threads, seconds, sizes) for threads in args.threads}
     print(f"{machine()}\n\n{markdown(figures)}")

@@ -36,7 +36,8 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> 
 
     The workers of an engine spin for a while after its last call (onnxruntime's do), and would take a core from the
     engine that comes next. So in each round every engine makes one call that is not timed, during which the others'
-    workers fall asleep and its own data comes back into the caches, and then `TIMED_CALLS` that are: A' A A A B' B B B …
+    workers fall asleep and its own data comes back into the caches, and then `TIMED_CALLS` that are:
+    A' A A A B' B B B …
     """
     for run in runs.values():
         run()

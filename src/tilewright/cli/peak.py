@@ -161,16 +161,16 @@ def _loop(var: tir.Var, low: object, extent: tir.Expr, body: Stmt) -> Stmt:
     return For(var, tir.const(low) if isinstance(low, int) else low, extent, ForKind.SERIAL, body)  # type: ignore[arg-type]
 
 
-def _at(index: object) -> tir.Expr:
+def _at(index: int | tir.Expr) -> tir.Expr:
     base = tir.const(index, "int32") if isinstance(index, int) else index
     return tir.Ramp(base, tir.const(1, "int32"), _lanes())
 
 
-def _load(buffer: tir.Buffer, index: object) -> tir.Expr:
+def _load(buffer: tir.Buffer, index: int | tir.Expr) -> tir.Expr:
     return tir.BufferLoad(buffer, (_at(index),))
 
 
-def _store(buffer: tir.Buffer, index: object, value: tir.Expr) -> Stmt:
+def _store(buffer: tir.Buffer, index: int | tir.Expr, value: tir.Expr) -> Stmt:
     return BufferStore(buffer, value, (_at(index),))
 
 
