@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from tilewright.cli.engines import ENGINES, check_engine, open_engine
 from tilewright.cli.inputs import complete_inputs, read_inputs
 from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
+from tilewright.cli.submodel import cut_at
+from tilewright.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
 
@@ -58,26 +61,49 @@ def compare(name: str, ours: Array, reference: Array, rtol: float, atol: float) 
 @click.option("--atol", default=0.0, show_default=True, help="absolute part of the bound")
 @click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
 @click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
+@click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
 @model_options
 def verify_command(
-    model: str, against: str, rtol: float, atol: float, pairs: tuple[str, ...], seed: int | None, options: ModelOptions
+    model: str,
+    against: str,
+    rtol: float,
+    atol: float,
+    pairs: tuple[str, ...],
+    seed: int | None,
+    values: tuple[str, ...],
+    options: ModelOptions,
 ) -> None:
     """Check MODEL (.onnx) against another engine; exit status 1 if an output differs by more than the bound."""
     check_engine(against)
     given = read_inputs(parse_inputs(pairs))
     require_model(model, "verify")
-    executable = options.open(model)
-    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
-    results = executable.run(inputs)
-    reference = open_engine(against, model, inputs, executable.threads)
-    origin = "given inputs" if used_seed is None else f"inputs from seed {used_seed}"
-    click.echo(f"{model} against {reference.name} {reference.version}, {origin}")
-    differences = [
-        compare(spec.name, np.asarray(ours), np.asarray(ref), rtol, atol)
-        for spec, ours, ref in zip(executable.outputs, results, reference.run(), strict=True)
-    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = cut_at(model, values, folder) if values else model
+        executable = options.open(path)
+        differences = _compare_engines(executable, path, model, against, given, seed, (rtol, atol))
     for difference in differences:
         click.echo(difference.line())
     if not all(difference.passed for difference in differences):
         click.echo(f"the bound is {rtol:g} x max|ref| + {atol:g}", err=True)
         click.get_current_context().exit(1)
+
+
+def _compare_engines(
+    executable: Executable,
+    path: str,
+    shown: str,
+    against: str,
+    given: dict[str, Array],
+    seed: int | None,
+    bound: tuple[float, float],
+) -> list[Difference]:
+    """Run both engines on the given and random inputs; one difference per output."""
+    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
+    results = executable.run(inputs)
+    reference = open_engine(against, path, inputs, executable.threads)
+    origin = "given inputs" if used_seed is None else f"inputs from seed {used_seed}"
+    click.echo(f"{shown} against {reference.name} {reference.version}, {origin}")
+    return [
+        compare(spec.name, np.asarray(ours), np.asarray(ref), *bound)
+        for spec, ours, ref in zip(executable.outputs, results, reference.run(), strict=True)
+    ]
