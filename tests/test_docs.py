@@ -1,0 +1,50 @@
+"""What the pages say is so: links and paths lead somewhere, and the command line page names every verb and option."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from tilewright.cli.main import VERBS, cli
+from tilewright.support import knobs
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+COMMANDS = (ROOT / "docs" / "cli.md").read_text()
+#: Paths in code marks that begin like this are paths of the checkout, or of the package.
+PATH = re.compile(
+    r"`((?:src|tests|docs|examples|scripts|bench|relay|te|tir|topi|arith|codegen|runtime|support|cli)/[\w./-]+)`"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_and_paths_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    lost = [link for link in links if link and not (page.parent / link).exists()]
+    lost += [
+        p for p in PATH.findall(text) if not any((base / p).exists() for base in (ROOT, ROOT / "src" / "tilewright"))
+    ]
+    assert not lost
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert not [page.name for page in (ROOT / "docs").glob("*.md") if f"(docs/{page.name})" not in readme]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_command_line_page_names_every_option(verb: str) -> None:
+    assert f"`tilewright {verb}" in COMMANDS
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    options = [max(p.opts, key=len) for p in command.params if isinstance(p, click.Option)]
+    missing = [option for option in options if f"{option}" not in COMMANDS and option != "--output"]
+    assert not missing
+
+
+def test_the_command_line_page_names_every_variable() -> None:
+    assert not [knob.name for knob in knobs.all_knobs() if knob.name not in COMMANDS]
