@@ -74,7 +74,7 @@ def compile(
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
     store = open_cache() if cache else DiskCache(None)
-    key = _cache_key(model, target, input_shapes) if store.directory is not None else None
+    key = _cache_key(model, target, input_shapes, store) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:
         return cached
@@ -132,12 +132,12 @@ def optimize_stages(mod: IRModule, target: Target) -> list[tuple[str, IRModule]]
     return stages
 
 
-def _cache_key(model: Any, target: Target, input_shapes: Shapes | None) -> str | None:
+def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache) -> str | None:
     """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
     if isinstance(model, str | os.PathLike):
         if not Path(model).is_file():
             return None
-        contents = model_digest(Path(model))
+        contents = model_digest(Path(model), store)
     elif isinstance(model, bytes):
         contents = digest(model)
     elif type(model).__name__ == "ModelProto":

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.onnx_models import make_model, perceptron, saved
+from tilewright.support import fingerprint
+from tilewright.support.cache import DiskCache
 from tilewright.support.fingerprint import compiler_fingerprint, external_data, file_digest, model_digest
 
 
@@ -48,6 +53,36 @@ def test_the_digest_follows_the_external_data(tmp_path: Path) -> None:
 def test_an_empty_file_has_a_digest(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"")
     assert len(model_digest(tmp_path / "m.onnx")) == 64
+
+
+def test_digests_of_large_files_are_remembered_until_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(perceptron(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    store = DiskCache(tmp_path / "cache")
+    scans: list[Path] = []
+
+    def counted(file: Path) -> str:
+        scans.append(file)
+        return file_digest(file)
+
+    monkeypatch.setattr(fingerprint, "file_digest", counted)
+    monkeypatch.setattr(fingerprint, "_LARGE", 1)
+    long_ago = time.time() - 3600
+    for file in (path, tmp_path / "weights.bin"):
+        os.utime(file, (long_ago, long_ago))
+    # Written a moment ago: the times cannot be trusted yet, so nothing is remembered.
+    first = model_digest(path, store)
+    assert model_digest(path, store) == first and len(scans) == 4
+    monkeypatch.setattr(fingerprint, "_SETTLED_SECONDS", -1.0)
+    assert [model_digest(path, store) for _ in range(3)] == [first] * 3 and len(scans) == 6
+    assert first == model_digest(path)
+    data = bytearray((tmp_path / "weights.bin").read_bytes())
+    data[3] ^= 0x80
+    (tmp_path / "weights.bin").write_bytes(bytes(data))
+    os.utime(tmp_path / "weights.bin", (long_ago, long_ago))
+    assert model_digest(path, store) != first
 
 
 def test_the_compiler_has_one_fingerprint() -> None:

@@ -3,25 +3,59 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import os
 import re
-from functools import cache
+import time
+from functools import cache, partial
 from pathlib import Path
 
-from tilewright.support.cache import digest
+from tilewright.support.cache import DiskCache, digest
 
 #: How the `location` of external tensor data stands in a model file: the key, then the length and bytes of the value.
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])")
 
 
-def model_digest(path: Path) -> str:
-    """A digest of a model file's contents and of those of the external data files that it names."""
-    parts = [file_digest(path)]
-    for name in external_data(path):
+#: Reading a file this large again only to find it unchanged takes longer than everything else in a load.
+_LARGE = 32 << 20
+#: A file changed this short a time ago may change again without its times showing it.
+_SETTLED_SECONDS = 2.0
+
+
+def model_digest(path: Path, store: DiskCache | None = None) -> str:
+    """A digest of a model file's contents and of those of the external data files that it names.
+
+    `store` remembers the digests of large files by their place, size and times, as a version control system does.
+    """
+    digest_of = partial(_remembered, store=store) if store is not None else _scan
+    own, *names = digest_of(path)
+    parts = [own]
+    for name in names:
         data = path.parent / name
-        parts += [name, file_digest(data) if data.is_file() else ""]
+        parts += [name, digest_of(data)[0] if data.is_file() else ""]
     return parts[0] if len(parts) == 1 else digest(*parts)
+
+
+def _scan(path: Path) -> list[str]:
+    """The digest of a file, and the external data files that it names."""
+    return [file_digest(path), *external_data(path)]
+
+
+def _remembered(path: Path, store: DiskCache) -> list[str]:
+    """What `_scan` gives, from `store` when the file is large and as it was."""
+    before = path.stat()
+    if before.st_size < _LARGE:
+        return _scan(path)
+    identity = (before.st_dev, before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns)
+    key = digest(str(path.resolve()), repr(identity))
+    known = store.get("digest", key)
+    if known is not None:
+        return [str(entry) for entry in json.loads(known)]
+    found = _scan(path)
+    if time.time() - max(before.st_mtime, before.st_ctime) > _SETTLED_SECONDS:
+        store.put("digest", key, json.dumps(found).encode())
+    return found
 
 
 def file_digest(path: Path) -> str:
