@@ -1,7 +1,7 @@
 """The run loop of a compiled model: one function of the loop IR that calls every kernel in order.
 
 All workers run it together (the kernels are SPMD); a barrier stands between kernels. Its parameters are pointers:
-the model's inputs, its outputs, the weights, the arena of intermediates, and the base of the workers' own scratch memory.
+the model's inputs, its outputs, the weights, the arena of intermediates, and the base of the workers' own scratch.
 
     def main(input0, output0, weights, arena, scratch):
         fused_conv2d(input0, weights + 0, arena + 0, arena + 401408, scratch + worker * stride)

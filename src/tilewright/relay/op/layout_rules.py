@@ -90,7 +90,7 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
 
 
 def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
-    """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped and undilated, its kernel output-first."""
+    """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
     from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):

@@ -228,7 +228,7 @@ def pad_into_window(call: Call) -> Expr | None:
 
 
 def transposed_pixel_is_dense(call: Call) -> Expr | None:
-    """nn.conv2d_transpose of a single pixel -> nn.dense to all places of the output: one product, no zeros around it."""
+    """nn.conv2d_transpose of a single pixel -> nn.dense to all places of the output: one product, no zeros in it."""
     data, kernel = call.args
     attrs = call.attrs
     one_pixel = attrs.data_layout == "NCHW" and tensor_type_of(data).shape[2:] == (1, 1)
@@ -249,7 +249,7 @@ def transposed_pixel_is_dense(call: Call) -> Expr | None:
 
 
 def transposed_kernel_output_first(call: Call) -> Expr | None:
-    """nn.conv2d_transpose with a constant IOHW kernel -> the same with an OIHW kernel, as the blocked kernels read it."""
+    """nn.conv2d_transpose with a constant IOHW kernel -> the same with an OIHW kernel, as blocked kernels read it."""
     data, kernel = call.args
     if call.attrs.kernel_layout != "IOHW" or call.attrs.groups != 1 or not isinstance(kernel, Constant):
         return None

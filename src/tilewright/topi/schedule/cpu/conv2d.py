@@ -22,7 +22,7 @@ from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
 
 def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
-    """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], reduced over channels and kernel) and its epilogue `out`."""
+    """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], summed over channels and kernel) and its epilogue `out`."""
     schedule_pad_at_root(s, conv.op.input_tensors[0])
     _, blocks, height, width, block = shape_of(out)
     chosen = _image_tile(height, width, blocks, block, target)
@@ -52,7 +52,7 @@ def _image_tile(height: int, width: int, blocks: int, block: int, target: Target
 
 
 def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
-    """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution of its own.
+    """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution.
 
     Rows and columns are split by the strides; a register tile is positions of one phase.
     """

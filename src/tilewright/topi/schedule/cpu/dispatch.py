@@ -34,7 +34,7 @@ TEMPLATES: dict[str, Template] = {
 
 
 def schedule(outs: list[te.Tensor], target: Target) -> te.Schedule:
-    """The schedule of the computation of `outs`, by its anchor; injective and reducing stages have templates of their own."""
+    """The schedule of the computation of `outs`, by its anchor, or as an injective or a reducing one."""
     s = te.create_schedule([out.op for out in outs])
     stages = computes(outs)
     for tensor in stages:

@@ -26,7 +26,7 @@ def schedule_pad_at_root(s: te.Schedule, data: te.Tensor) -> None:
 
 
 def schedule_pad_at(s: te.Schedule, data: te.Tensor, consumer: te.Tensor, axis: te.IterVar) -> None:
-    """Let each worker write the padded rows it needs, at `axis` of `consumer`; nothing if `data` is no padding stage."""
+    """Let each worker write the padded rows it needs, at `axis` of `consumer`; nothing if `data` does not pad."""
     if not is_pad(data):
         return
     inline_before(s, data)
