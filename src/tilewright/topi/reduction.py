@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,11 @@ def reduce(
     axes = normalize_axes(axis, x.ndim, exclude)
     if not axes:
         return unary(x, lambda v: v, name)
+    first = _partial_axis(constant_shape(x), axes) if name in _PARTIAL else None
+    if first is not None:
+        rest = [a for a in axes if a != first]
+        partial = reduce(x, reducer, rest, True, False, f"{name}_partial", source)
+        return reduce(partial, reducer, axes, keepdims, False, f"{name}_total")
     ranges = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]
     read = source or (lambda *i: x(*i))
 
@@ -35,7 +41,29 @@ def reduce(
         return reducer(read(*full_indices(x.ndim, axes, outer, ranges, keepdims)), axis=ranges)
 
     shape = _reduced(x.shape, axes, keepdims)
-    return te.compute(shape, body, name=f"T_{name}", tag=tag.COMM_REDUCE, attrs={"axes": axes})
+    kind = f"{tag.COMM_REDUCE},{tag.PARTIAL}" if name.endswith("_partial") else tag.COMM_REDUCE
+    return te.compute(shape, body, name=f"T_{name}", tag=kind, attrs={"axes": axes})
+
+
+#: Reductions that may be computed in parts; a position is not such.
+_PARTIAL = frozenset({"sum", "prod", "max", "min"})
+#: Fewer results than this do not occupy the workers.
+_FEW_RESULTS = 8
+#: Elements reduced at once that are worth parts, and results that are neighbours and computed by one worker.
+_MANY_ELEMENTS, _NEIGHBOURS = 4096, 64
+
+
+def _partial_axis(shape: Sequence[int], axes: Sequence[int]) -> int | None:
+    """The axis whose slices are reduced first, each to a result of its own, where there are few results; else None.
+
+    This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
+    """
+    results = math.prod(s for d, s in enumerate(shape) if d not in axes)
+    if len(shape) - 1 not in axes:
+        results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS
+    if results >= _FEW_RESULTS or len(axes) < 2 or math.prod(shape[a] for a in axes) < _MANY_ELEMENTS:
+        return None
+    return next((a for a in axes[:-1] if shape[a] >= _FEW_RESULTS), None)
 
 
 def full_indices(

@@ -6,6 +6,8 @@ ELEMWISE = "elemwise"
 BROADCAST = "broadcast"
 INJECTIVE = "injective"
 COMM_REDUCE = "comm_reduce"
+#: A reduction to partial results that another one puts together.
+PARTIAL = "partial"
 COMM_REDUCE_IDX = "comm_reduce_idx"
 PAD = "pad"
 POOL = "pool"

@@ -30,6 +30,9 @@ SHAPES = [
     ((1, 32, 5, 5, 8), (2, 3)),
     ((2, 3, 14, 14), (2, 3)),
     ((200, 64), -1),
+    ((100, 90), None),
+    ((1, 2, 60, 70, 16), (2, 3)),
+    ((2, 70, 80), (1, 2)),
 ]
 
 
@@ -112,6 +115,12 @@ def test_any_and_all() -> None:
     x = sample(7, 19, dtype="int32") > 30
     np.testing.assert_array_equal(run(lambda t: reduction.any(t, 1), x), x.any(axis=1))
     np.testing.assert_array_equal(run(lambda t: reduction.all(t, 0), x), x.all(axis=0))
+
+
+def test_few_results_are_reduced_in_parts() -> None:
+    parts = reduction.sum(te.placeholder((100, 90), name="x")).op.input_tensors
+    assert [int(d.value) for t in parts for d in t.shape] == [100, 1]
+    assert reduction.sum(te.placeholder((100, 90), name="x"), 1).op.input_tensors[0].name == "x"
 
 
 def test_reductions_along_memory_have_several_vectors_of_lanes() -> None:

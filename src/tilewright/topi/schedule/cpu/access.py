@@ -1,4 +1,4 @@
-"""How a computation walks through the memory of what it reads: the facts that choose which loop becomes vector lanes."""
+"""How a computation walks through the memory of what it reads: which loop should become vector lanes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[Pro
 
 
 def see_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> tuple[list[Expr], list[ProducerLoad]]:
-    """The expressions of `out` with all tensors but inputs, and those where `stop` holds, put in; and what they read."""
+    """The expressions of `out` with all tensors put in but inputs and those where `stop` holds; and what they read."""
     found: dict[ProducerLoad, None] = {}
     expanded: dict[ProducerLoad, Expr] = {}
 

@@ -26,7 +26,7 @@ def schedule_pool(s: te.Schedule, pool: te.Tensor, out: te.Tensor, target: Targe
         _schedule_along_columns(s, accumulator, out)
         return
     batch, channel, row, column = outer
-    tiles, position = s[out].split(column, factor=_columns(shape_of(out)[3]))
+    tiles, position = s[out].split(column, factor=_columns(shape_of(out)[3], shape_of(out)[4], target))
     s[out].unroll(position)
     s[out].vectorize(last)
     parallel_outer(s, out, [batch, channel, row])
@@ -53,9 +53,12 @@ def _schedule_along_columns(s: te.Schedule, accumulator: te.Tensor, out: te.Tens
     s[accumulator].vectorize(lane)
 
 
-def _columns(width: int) -> int:
-    """Columns of one tile: a divisor of `width` if there is a fitting one."""
-    return next((c for c in _COLUMNS if width % c == 0), min(width, 4))
+def _columns(width: int, block: int, target: Target) -> int:
+    """Columns of one tile: the row if its accumulators fit the registers, a divisor of `width`, or a few."""
+    registers = max(1, block * 32 // target.vector_bits)
+    if width * registers <= target.vector_registers * 2 // 3:
+        return width
+    return next((c for c in _COLUMNS if width % c == 0), min(width, _COLUMNS[-1]))
 
 
 def _unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:

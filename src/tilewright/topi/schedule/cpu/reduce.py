@@ -13,8 +13,9 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.te.stage import reduces_by_lanes
 from tilewright.tir.expr import IntImm, Var
+from tilewright.topi import tag
 from tilewright.topi.schedule.cpu.access import extent_of, reads_through
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, has_tag, is_reduction, shape_of
 from tilewright.topi.schedule.cpu.injective import schedule_pass
 from tilewright.topi.schedule.cpu.lanes import (
     ACCUMULATORS,
@@ -33,18 +34,21 @@ def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> No
     """Schedule `outs`, of whose stages some reduce."""
     out = outs[0]
     stages = computes(outs)
-    reductions = [t for t in stages if is_reduction(t)]
+    partial = [t for t in stages if has_tag(t, tag.PARTIAL)]
+    reductions = [t for t in stages if is_reduction(t) and t not in partial]
     ends = {o.op for o in outs}
     for tensor in stages:
         if tensor.op not in ends and not is_reduction(tensor) and not kept_in_rows(tensor):
             s[tensor].compute_inline()
+    for tensor in partial:
+        schedule_reduced(s, tensor, [tensor], target)
     if len(outs) == 1 and _element_by_element(out, reductions):
         for tensor in stages:
             if kept_in_rows(tensor) and tensor.op not in ends:
                 s[tensor].compute_inline()
         schedule_reduced(s, out, reductions, target)
     elif len(outs) > 1 or not schedule_rows(s, out, reductions, target):
-        _schedule_apart(s, stages, ends, target)
+        _schedule_apart(s, [t for t in stages if t not in partial], ends, target)
 
 
 def _schedule_apart(s: te.Schedule, stages: list[te.Tensor], ends: set[te.Operation], target: Target) -> None:

@@ -25,6 +25,8 @@ def kept_in_rows(tensor: te.Tensor) -> bool:
 
 def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: Target) -> bool:
     """Schedule the injective `out` and the `reductions` that summarize its rows; False if it has no rows."""
+    if is_reduction(out):
+        return False
     rows = _row_axes(out, reductions)
     shape, axes = shape_of(out), list(s[out].op.axis)
     count = math.prod(shape[axes.index(iv)] for iv in rows)
@@ -51,7 +53,7 @@ def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], t
     if math.prod(shape) >= PARALLEL_GRAIN:
         s[out].parallel(row)
     for tensor in computes([out]):
-        if is_reduction(tensor):
+        if tensor in reductions:
             s[tensor].compute_at(s[out], row)
             reduce_across(s, tensor, width, target) if across else reduce_along(s, tensor, target)
         elif kept_in_rows(tensor) and tensor.op is not out.op:
