@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, register_tile
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose, product_share
 
 #: Bytes of weights that a core gets from memory in the time of one vector multiply-add, its neighbours busy as well.
 _BYTES_PER_CYCLE = 5.0
@@ -60,7 +60,8 @@ def direct_cost(workload: Conv2DWorkload, target: Target) -> float:
 def winograd_cost(workload: Conv2DWorkload, tile_size: int, target: Target) -> float:
     """Estimated cost of F(m x m, 3x3) for m = `tile_size`."""
     grid = winograd_grid(workload, tile_size)
-    share, *_ = register_tile(grid, target)
+    chosen = choose(grid, target)
+    share = product_share(grid, chosen.rows, chosen.columns, chosen.blocks, target)
     in_vectors = workload.in_channels / power_of_two_lanes(workload.in_block, target)
     out_vectors = workload.out_channels / power_of_two_lanes(workload.out_block, target)
     before, after = _TRANSFORM[tile_size]

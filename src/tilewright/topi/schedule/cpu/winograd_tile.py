@@ -7,17 +7,19 @@ cache until they are transformed back.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 
-#: Rows of the matrix product per group from which on the weights, read once per group, cost little.
-_ROWS_PER_GROUP = 28
+#: Share of its time that a product of one row spends waiting for weights; it falls with the rows of a group.
+_WAIT_FOR_WEIGHTS = 0.3
 
-#: Groups per core that keep all workers busy to the end.
-_GROUPS_PER_CORE = 4
+#: Groups of more tiles than this gain nothing.
+_TILES_PER_GROUP = 56
 
 
 @dataclass(frozen=True)
@@ -63,49 +65,73 @@ class WinogradTile:
     group_columns: int
     shared: bool
 
-
-def register_tile(grid: WinogradGrid, target: Target) -> tuple[float, int, int, int]:
-    """The estimated share of peak of the best register tile, and its rows, columns and blocks."""
-    vectors = grid.out_block // power_of_two_lanes(grid.out_block, target)
-    shapes = [(1, c) for c in range(1, grid.columns + 1)] + [(r, grid.columns) for r in range(2, grid.rows + 1)]
-
-    def estimate(rows: int, columns: int, blocks: int) -> float:
-        share = tile.efficiency(rows * columns, blocks * vectors, rows * columns, target)
-        covered = -(-grid.rows // rows) * rows * -(-grid.columns // columns) * columns
-        return share * grid.tiles / covered
-
-    return max(
-        (round(estimate(rows, columns, blocks), 3), rows, columns, blocks)
-        for rows, columns in shapes
-        if rows * columns < target.vector_registers
-        for blocks in tile.divisors(grid.out_blocks, 4)
-    )
+    @property
+    def spelling(self) -> tuple[int, int, int, int, int, bool]:
+        """The fields in order."""
+        return self.rows, self.columns, self.blocks, self.group_rows, self.group_columns, self.shared
 
 
+def product_share(grid: WinogradGrid, rows: int, columns: int, blocks: int, target: Target) -> float:
+    """The estimated share of peak of the matrix products with this register tile, where it hangs over the grid too."""
+    vectors = blocks * grid.out_block // power_of_two_lanes(grid.out_block, target)
+    share = tile.efficiency(rows * columns, vectors, rows * columns, target)
+    return share * grid.tiles / (_up(grid.rows, rows) * _up(grid.columns, columns))
+
+
+@functools.lru_cache(maxsize=4096)
 def choose(grid: WinogradGrid, target: Target) -> WinogradTile:
-    """The tiles for `grid` on `target`.
+    """The tiles for `grid` on `target` of the best estimate: busy registers, few reads of weights, busy cores.
 
     The transformed input is shared unless it exceeds both the level-2 cache, so that it would be written to and read
     from the next level, and the weights, which every group of tiles reads again if it is not.
     """
-    _, rows, columns, blocks = register_tile(grid, target)
-    image = grid.tile_bytes * grid.tiles * grid.batch
-    shared = image <= max(target.l2, grid.weight_bytes)
-    limit = target.l2 // 4 // (4 * grid.points**2 * blocks * grid.out_block)
-    if not shared:
-        limit = min(limit, target.l2 // 2 // grid.tile_bytes)
-    limit = min(limit, _ROWS_PER_GROUP)
-    channel_groups = grid.out_blocks // blocks if shared else 1
+    shared = grid.tile_bytes * grid.tiles * grid.batch <= max(target.l2, grid.weight_bytes)
+    _, _, best = max(
+        (round(_estimate(grid, chosen, target), 3), chosen.group_rows * chosen.group_columns, chosen.spelling)
+        for chosen in candidates(grid, shared, target)
+    )
+    return WinogradTile(*best)
 
-    def fits(group_rows: int, group_columns: int) -> bool:
-        groups = -(-grid.rows // group_rows) * -(-grid.columns // group_columns) * channel_groups * grid.batch
-        return group_rows * group_columns <= limit and groups >= _GROUPS_PER_CORE * target.cores
 
-    group_columns = columns
-    while group_columns < grid.columns and fits(rows, group_columns + columns):
-        group_columns += columns
-    group_rows = rows
-    if group_columns >= grid.columns:
-        taller = [r for r in range(rows, grid.rows + 1, rows) if grid.rows % r == 0 and fits(r, group_columns)]
-        group_rows = max(taller, default=rows)
-    return WinogradTile(rows, columns, blocks, group_rows, group_columns, shared)
+def candidates(grid: WinogradGrid, shared: bool, target: Target) -> Iterator[WinogradTile]:
+    """All tiles whose group stays in the level-2 cache; where none does, those of one register tile per group."""
+    within = _register_tiles(grid, target)
+    limit = min(_TILES_PER_GROUP, target.l2 // 2 // grid.tile_bytes if not shared else _TILES_PER_GROUP)
+    for rows, columns, blocks in within:
+        most = min(limit, target.l2 // 4 // (4 * grid.points**2 * blocks * grid.out_block))
+        wide = [c for c in range(columns, grid.columns + columns, columns) if c * rows <= most]
+        for group_columns in wide or [columns]:
+            yield WinogradTile(rows, columns, blocks, rows, group_columns, shared)
+            for group_rows in range(2 * rows, grid.rows + 1, rows):
+                if group_columns >= grid.columns and group_rows * group_columns <= most:
+                    yield WinogradTile(rows, columns, blocks, group_rows, group_columns, shared)
+
+
+def _register_tiles(grid: WinogradGrid, target: Target) -> list[tuple[int, int, int]]:
+    """(rows, columns, blocks) that fit the register file; several rows only if they are whole."""
+    shapes = [(1, c) for c in range(1, grid.columns + 1)] + [(r, grid.columns) for r in range(2, grid.rows + 1)]
+    return [
+        (rows, columns, blocks)
+        for rows, columns in shapes
+        if rows * columns < target.vector_registers
+        for blocks in tile.divisors(grid.out_blocks, 4)
+        if blocks == 1 or product_share(grid, rows, columns, blocks, target) > 0
+    ]
+
+
+def _estimate(grid: WinogradGrid, chosen: WinogradTile, target: Target) -> float:
+    """The share of the peak of all cores, without the transforms."""
+    share = product_share(grid, chosen.rows, chosen.columns, chosen.blocks, target)
+    tiles = chosen.group_rows * chosen.group_columns
+    groups = grid.batch * -(-grid.rows // chosen.group_rows) * -(-grid.columns // chosen.group_columns)
+    if chosen.shared:
+        groups *= grid.out_blocks // chosen.blocks
+        tiles *= chosen.blocks
+    work = grid.batch * grid.tiles * (grid.out_blocks if chosen.shared else 1)
+    longest = min(work, max(work / target.cores, -(-groups // target.cores) * tiles))
+    return share * (1 - _WAIT_FOR_WEIGHTS / (chosen.group_rows * chosen.group_columns)) * work / target.cores / longest
+
+
+def _up(value: int, step: int) -> int:
+    """`value` rounded up to a multiple of `step`."""
+    return -(-value // step) * step
