@@ -7,7 +7,7 @@ model file -> frontend -> Relay -> graph passes -> fused functions -> te schedul
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,18 +118,18 @@ def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
 
 def optimize(mod: IRModule, target: Target) -> IRModule:
     """Run the graph passes; the result's `main` calls fused functions only."""
+    *_, (_, optimized) = optimize_stages(mod, target)
+    return optimized
+
+
+def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModule]]:
+    """The imported module as "relay", then the module after each graph pass, with the pass's name, in order."""
+    mod = infer_type(mod)
+    yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
         with trace.span(name):
             mod = infer_type(graph_pass(mod, target))
-    return mod
-
-
-def optimize_stages(mod: IRModule, target: Target) -> list[tuple[str, IRModule]]:
-    """The module after each graph pass, for inspection."""
-    stages = [("relay", infer_type(mod))]
-    for name, graph_pass in GRAPH_PASSES:
-        stages.append((name, infer_type(graph_pass(stages[-1][1], target))))
-    return stages
+        yield name, mod
 
 
 def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache) -> str | None:

@@ -83,7 +83,7 @@ def build_executable(mod: IRModule, target: Target, threads: int | None = None, 
 
 
 def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int) -> list[CompiledObject]:
-    """Compile tasks in groups, the costliest groups first, in `jobs` processes; objects in the order of the tasks."""
+    """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]
     done: dict[int, CompiledObject] = {}
