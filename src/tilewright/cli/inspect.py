@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("inspect")
 @click.argument("model")
-@click.option("--stage", help="relay, a graph pass, fused, plan, te, a loop pass, tir, llvm or asm  [default: fused]")
+@click.option(
+    "--stage", help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm or asm  [default: fused]"
+)
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
@@ -42,7 +44,7 @@ def stage_names() -> list[str]:
     from tilewright.te.lower import PASSES
 
     graph, loop = [name for name, _ in GRAPH_PASSES], [one.__name__ for one in PASSES]
-    return ["relay", *graph, "fused", "plan", "te", *loop, "tir", "llvm", "asm"]
+    return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
 def stage_texts(model: str, stage: str, kernel: str | None, target_name: str, shapes: str | None) -> Iterator[str]:
@@ -106,10 +108,16 @@ def kernel_texts(fused: IRModule, stage: str, kernel: str | None, target: Target
 
 
 def kernel_text(task: Task, stage: str, target: Target) -> str:
-    """One kernel at one stage: `te` is the loop nest of its schedule, a pass is what it returns, `tir` the last."""
-    from tilewright.codegen.llvm import assembly, emit
-    from tilewright.relay.lower import lower_function, lowering_stages
+    """One kernel at one stage.
 
+    `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
+    """
+    from tilewright.codegen.llvm import assembly, emit
+    from tilewright.relay.lower import lower_function, lowering_stages, schedule_choice
+    from tilewright.topi.schedule.cpu.choice import explain
+
+    if stage == "choice":
+        return "\n".join(f"  {line}" for line in explain(schedule_choice(task.function, task.name, target), target))
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":

@@ -1,4 +1,4 @@
-"""`tilewright profile MODEL`: the time of each kernel, under the names of the source model's nodes."""
+"""`tilewright profile MODEL`: time, speed and schedule of each kernel, under the names of the source model's nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import click
 
 from tilewright.cli.inputs import random_inputs
 from tilewright.cli.options import ModelOptions, model_options
+from tilewright.runtime.profile import KernelTime
+
+_COLUMNS = (
+    f"{'time':>12} {'of all':>7} {'GFLOP/s':>8} {'of peak':>8} {'predicted':>9}  kernel  (schedule)  source nodes"
+)
 
 
 @click.command("profile")
@@ -14,11 +19,41 @@ from tilewright.cli.options import ModelOptions, model_options
 @click.option("--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="runs; the minimum counts")
 @model_options
 def profile_command(model: str, top: int, repeat: int, options: ModelOptions) -> None:
-    """Time every kernel of MODEL by itself and list the slowest."""
+    """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
+
+    Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
+    prediction is that of the model which chose the schedule, for the innermost step alone.
+    """
+    from tilewright.cli.peak import fma_peak
+
     executable = options.open(model)
     rows = executable.profile(random_inputs(executable.inputs, 0), repeat=repeat)
+    peak = fma_peak(executable.threads)
     total = sum(row.seconds for row in rows)
     click.echo(f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, {executable.threads} threads")
+    click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
+    click.echo(_COLUMNS)
     for row in sorted(rows, key=lambda r: -r.seconds)[:top]:
-        share = 100 * row.seconds / total if total else 0.0
-        click.echo(f"{row.seconds * 1e3:9.3f} ms {share:5.1f} %  {row.kernel}  {row.source}")
+        click.echo(kernel_line(row, total, peak))
+
+
+def kernel_line(row: KernelTime, total: float, peak: float) -> str:
+    """One line of the table; `total` is in seconds, `peak` in GFLOP/s."""
+    share = row.seconds / total if total else 0.0
+    speed = row.flops / row.seconds / 1e9 if row.seconds else 0.0
+    predicted = row.choice.get("predicted")
+    expected = "–" if predicted is None else f"{100 * predicted:.0f} %"
+    return (
+        f"{row.seconds * 1e3:9.3f} ms {100 * share:5.1f} % {speed:8.1f} {100 * speed / peak:6.1f} % {expected:>9}  "
+        f"{row.kernel}  ({schedule_text(row)})  {row.source}"
+    )
+
+
+def schedule_text(row: KernelTime) -> str:
+    """The template of a kernel and its register tile, "conv2d_NCHWc 2 y 14 x: 28 by 1 x 16"."""
+    from tilewright.topi.schedule.cpu.choice import Choice
+
+    if not row.choice:
+        return "copy"
+    choice = Choice.from_json(dict(row.choice))
+    return f"{choice.template} {choice.tile_text()}".strip()

@@ -17,7 +17,7 @@ from tilewright.relay.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
 from tilewright.tir.stmt import PrimFunc
-from tilewright.topi.schedule.cpu.choice import choice_of
+from tilewright.topi.schedule.cpu.choice import Choice, choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule
 
 
@@ -85,6 +85,13 @@ def lower_function(function: Function, name: str, target: Target) -> PrimFunc:
     choice = choice_of(fused.outputs, loop_nest, target)
     *_, (_, func) = stages
     return func.with_body(func.body, choice=choice)
+
+
+def schedule_choice(function: Function, name: str, target: Target) -> Choice:
+    """What the schedule of a fused function chose, without lowering it further."""
+    fused = to_compute(function)
+    stages = te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    return choice_of(fused.outputs, next(stages)[1], target)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:

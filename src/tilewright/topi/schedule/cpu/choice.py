@@ -45,6 +45,13 @@ class Choice:
     predicted: float | None = None
     parallel: tuple[int, ...] = ()
 
+    def tile_text(self) -> str:
+        """The register tile in a few words, "14 x by 2 vectors of 16"; empty where there is none."""
+        if not self.registers:
+            return ""
+        loops = " ".join(f"{extent} {name}" for name, extent in self.tile) or "1"
+        return f"{loops}: {self.rows} by {self.vectors} x {self.lanes}"
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest of an executable."""
         return {**asdict(self), "tile": [list(loop) for loop in self.tile], "parallel": list(self.parallel)}
@@ -54,6 +61,25 @@ class Choice:
         """The inverse of `to_json`."""
         loops = tuple((str(name), int(extent)) for name, extent in entry["tile"])
         return Choice(**{**entry, "tile": loops, "parallel": tuple(entry["parallel"])})
+
+
+def explain(choice: Choice, target: Target) -> list[str]:
+    """Lines on what was chosen and why: the template, the tile and its registers, what bounds it."""
+    shared = ", ".join(map(str, choice.parallel))
+    lines = [f"template {choice.template}" + (f", shared out: {shared} iterations" if shared else ", one worker")]
+    if not choice.registers:
+        return lines
+    products = choice.rows * choice.vectors
+    lines.append(f"tile {choice.tile_text()} floats, {choice.registers} of {target.vector_registers} registers")
+    if choice.predicted is None:
+        return lines
+    lines.append(f"predicted {choice.predicted:.1%} of the multiply-add peak".replace("%", " %"))
+    latency = "hidden" if products >= tile.LATENCY_BOUND else f"not hidden, {tile.LATENCY_BOUND} would"
+    lines.append(
+        f"a step has {products} multiply-adds (latency {latency}) for {choice.rows} broadcasts and {choice.vectors} "
+        f"vector loads; each weight vector is used {choice.rows} times"
+    )
+    return lines
 
 
 @dataclass(frozen=True)

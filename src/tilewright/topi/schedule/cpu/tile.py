@@ -14,7 +14,7 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 
 #: A fused multiply-add has 4 cycles of latency on two ports: fewer accumulators than this leave the ports idle.
-_LATENCY_BOUND = 8
+LATENCY_BOUND = 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
         return 0.0
     loads = vectors + rows
     busy = accumulators / max(accumulators, loads)
-    hidden = min(1.0, accumulators / _LATENCY_BOUND)
+    hidden = min(1.0, accumulators / LATENCY_BOUND)
     whole = extent / (-(-extent // rows) * rows)
     tail_cost = 0.97 if extent % rows else 1.0
     overhead = accumulators / (accumulators + 1.5)
