@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -56,3 +57,19 @@ def test_an_artifact_runs_without_the_compiler(artifact: Path) -> None:
     ours = {name.split(".")[1] for name in modules if name.startswith("tilewright.")}
     assert ours == {"cli", "errors", "runtime", "support"}
     assert not {"onnx", "onnxruntime", "google.protobuf"} & set(modules)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(model: Path) -> None:
+    program = [sys.executable, "-m", "tilewright.cli.main", "inspect", str(model), "--stage", "llvm"]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() not in (2, 70)
+
+
+def test_an_ascii_terminal(model: Path) -> None:
+    program = [sys.executable, "-m", "tilewright.cli.main", "run", str(model.rename(model.with_name("modèle.onnx")))]
+    done = subprocess.run(program, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and done.stderr == b"" and b"y: float32[1, 4]" in done.stdout
