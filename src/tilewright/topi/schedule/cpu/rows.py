@@ -33,14 +33,31 @@ def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], t
     pieces = max(math.prod(shape_of(t)) for t in reductions)
     if not rows or len(rows) == len(axes) or (count < _FEW_ROWS and pieces > count):
         return False
-    inner = [iv for iv in axes if iv not in rows]
-    lanes, last = lanes_of(out, target), axes[-1]
-    across = last in rows
+    lanes = lanes_of(out, target)
+    across = axes[-1] in rows
     width = min(shape[-1], ACCUMULATORS * lanes) if across else min(shape[-1], lanes)
-    if across:
+    row = _order_loops(s, out, rows, width, lanes)
+    for tensor in computes([out]):
+        if tensor in reductions:
+            s[tensor].compute_at(s[out], row)
+            reduce_across(s, tensor, width, target) if across else reduce_along(s, tensor, target)
+        elif kept_in_rows(tensor) and tensor.op is not out.op:
+            s[tensor].compute_at(s[out], row)
+            _vectorize_pass(s, tensor, width, lanes)
+    return True
+
+
+def _order_loops(s: te.Schedule, out: te.Tensor, rows: list[te.IterVar], width: int, lanes: int) -> te.IterVar:
+    """The loops of `out`: `rows` outside, in parallel, and vectors inside; returns the axis that counts the rows.
+
+    Where the last axis is one of `rows`, a row is in truth `width` neighbouring rows.
+    """
+    shape, axes = shape_of(out), list(s[out].op.axis)
+    inner, last = [iv for iv in axes if iv not in rows], axes[-1]
+    if last in rows:
         tiles, last = s[out].split(last, factor=width)
         s[out].reorder(*rows[:-1], tiles, *inner, last)
-        rows[-1] = tiles
+        rows = [*rows[:-1], tiles]
         if width > lanes:
             vectors, last = s[out].split(last, factor=lanes)
             s[out].unroll(vectors)
@@ -52,14 +69,7 @@ def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], t
     row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
     if math.prod(shape) >= PARALLEL_GRAIN:
         s[out].parallel(row)
-    for tensor in computes([out]):
-        if tensor in reductions:
-            s[tensor].compute_at(s[out], row)
-            reduce_across(s, tensor, width, target) if across else reduce_along(s, tensor, target)
-        elif kept_in_rows(tensor) and tensor.op is not out.op:
-            s[tensor].compute_at(s[out], row)
-            _vectorize_pass(s, tensor, width, lanes)
-    return True
+    return row
 
 
 def _vectorize_pass(s: te.Schedule, tensor: te.Tensor, width: int, lanes: int) -> None:
