@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArtifactError
-from tilewright.runtime import link
+from tilewright.runtime import processor
 from tilewright.runtime.artifact import is_artifact, load_artifact, save_artifact
 from tilewright.runtime.container import MAGIC
 from tilewright.runtime.executor import load
+from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
 
 WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
@@ -30,7 +32,12 @@ def artifact(kernels: ModuleType, tmp_path: Path) -> Path:
 def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
     data = artifact.read_bytes()
     offset, length = (int.from_bytes(data[at : at + 8], "little") for at in (24, 32))
-    assert data[:16] == MAGIC and json.loads(data[offset : offset + length]) == kernels.MANIFEST
+    manifest = json.loads(data[offset : offset + length])
+    pool = manifest.pop("pool")
+    assert data[:16] == MAGIC and manifest == kernels.MANIFEST
+    code, code_bytes = (int.from_bytes(data[at : at + 8], "little") for at in (40, 48))
+    behind = round_up(code + code_bytes, 64)
+    assert hashlib.sha256(data[behind : behind + pool["bytes"]]).hexdigest() == pool["sha256"]
     weights = int.from_bytes(data[56:64], "little")
     assert weights % 4096 == 0
     np.testing.assert_array_equal(np.frombuffer(data, np.float32, 8, weights), WEIGHTS[0])
@@ -86,7 +93,7 @@ def test_another_version(artifact: Path) -> None:
 
 def test_another_machine(kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
-    host = link.host_architecture()
+    host = processor.host_architecture()
     save_artifact(path, {**kernels.MANIFEST, "arch": host, "cpu_features": ["avx1024", "zz"]}, code, WEIGHTS)
     with pytest.raises(ArtifactError, match=r"features this one lacks: avx1024, zz\. Compile .*llvm -mcpu=test"):
         load(path)

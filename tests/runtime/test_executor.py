@@ -230,10 +230,12 @@ from tilewright.runtime.executor import load
 y, z = load("model.tw")(np.load("x.npy"))
 np.save("y.npy", y)
 allowed = ("runtime", "support", "errors")
-print(*[m for m in sys.modules if m in ("onnx", "onnxruntime", "torch", "click") or
+print(*[m for m in sys.modules if m in ("onnx", "onnxruntime", "torch", "click", "llvmlite") or
         m.startswith("tilewright.") and m.split(".")[1] not in allowed])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    environment = {**os.environ, "TILEWRIGHT_CACHE": "0"}  # so that the worker pool's code comes with the model
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "" and done.stderr == ""
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), Y)

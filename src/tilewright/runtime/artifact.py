@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.container import Container, WeightPart, is_container, read_container, write_container
-from tilewright.runtime.link import host_architecture, host_features
 from tilewright.runtime.memory import Array, Region
+from tilewright.runtime.native import native
+from tilewright.runtime.processor import host_architecture, host_features
 
 FORMAT = "tilewright-artifact"
 
@@ -24,7 +25,11 @@ def is_artifact(path: str | os.PathLike[str]) -> bool:
 def save_artifact(
     path: str | os.PathLike[str], manifest: Mapping[str, Any], object_code: bytes, weights: Any, durable: bool = True
 ) -> None:
-    """Write one artifact file, whole or not at all. `weights` as `Executable` takes them."""
+    """Write one artifact file, whole or not at all. `weights` as `Executable` takes them.
+
+    With it goes this process's native runtime, unless the model is for another architecture.
+    """
+    pool = native().pool if manifest.get("arch", host_architecture()) == host_architecture() else None
     write_container(
         path,
         {**manifest, "format": FORMAT, "version": 1},
@@ -32,6 +37,7 @@ def save_artifact(
         weight_parts(manifest, weights),
         weights_bytes(manifest, weights),
         durable,
+        pool,
     )
 
 

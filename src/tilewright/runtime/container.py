@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.memory import ALIGNMENT, Array, round_up
+from tilewright.runtime.native import PoolCode
 from tilewright.support.cache import atomic_file
 
 MAGIC = b"\x89TILEWRIGHT\r\n\x1a\n\x00"
@@ -30,17 +31,22 @@ PAGE = 4096
 _HEADER = struct.Struct("<16sII7Q")
 _DIGEST_BYTES = 32
 _HEADER_BYTES = 128
+_POOL = "pool"  # the manifest's key for what is known of the native runtime's object code
 
 WeightPart = tuple[int, Any]  # (offset within the weights, buffer)
 
 
 @dataclass(frozen=True)
 class Container:
-    """What a file held; `weights` is its mapped, read-only last section, as bytes."""
+    """What a file held; `weights` is its mapped, read-only last section, as bytes.
+
+    `pool` is the native runtime of whoever wrote it, None when the file has none.
+    """
 
     manifest: dict[str, Any]
     object_code: bytes
     weights: Array
+    pool: PoolCode | None = None
 
 
 @dataclass(frozen=True)
@@ -62,16 +68,21 @@ def write_container(
     weights: Iterable[WeightPart] = (),
     weights_bytes: int = 0,
     durable: bool = True,
+    pool: PoolCode | None = None,
 ) -> None:
     """Write a file atomically. The parts of the weights are written one by one, in order of offset, as they come.
 
-    `durable` waits until the file is on the disk, so that it survives a crash of the machine too. Raises
-    `ArtifactError` when it cannot be written; what was at `path` before is then untouched.
+    `pool` is put behind the object code, so that whoever loads the file need not compile it. `durable` waits until the
+    file is on the disk, so that it survives a crash of the machine too. Raises `ArtifactError` when it cannot be
+    written; what was at `path` before is then untouched.
     """
     target = Path(path)
-    text = json.dumps(dict(manifest), indent=1, ensure_ascii=False).encode() + b"\n"
+    pool_code = b"" if pool is None else pool.code
+    noted = dict(manifest) | ({} if pool is None else {_POOL: _describe_pool(pool)})
+    text = json.dumps(noted, indent=1, ensure_ascii=False).encode() + b"\n"
     code_offset = round_up(_HEADER_BYTES + len(text), ALIGNMENT)
-    weights_offset = round_up(code_offset + len(object_code), PAGE)
+    pool_offset = round_up(code_offset + len(object_code), ALIGNMENT)
+    weights_offset = round_up(pool_offset + len(pool_code), PAGE)
     layout = _Layout(
         (_HEADER_BYTES, len(text)),
         (code_offset, len(object_code)),
@@ -84,6 +95,7 @@ def write_container(
             file.write(header + _digest(header, text, object_code))
             _write_at(file, _HEADER_BYTES, text)
             _write_at(file, code_offset, object_code)
+            _write_at(file, pool_offset, pool_code)
             for offset, part in weights:
                 _write_at(file, weights_offset + offset, part)
             file.truncate(layout.file_bytes)
@@ -107,6 +119,8 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
             layout, header, digest = _read_header(path, file)
             text = _read_section(file, *layout.manifest)
             code = _read_section(file, *layout.code)
+            behind_code = round_up(sum(layout.code), ALIGNMENT)
+            pool_code = _read_section(file, behind_code, max(0, layout.weights[0] - behind_code))
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
@@ -117,7 +131,24 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
         raise ArtifactError(f"{path} holds a {manifest.get('format')}, not a {kind}")
     offset, length = layout.weights
     weights = np.frombuffer(mapping, np.uint8, length, offset) if length else np.zeros(0, np.uint8)
-    return Container(manifest, code, weights)
+    return Container(manifest, code, weights, _read_pool(path, manifest.pop(_POOL, None), pool_code))
+
+
+def _describe_pool(pool: PoolCode) -> dict[str, Any]:
+    return {"key": pool.key, "bytes": len(pool.code), "sha256": hashlib.sha256(pool.code).hexdigest()}
+
+
+def _read_pool(path: str | os.PathLike[str], note: Mapping[str, Any] | None, behind_code: bytes) -> PoolCode | None:
+    """The native runtime that the manifest's `note` tells of, out of the bytes between code and weights."""
+    if note is None:
+        return None
+    try:
+        code = behind_code[: note["bytes"]]
+        if hashlib.sha256(code).hexdigest() != note["sha256"]:
+            raise ArtifactError(f"{path} is damaged: the checksum of its native runtime does not match")
+        return PoolCode(note["key"], code)
+    except (KeyError, TypeError) as error:
+        raise ArtifactError(f"{path} has an incomplete manifest ({error!r}). Compile the model again") from None
 
 
 def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout, bytes, bytes]:

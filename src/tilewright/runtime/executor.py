@@ -180,6 +180,7 @@ class Executable:
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
     """The executable saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable."""
     found = load_artifact(path)
+    native(found.pool)
     try:
         return Executable(found.object_code, found.manifest, found.weights, threads)
     except (KeyError, TypeError, ValueError) as error:

@@ -122,12 +122,13 @@ class Module:
             "messages": list(self.messages),
             "functions": [info.to_json() for info in self.functions.values()],
         }
-        write_container(path, manifest, self.object_code)
+        write_container(path, manifest, self.object_code, pool=native().pool)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], threads: int | None = None) -> Module:
         """Read what `save` wrote. Raises `ArtifactError` for anything else."""
         found = read_container(path, FORMAT)
+        native(found.pool)
         functions = [FunctionInfo.from_json(entry) for entry in found.manifest["functions"]]
         return cls(found.object_code, functions, found.manifest["messages"], found.manifest["target"], threads)
 

@@ -1,7 +1,7 @@
 """The native runtime of this process: the pool and barrier of `native_ir`, compiled once, and how Python calls them.
 
-`native()` gives the one instance. The object code is kept in the disk cache under its text, so that a process pays for
-compiling it (about 20 ms) once for each version.
+`native()` gives the one instance. Its object code comes from the artifact that is being loaded, where that holds it
+(`PoolCode`), else from the disk cache, where it is kept under its text; else it is compiled, in about 120 ms.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilewright.errors import EnvironmentError_
-from tilewright.runtime.link import compile_text, host_architecture, link
+from tilewright.runtime.link import compile_text, link
 from tilewright.runtime.native_ir import EXPORTS, pool_text
+from tilewright.runtime.processor import host_architecture
 from tilewright.support.cache import DiskCache, digest, open_cache
+
+
+@dataclass(frozen=True)
+class PoolCode:
+    """The native runtime as object code. `key` stands for its architecture and text: another runtime has another."""
+
+    key: str
+    code: bytes
 
 
 class Native:
@@ -24,8 +34,9 @@ class Native:
     `parallel_run(entry, args, workers) -> int` takes addresses as plain integers and releases the interpreter lock.
     """
 
-    def __init__(self) -> None:
-        self._linked = link(_object_code(), EXPORTS)
+    def __init__(self, pool: PoolCode) -> None:
+        self.pool = pool
+        self._linked = link(pool.code, EXPORTS)
         self.addresses = self._linked.addresses
         run_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         self.parallel_run: Callable[[int, int, int], int] = run_type(self.addresses["tilewright_parallel_run"])
@@ -48,13 +59,13 @@ _native: Native | None = None
 _lock = threading.Lock()
 
 
-def native() -> Native:
-    """The process's native runtime, made on first use."""
+def native(offered: PoolCode | None = None) -> Native:
+    """The process's native runtime, made on first use: of `offered` code when that is of this runtime's own text."""
     global _native
     if _native is None:
         with _lock:
             if _native is None:
-                made = Native()
+                made = Native(_pool_code(offered))
                 # Threads still spinning when the interpreter is torn down would run in code that is going away.
                 atexit.register(made.stop)
                 os.register_at_fork(after_in_child=made.forget)
@@ -62,23 +73,19 @@ def native() -> Native:
     return _native
 
 
-def _object_code() -> bytes:
+def _pool_code(offered: PoolCode | None) -> PoolCode:
     text = pool_text(host_architecture())
+    key = digest("native", host_architecture(), text)
+    if offered is not None and offered.key == key:
+        return offered
     try:
         cache = open_cache()
     except EnvironmentError_:
         # Whoever needs the cache for its own sake reports that; running a model does not.
         cache = DiskCache(None)
-    key = digest("native", text, _llvm_version())
     known = cache.get("native", key)
     if known is not None and known[:4] == b"\x7fELF":
-        return known
+        return PoolCode(key, known)
     made = compile_text(text)
     cache.put("native", key, made)
-    return made
-
-
-def _llvm_version() -> str:
-    from llvmlite import binding as llvm
-
-    return ".".join(str(part) for part in llvm.llvm_version_info)
+    return PoolCode(key, made)

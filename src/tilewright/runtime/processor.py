@@ -1,0 +1,62 @@
+"""Which processor this is: its architecture and its features by LLVM's names, as the kernel tells them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from pathlib import Path
+
+from tilewright.errors import EnvironmentError_
+
+# Where LLVM's name of a feature is not the kernel's. The kernel lists only what it lets programs use.
+_X86_NAMES = {
+    "3dnowprefetch": "prfchw", "abm": "lzcnt", "bmi1": "bmi", "lahf_lm": "sahf", "lm": "64bit", "pclmulqdq": "pclmul",
+    "pni": "sse3", "rdrand": "rdrnd", "sha_ni": "sha", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "user_shstk": "shstk",
+}  # fmt: skip
+_ARM_NAMES = {
+    "asimd": "neon", "asimddp": "dotprod", "asimdrdm": "rdm", "atomics": "lse", "crc32": "crc", "fp": "fp-armv8",
+    "asimdhp": "fullfp16", "lrcpc": "rcpc",
+}  # fmt: skip
+
+
+def host_architecture() -> str:
+    """``"x86_64"`` or ``"aarch64"``; raises `EnvironmentError_` where compiled models cannot run."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    if os.name != "posix" or platform.system() != "Linux" or machine not in ("x86_64", "aarch64"):
+        raise EnvironmentError_(
+            f"compiled models run on Linux on x86-64 or AArch64; this is {platform.system()} on {platform.machine()}"
+        )
+    return machine
+
+
+@functools.cache
+def host_features() -> frozenset[str]:
+    """The processor features of this machine, by LLVM's names (``"avx2"``, ``"avx512f"``...)."""
+    return features_of(Path("/proc/cpuinfo"), host_architecture())
+
+
+def features_of(cpuinfo: Path, machine: str) -> frozenset[str]:
+    """The features in a file like /proc/cpuinfo, those of the first processor. Raises `EnvironmentError_` without."""
+    key = "flags" if machine == "x86_64" else "Features"
+    try:
+        with cpuinfo.open(encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == key:
+                    words = value.split()
+                    return frozenset(_x86_name(word) if machine == "x86_64" else _arm_name(word) for word in words)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot read {cpuinfo}: {error.strerror or error}") from None
+    raise EnvironmentError_(f"{cpuinfo} does not tell the processor's features")
+
+
+def _x86_name(flag: str) -> str:
+    """LLVM's name of a flag: ``avx512_vnni`` is ``avx512vnni``, ``amx_tile`` is ``amx-tile``."""
+    if flag.startswith("avx"):
+        return flag.replace("_", "")
+    return _X86_NAMES.get(flag) or flag.replace("amx_", "amx-")
+
+
+def _arm_name(flag: str) -> str:
+    return _ARM_NAMES.get(flag, flag)
