@@ -1,23 +1,25 @@
 """Measure every network and real model beside onnxruntime and OpenVINO; write JSON and a Markdown table.
 
-    python bench/networks.py [--threads 2] [--seconds 6] [--only resnet18,mlp] [--json FILE] [--markdown FILE]
+    python bench/networks.py [--threads 1,2] [--seconds 6] [--only resnet18,mlp] [--json FILE] [--markdown FILE]
 
-Each model runs in a process of its own, all engines interleaved in it with the same number of threads; minimum and
-median are over the rounds. The models come from ../shared/models; the networks are filled with seeded weights first.
+Each model runs in a process of its own, all engines in turns in it with the same number of threads
+(`tilewright.cli.bench.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
+the networks are filled with seeded weights first. `--smoke` runs the smallest network a few times.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
-import platform
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+from report import OURS, cell, geometric_mean, machine, ratio_to_peers, table, thread_counts, versions
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT.parent / "shared" / "models"
@@ -48,104 +50,120 @@ def model_file(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]
     return path, {}
 
 
-def measure_one(name: str, args: argparse.Namespace) -> dict[str, object]:
-    """Compile and time one model in this process."""
+def measure_one(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Compile one model and time it in this process: a record for each number of threads."""
     import tilewright as tw
     from tilewright.cli.bench import bench
     from tilewright.support import trace
 
     path, shapes = model_file(name, Path(args.folder))
     with trace.collect() as cold:
-        tw.compile(str(path), input_shapes=shapes, threads=args.threads, cache=False)
-    tw.compile(str(path), input_shapes=shapes, threads=args.threads)
+        tw.compile(str(path), input_shapes=shapes, cache=False)
+    tw.compile(str(path), input_shapes=shapes)
     start = time.perf_counter()
-    executable = tw.compile(str(path), input_shapes=shapes, threads=args.threads)
+    executable = tw.compile(str(path), input_shapes=shapes)
     warm = time.perf_counter() - start
-    timings = bench(executable, str(path), args.compare.split(","), args.seconds, args.rounds)
     stages = {"/".join(row.path): row.seconds for row in cold.rows()}
-    return {
-        "model": name,
-        "threads": args.threads,
-        "compile_seconds": cold.seconds,
-        "cached_compile_seconds": warm,
-        "stages": stages,
-        "timings": [asdict(timing) for timing in timings],
-    }
-
-
-def markdown(records: list[dict], threads: int) -> str:
-    """The table: milliseconds of each engine (minimum and median), the ratio, and the compile times."""
-    lines = [
-        f"{threads} threads on {machine()}. Times are milliseconds, minimum / median of interleaved rounds; the ratio "
-        "is the minimum of the faster peer over ours, so above 1 means that ours is faster.",
-        "",
-        "| model | tilewright | onnxruntime | openvino | ratio | compile s | cached s |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    ratios = []
-    for record in records:
-        times = {t["engine"]: t for t in record["timings"]}
-        peers = [t["minimum_ms"] for name, t in times.items() if name != "tilewright"]
-        ratio = min(peers) / times["tilewright"]["minimum_ms"]
-        ratios.append(ratio)
-        cells = [
-            f"{times[e]['minimum_ms']:.2f} / {times[e]['median_ms']:.2f}" if e in times else "–"
-            for e in ("tilewright", "onnxruntime", "openvino")
-        ]
-        lines.append(
-            f"| {record['model']} | {' | '.join(cells)} | {ratio:.2f} | {record['compile_seconds']:.1f} "
-            f"| {record['cached_compile_seconds']:.2f} |"
+    engines = [engine for engine in args.compare.split(",") if engine]
+    records = []
+    for threads in args.threads:
+        executable.set_threads(threads)
+        timings = bench(executable, str(path), engines, args.seconds, args.rounds)
+        records.append(
+            {
+                "model": name,
+                "threads": threads,
+                "compile_seconds": cold.seconds,
+                "cached_compile_seconds": warm,
+                "stages": stages,
+                "timings": [asdict(timing) for timing in timings],
+            }
         )
+    return records
+
+
+def row(record: dict[str, Any], engines: Sequence[str]) -> list[str]:
+    """One line of the table: milliseconds of each engine, the ratio, and the compile times."""
+    times = {t["engine"]: t for t in record["timings"]}
+    cells = [
+        f"{times[engine]['minimum_ms']:.2f} / {times[engine]['median_ms']:.2f}" if engine in times else "–"
+        for engine in engines
+    ]
+    compiling = (f"{record['compile_seconds']:.1f}", f"{record['cached_compile_seconds']:.2f}")
+    return [record["model"], *cells, cell(ratio(record)), *compiling]
+
+
+def ratio(record: dict[str, Any]) -> float | None:
+    """The minimum of the faster peer over ours."""
+    return ratio_to_peers({t["engine"]: t["minimum_ms"] for t in record["timings"]})
+
+
+def markdown(records: Sequence[dict[str, Any]], threads: int) -> str:
+    """The table of one number of threads, and what its figures are."""
+    records = [record for record in records if record["threads"] == threads]
+    engines = list(dict.fromkeys([OURS, *(t["engine"] for record in records for t in record["timings"])]))
+    heading = ["model", *engines, "ratio", "compile s", "cached s"]
+    lines = [
+        f"{threads} thread{'s' if threads > 1 else ''} on {machine()}. Times are milliseconds, minimum / median of all "
+        "timed calls; the ratio is the minimum of the faster peer over ours, so above 1 means that ours is faster.",
+        "",
+        table(heading, [row(record, engines) for record in records]),
+    ]
+    ratios = [value for value in map(ratio, records) if value is not None]
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines += ["", f"Geometric mean of the ratios: {mean:.2f}; lowest {min(ratios):.2f}."]
-    return "\n".join(lines) + "\n"
+        lines.append(f"Geometric mean of the ratios: {geometric_mean(ratios):.2f}; lowest {min(ratios):.2f}.\n")
+    return "\n".join(lines)
 
 
-def machine() -> str:
-    """The processor, the number of cores and the system, in one phrase."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        platform.processor(),
-    )
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+def measure_in_own_process(name: str, folder: Path) -> list[dict[str, Any]] | None:
+    """The records of one model, measured in a fresh process; None where that fails."""
+    model_file(name, folder)
+    command = [sys.executable, __file__, *sys.argv[1:], "--child", name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    return None if done.returncode else json.loads(done.stdout.splitlines()[-1])
 
 
-def main() -> None:
-    """Run each model in its own process and write the results."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--threads", type=thread_counts, default=(2,))
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each model on each number of threads")
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--compare", default="onnxruntime,openvino")
     parser.add_argument("--only", default=",".join((*NETWORKS, *REAL_MODELS)))
     parser.add_argument("--folder", default=str(ROOT / "build" / "networks"))
     parser.add_argument("--json")
     parser.add_argument("--markdown")
+    parser.add_argument("--smoke", action="store_true", help="the smallest network, a few rounds")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.smoke:
+        args.only, args.seconds, args.rounds = "mlp", 0.01, 5
+    return args
+
+
+def main() -> None:
+    """Run each model in its own process and write the results."""
+    args = options()
     if args.child:
         print(json.dumps(measure_one(args.child, args)))
         return
-    records, failed = [], []
+    records: list[dict[str, Any]] = []
+    failed = []
     for name in args.only.split(","):
-        model_file(name, Path(args.folder))
-        done = subprocess.run(
-            [sys.executable, __file__, *sys.argv[1:], "--child", name], stdout=subprocess.PIPE, text=True
-        )
-        if done.returncode:
+        measured = measure_in_own_process(name, Path(args.folder))
+        if measured is None:
             failed.append(name)
             continue
-        records.append(json.loads(done.stdout.splitlines()[-1]))
-        print(markdown(records[-1:], args.threads).splitlines()[4], flush=True)
+        records += measured
+        for record in measured:
+            figures = row(record, [t["engine"] for t in record["timings"]])
+            print(f"threads {record['threads']}:", " | ".join(figures), flush=True)
     if args.json:
-        Path(args.json).write_text(json.dumps({"machine": machine(), "records": records}, indent=1) + "\n")
+        about = {"machine": machine(), "versions": versions(), "records": records}
+        Path(args.json).write_text(json.dumps(about, indent=1) + "\n")
     if args.markdown:
-        Path(args.markdown).write_text(markdown(records, args.threads))
+        Path(args.markdown).write_text("\n\n".join(markdown(records, threads) for threads in args.threads))
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -1,0 +1,101 @@
+"""Every bench runs in its smoke mode and writes figures that make sense; what they compute is right."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.dom import minidom
+
+import numpy as np
+import pytest
+
+from tests.onnx_models import convolution, saved
+from tilewright.runtime.profile import KernelTime
+
+
+def run_bench(folder: Path, name: str, *arguments: object) -> str:
+    """What a bench prints, run as a script."""
+    command = [sys.executable, str(folder / f"{name}.py"), *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+
+
+def test_the_peak_of_the_machine(bench_folder: Path, tmp_path: Path) -> None:
+    out = run_bench(bench_folder, "peak", "--smoke", "--threads", 1, "--json", tmp_path / "peak.json")
+    assert "FMA peak, GFLOP/s" in out and "copy DRAM, GB/s" in out
+    figures = json.loads((tmp_path / "peak.json").read_text())["figures"]["1"]
+    assert figures["fma"] > 0.5 and all(value > 0.1 for value in figures.values())
+
+
+@pytest.mark.parametrize(("name", "count", "engines"), [("layers", 2, 2), ("gemm", 1, 3)])
+def test_single_operators(name: str, count: int, engines: int, bench_folder: Path, tmp_path: Path, peers: str) -> None:
+    files = ("--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md")
+    run_bench(bench_folder, name, "--smoke", "--threads", 1, "--compare", peers, *files)
+    (record,) = json.loads((tmp_path / "out.json").read_text())["threads"]
+    assert record["machine"]["threads"] == 1 and len(record["results"]) == count
+    for result in record["results"]:
+        assert result["flops"] > 0 and result["nbytes"] > 0 and len(result["minimum_ms"]) == engines
+        assert all(0 < result["minimum_ms"][e] <= result["median_ms"][e] for e in result["minimum_ms"])
+        assert result["kernel_ms"] > 0 and result["peak_share"] > 0
+    assert "kernel ratio" in (tmp_path / "out.md").read_text()
+
+
+def test_the_layers_of_the_paper(peers: str) -> None:
+    layers = importlib.import_module("layers").LAYERS
+    assert [layers[f"C{i}"].output_size for i in range(1, 13)] == [112, 56, 56, 28, 28, 28, 14, 14, 14, 7, 7, 7]
+    assert layers["C1"].padding() == (2, 3) and layers["C2"].padding() == (1, 1) and layers["C5"].padding() == (0, 0)
+    assert len(layers) == 21 and all(layers[f"D{i}"].groups == layers[f"D{i}"].inputs for i in range(1, 10))
+
+
+def test_a_small_layer_is_the_convolution_it_says(peers: str) -> None:
+    import onnxruntime
+
+    import tilewright as tw
+
+    model = importlib.import_module("layers").SMOKE["D"].model()
+    x = np.random.default_rng(3).standard_normal((1, 16, 8, 8), dtype=np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(tw.compile(model, cache=False)(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def record(**milliseconds: float) -> dict[str, Any]:
+    timings = [{"engine": e, "minimum_ms": t, "median_ms": 2 * t} for e, t in milliseconds.items()]
+    return {"model": "net", "threads": 2, "compile_seconds": 1.0, "cached_compile_seconds": 0.1, "timings": timings}
+
+
+def test_the_table_of_networks() -> None:
+    networks = importlib.import_module("networks")
+    records = [record(tilewright=1.0, onnxruntime=2.0, openvino=8.0), record(tilewright=4.0, onnxruntime=2.0)]
+    text = networks.markdown(records, 2)
+    assert "| 1.00 / 2.00 | 2.00 / 4.00" in text and "Geometric mean of the ratios: 1.00; lowest 0.50." in text
+    assert networks.markdown(records, 1).count("net") == 0
+
+
+def test_ratios_leave_numpy_out() -> None:
+    report = importlib.import_module("report")
+    assert report.ratio_to_peers({"tilewright": 2.0, "onnxruntime": 3.0, "numpy": 1.0}) == 1.5
+    assert report.ratio_to_peers({"tilewright": 2.0, "numpy": 1.0}) is None
+
+
+def test_a_roofline_is_an_image_with_a_dot_per_kernel(peers: str) -> None:
+    roofline, single = importlib.import_module("roofline"), importlib.import_module("single")
+    rows = [
+        KernelTime("fused_a<b>", "conv & relu", 1e-3, 2_000_000, 40_000, {"template": "conv2d_NCHWc"}),
+        KernelTime("fused_c", "pool", 2e-4, 5_000, 90_000, {"template": "pool"}),
+        KernelTime("copy_8", "", 1e-5),
+    ]
+    machine = single.Machine(2, 200.0, {"L2": 200.0, "L3": 100.0, "DRAM": 50.0})
+    page = minidom.parseString(roofline.roofline_svg("net", rows, machine))
+    assert len(page.getElementsByTagName("title")) == 2
+    for circle in page.getElementsByTagName("circle"):
+        assert 0 < float(circle.getAttribute("cx")) < 860 and 0 < float(circle.getAttribute("cy")) < 520
+
+
+def test_a_roofline_of_a_model(bench_folder: Path, tmp_path: Path) -> None:
+    model = saved(convolution(), tmp_path / "convolution.onnx")
+    run_bench(bench_folder, "roofline", model, tmp_path / "plot.svg", "--repeat", 2, "--seconds", 0.01, "--threads", 1)
+    assert "multiply-add peak" in (tmp_path / "plot.svg").read_text()

@@ -1,0 +1,42 @@
+"""The kernels that measure the machine compute what they say, and the figures add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.cli import peak
+from tilewright.target import Target
+
+
+def test_the_multiply_adds_are_all_done() -> None:
+    lanes = Target.host().vector_bits // 32
+    out = np.zeros(lanes, np.float32)
+    peak._module(1)["fma_peak"](out, 3, 0.5)
+    steps = 3 * peak._STEPS
+    expected = sum(a * 0.5**steps + sum(0.5 ** (i + 1) for i in range(steps)) for a in range(peak._ACCUMULATORS))
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_reading_and_copying_reach_every_element(threads: int) -> None:
+    steps = 5
+    source = np.arange(steps * peak._stride(), dtype=np.float32)
+    copied = np.zeros_like(source)
+    module = peak._module(threads)
+    module["copy_all"](source, copied, steps, 1)
+    np.testing.assert_array_equal(copied, source)
+    out = np.zeros(threads * peak._lanes(), np.float32)
+    module["read_all"](source, out, steps, 2)
+    assert out.sum() == pytest.approx(2 * source.sum(), rel=1e-5)
+
+
+def test_the_figures_are_possible() -> None:
+    assert 0.5 < peak.fma_peak(1, 0.01) < 2000
+    assert 0.1 < peak.read_bandwidth(1 << 18, 1, 0.01) < 5000
+    assert 0.1 < peak.copy_bandwidth(1 << 18, 1, 0.01) < 5000
+
+
+def test_the_levels_of_memory_grow() -> None:
+    sizes = list(peak.memory_sizes().values())
+    assert sizes == sorted(sizes)
