@@ -27,7 +27,7 @@ def measure_sizes(args: argparse.Namespace, threads: int) -> dict[str, Any]:
     from onnx import helper
     from single import Machine, markdown, measure_single, one_node_model, to_json
 
-    figures, results = Machine.measured(threads, args.seconds / 4), []
+    figures, results = Machine.measured(threads, min(args.seconds, 0.5)), []
     for size in args.sizes:
         weight = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
         node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")

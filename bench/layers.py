@@ -113,7 +113,7 @@ def main() -> None:
     engines = [name for name in args.compare.split(",") if name]
     record, tables = {"machine": machine(), "versions": versions(), "threads": []}, [machine()]
     for threads in args.threads:
-        figures = Machine.measured(threads, seconds / 4)
+        figures = Machine.measured(threads, min(seconds, 0.5))
         results = [
             measure_single(name, layer.model(), figures, engines, seconds, rounds) for name, layer in layers.items()
         ]

@@ -36,8 +36,8 @@ class Machine:
     bandwidth: dict[str, float]
 
     @staticmethod
-    def measured(threads: int, seconds: float) -> Machine:
-        """Measure each figure for `seconds`."""
+    def measured(threads: int, seconds: float = 0.5) -> Machine:
+        """Measure each figure for `seconds`; well below half a second they do not repeat on a busy machine."""
         levels = {level: read_bandwidth(size, threads, seconds) for level, size in memory_sizes().items()}
         return Machine(threads, fma_peak(threads, seconds), levels)
 

@@ -11,6 +11,7 @@ a share of these figures is a share of what a kernel of this compiler could reac
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 
@@ -30,6 +31,8 @@ _STEPS = 8
 _ROUNDS = 20_000
 #: Bytes that one call of a memory kernel reads, in several passes where the level is small.
 _BYTES_PER_CALL = 64 << 20
+#: Calls are made for so long at a stretch, and then none for so long.
+_SPELL_SECONDS, _REST_SECONDS = 0.01, 0.002
 
 
 def fma_peak(threads: int = 1, seconds: float = 0.1) -> float:
@@ -67,11 +70,17 @@ def memory_sizes(target: Target | None = None) -> dict[str, int]:
 
 
 def _fastest(module: Module, name: str, args: tuple[object, ...], seconds: float) -> float:
-    """The least time of a call of `name`, over calls that take about `seconds` together (three at least)."""
+    """The least time of a call of `name`, over calls that take about `seconds` together.
+
+    They come in spells with a rest between: threads that a busy system has put on one core get a new place when woken.
+    """
     function = module[name]
-    first = min(function.time(*args, repeat=2))
-    repeat = min(1000, max(1, int(seconds / max(first, 1e-7)) - 2))
-    return min([first, *function.time(*args, repeat=repeat)])
+    deadline = time.perf_counter() + seconds
+    best = min(function.time(*args, repeat=2))
+    while time.perf_counter() < deadline:
+        time.sleep(_REST_SECONDS)
+        best = min(best, *function.time(*args, repeat=max(2, int(_SPELL_SECONDS / best))))
+    return best
 
 
 def _sizes(nbytes: int, threads: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ def profile_command(model: str, top: int, repeat: int, options: ModelOptions) ->
 
     executable = options.open(model)
     rows = executable.profile(random_inputs(executable.inputs, 0), repeat=repeat)
-    peak = fma_peak(executable.threads)
+    peak = fma_peak(executable.threads, seconds=0.3)
     total = sum(row.seconds for row in rows)
     click.echo(f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, {executable.threads} threads")
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
