@@ -82,7 +82,8 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
     in_channels, out_channels, groups = types[0].shape[1], types[1].shape[0], attrs.groups
     depthwise = groups == in_channels and types[1].shape[1] == 1 and groups > 1
     arriving = channel_block(layouts[0]) or None
-    choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target, arriving)
+    positions = types[0].shape[2] * types[0].shape[3]
+    choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target, arriving, positions)
     if choice is None:
         return None
     altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)

@@ -9,7 +9,7 @@ from tilewright import te
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
-from tilewright.topi.nn.pad import pad
+from tilewright.topi.nn.pad import pad, pad_by_phase
 from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import accumulator_dtype, constant_shape
 
@@ -91,17 +91,27 @@ def depthwise_conv2d_nchw(
     dilation: Sequence[int] = (1, 1),
     out_dtype: str = "",
 ) -> Tensor:
-    """Each channel of `data` [N, C, H, W] convolved with its own M kernels of `kernel` [C·M, 1, KH, KW]."""
+    """Each channel of `data` [N, C, H, W] convolved with its own M kernels of `kernel` [C·M, 1, KH, KW].
+
+    Stages: data_pad [N, C, H, S, W / S], the padded columns by their remainder to the stride S (left out where there is
+    neither padding nor a stride), so that neighbouring outputs read neighbouring columns; depthwise_conv2d_nchw with
+    the reduction axes kh, kw.
+    """
     n, c, h, w = constant_shape(data)
     o, _, kh, kw = constant_shape(kernel)
-    multiplier = o // c
+    multiplier, stride = o // c, strides[1]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    columns = (ow - 1) * stride + (kw - 1) * dilation[1] + 1
+    split = pad_by_phase(data, padding, columns, stride) if any(padding) or stride > 1 else None
     wide = sum_dtype(data, out_dtype)
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, f: Any, y: Any, x: Any) -> Any:
-        value = padded(b, f // multiplier, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
+        channel, row, shift = f // multiplier, y * strides[0] + ry * dilation[0], rx * dilation[1]
+        if split is None:
+            value = data(b, channel, row, x + shift)
+        else:
+            value = split(b, channel, row, shift % stride, x + shift // stride)
         return te.sum(value.astype(wide) * kernel(f, 0, ry, rx).astype(wide), axis=[ry, rx])
 
     out = te.compute(

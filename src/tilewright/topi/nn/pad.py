@@ -39,6 +39,28 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
     )
 
 
+def pad_by_phase(x: Tensor, padding: Sequence[int], columns: int, stride: int) -> Tensor:
+    """Images [N, C, H, W] with zeros around (top, left, bottom, right), their columns split by remainder to `stride`.
+
+    Element (n, c, y, p, q) of the result is column q * stride + p of the padded image, for the first `columns` columns.
+    """
+    n, c, h, w = constant_shape(x)
+    top, left, bottom, _ = padding
+    zero = tir.const(0, x.dtype)
+
+    def body(b: Any, f: Any, y: Any, p: Any, q: Any) -> Any:
+        row, column = y - top, q * stride + p - left
+        inside = [row >= 0] if top else []
+        inside += [row < h] if bottom else []
+        inside += [column >= 0] if left else []
+        inside += [column < w] if -(-columns // stride) * stride > w + left else []
+        value = x(b, f, row, column)
+        return tir.if_then_else(tir.all(*inside), value, zero) if inside else value
+
+    shape = (n, c, h + top + bottom, stride, -(-columns // stride))
+    return te.compute(shape, body, name="data_pad", tag=tag.PAD, attrs={"pad_before": (0, 0, top, left)})
+
+
 def mirror_pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str) -> Tensor:
     """x continued past each end by its mirror image (``"reflect"``, the edge not repeated) or its ``"edge"``."""
     shape = constant_shape(x)

@@ -11,6 +11,7 @@ from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d, schedule_conv2d
 from tilewright.topi.schedule.cpu.conv2d_nchw import schedule_conv2d_nchw, schedule_conv2d_transpose_nchw
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
+from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.reduce import schedule_reduce
@@ -25,7 +26,7 @@ TEMPLATES: dict[str, Template] = {
     "conv2d_winograd_NCHWc": schedule_conv2d_winograd,
     "conv2d_transpose_NCHWc": schedule_conv2d_transpose,
     "conv2d_nchw": schedule_conv2d_nchw,
-    "depthwise_conv2d_nchw": schedule_conv2d_nchw,
+    "depthwise_conv2d_nchw": schedule_depthwise_conv2d_nchw,
     "conv2d_transpose_nchw": schedule_conv2d_transpose_nchw,
     "dense_pack": schedule_dense,
     "batch_matmul": schedule_batch_matmul,

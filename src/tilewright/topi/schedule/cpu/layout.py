@@ -15,6 +15,9 @@ from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
 
+#: Pixels of an image from which a depthwise convolution of plain data stays plain.
+_PLAIN_DEPTHWISE = 100
+
 #: Widest packed panel of a weight matrix (see `dense_block`).
 _PANEL_LIMIT = 96
 
@@ -41,20 +44,23 @@ def conv2d_layouts(
     depthwise: bool,
     target: Target | None = None,
     arriving_block: int | None = None,
+    positions: int = 0,
 ) -> Conv2DLayouts | None:
     """The layouts a convolution from `in_channels` to `out_channels` wants, or None to stay in NCHW/OIHW.
 
     A convolution of very few input channels (the first layer) reads NCHW and writes blocked. Activations that already
-    arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the input channels.
+    arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the input channels. A
+    depthwise convolution of plain images (`positions` pixels) stays plain, unless they are too small for vectors along
+    their columns: to block the data for it alone costs as much as the convolution.
     """
     out_block = channel_block(out_channels, target)
     if out_block is None:
         return None
     if depthwise:
-        if in_channels != out_channels:
+        if in_channels != out_channels or (arriving_block is None and positions >= _PLAIN_DEPTHWISE):
             return None
-        layout = f"NCHW{arriving_block or out_block}c"
-        return Conv2DLayouts(layout, f"OIHW1i{arriving_block or out_block}o", layout)
+        block = arriving_block or out_block
+        return Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c")
     if groups != 1:
         return None
     in_block = arriving_block or channel_block(in_channels, target)

@@ -1,0 +1,53 @@
+"""Depthwise convolution in the plain layout: a worker takes whole planes, vectors run along their columns.
+
+For a depthwise convolution that stands alone in plain data: blocking its input and unblocking its output would cost as
+much as the convolution. The kernel window is unrolled, so neighbouring rows of a tile share what they load.
+"""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of
+from tilewright.topi.schedule.cpu.pad import schedule_pad_at
+
+#: Accumulators of a tile; what the window loads takes the other half of the registers.
+_ACCUMULATORS = 12
+
+#: A window of more taps than this is left as loops, to keep the code short.
+_UNROLLED_TAPS = 25
+
+
+def schedule_depthwise_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule `conv` (tag depthwise_conv2d_nchw: [N, C, H, W], reduced over the window) and its epilogue `out`."""
+    batches, channels, height, width = shape_of(out)
+    lanes = min(target.vector_bits // 32, width)
+    vectors = max(1, min(width // lanes, 4))
+    rows = max(1, min(height, _ACCUMULATORS // vectors))
+    rows = next(r for r in range(rows, 0, -1) if height % r == 0 or r <= 4)
+    accumulator = inline_between(s, conv, out)
+
+    batch, channel, row, column = s[out].op.axis
+    bands, row = s[out].split(row, factor=rows)
+    tiles, column = s[out].split(column, factor=lanes * vectors)
+    vector, lane = s[out].split(column, factor=lanes)
+    s[out].reorder(batch, channel, bands, tiles, row, vector, lane)
+    s[out].vectorize(lane)
+    for axis in (row, vector):
+        s[out].unroll(axis)
+    plane = s[out].fuse(batch, channel)
+    if batches * channels * height * width >= PARALLEL_GRAIN:
+        s[out].parallel(plane)
+    schedule_pad_at(s, conv.op.input_tensors[0], out, plane)
+
+    s[accumulator].compute_at(s[out], tiles)
+    batch, channel, row, column = s[accumulator].op.axis
+    taps = s[accumulator].op.reduce_axis
+    vector, lane = s[accumulator].split(column, factor=lanes)
+    s[accumulator].reorder(batch, channel, *taps, row, vector, lane)
+    s[accumulator].vectorize(lane)
+    window = 1
+    for axis in taps:
+        window *= int(axis.dom.extent.value)  # type: ignore[union-attr]
+    for axis in (*(taps if window <= _UNROLLED_TAPS else ()), row, vector):
+        s[accumulator].unroll(axis)
