@@ -13,11 +13,12 @@ import pytest
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime import processor
-from tilewright.runtime.artifact import is_artifact, load_artifact, save_artifact
-from tilewright.runtime.container import MAGIC
+from tilewright.runtime.artifact import is_artifact, load_artifact, save_artifact, weight_parts, weights_bytes
+from tilewright.runtime.container import MAGIC, WeightPart, write_container
 from tilewright.runtime.executor import load
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
+from tilewright.runtime.native import PoolCode, _pool_code, native
 
 WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
 
@@ -35,8 +36,7 @@ def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
     manifest = json.loads(data[offset : offset + length])
     pool = manifest.pop("pool")
     assert data[:16] == MAGIC and manifest == kernels.MANIFEST
-    code, code_bytes = (int.from_bytes(data[at : at + 8], "little") for at in (40, 48))
-    behind = round_up(code + code_bytes, 64)
+    behind = _place_of_pool(data)
     assert hashlib.sha256(data[behind : behind + pool["bytes"]]).hexdigest() == pool["sha256"]
     weights = int.from_bytes(data[56:64], "little")
     assert weights % 4096 == 0
@@ -123,3 +123,36 @@ def test_weights_are_mapped_not_read(artifact: Path) -> None:
     assert found.weights.ctypes.data % 4096 == 0 and not found.weights.flags.writeable
     artifact.unlink()
     np.testing.assert_array_equal(found.weights[:32].view(np.float32), WEIGHTS[0])
+
+
+def _place_of_pool(data: bytes) -> int:
+    """Where the worker pool's code begins: behind the object code."""
+    return round_up(sum(int.from_bytes(data[at : at + 8], "little") for at in (40, 48)), 64)
+
+
+def test_the_pool_goes_with_the_model(artifact: Path) -> None:
+    found = load_artifact(artifact)
+    assert found.pool == native().pool and "pool" not in found.manifest
+    data = bytearray(artifact.read_bytes())
+    data[_place_of_pool(data) + 300] ^= 1
+    artifact.write_bytes(data)
+    with pytest.raises(ArtifactError, match="damaged: the checksum of its native runtime"):
+        load(artifact)
+
+
+def test_a_pool_of_another_runtime_is_left_alone(kernels: ModuleType, tmp_path: Path) -> None:
+    path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
+    parts = artifact_parts(kernels)
+    write_container(path, kernels.MANIFEST, code, *parts, pool=PoolCode("of another text", b"no code at all"))
+    assert load_artifact(path).pool == PoolCode("of another text", b"no code at all")
+    assert _pool_code(load_artifact(path).pool) == native().pool
+    write_container(path, kernels.MANIFEST, code, *parts)  # as an earlier version wrote it
+    assert load_artifact(path).pool is None and _pool_code(None) == native().pool
+    for note in ({"bytes": 3}, {"bytes": "3", "sha256": "", "key": ""}, 5):
+        write_container(path, {**kernels.MANIFEST, "pool": note}, code, *parts)
+        with pytest.raises(ArtifactError, match=r"damaged|incomplete manifest"):
+            load(path)
+
+
+def artifact_parts(kernels: ModuleType) -> tuple[list[WeightPart], int]:
+    return list(weight_parts(kernels.MANIFEST, WEIGHTS)), weights_bytes(kernels.MANIFEST, WEIGHTS)
