@@ -83,12 +83,8 @@ def write_container(
     code_offset = round_up(_HEADER_BYTES + len(text), ALIGNMENT)
     pool_offset = round_up(code_offset + len(object_code), ALIGNMENT)
     weights_offset = round_up(pool_offset + len(pool_code), PAGE)
-    layout = _Layout(
-        (_HEADER_BYTES, len(text)),
-        (code_offset, len(object_code)),
-        (weights_offset, weights_bytes),
-        weights_offset + weights_bytes,
-    )
+    sections = (_HEADER_BYTES, len(text)), (code_offset, len(object_code)), (weights_offset, weights_bytes)
+    layout = _Layout(*sections, weights_offset + weights_bytes)
     try:
         with atomic_file(target, durable) as temporary, open(temporary, "r+b") as file:
             header = layout.pack()
