@@ -101,9 +101,19 @@ def power_of_two_lanes(extent: int, target: Target) -> int:
     return math.gcd(extent, max(4, target.vector_bits // 32))
 
 
-def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar]) -> te.IterVar:
-    """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis."""
+def terms_of(tensor: te.Tensor) -> int:
+    """How many terms a reduction combines for one element; 0 for a stage that does not reduce."""
+    extents = [axis.dom.extent for axis in tensor.op.reduce_axis if axis.dom is not None]
+    return math.prod(e.value if isinstance(e, IntImm) else 1024 for e in extents) if extents else 0
+
+
+def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], terms: int = 0) -> te.IterVar:
+    """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis.
+
+    `terms` is what each element of `tensor` combines in a reduction within the loop: eight multiply-adds in registers
+    cost about as much as one element loaded and stored.
+    """
     fused = s[tensor].fuse(*axes) if len(axes) > 1 else axes[0]
-    if math.prod(shape_of(tensor)) >= PARALLEL_GRAIN:
+    if math.prod(shape_of(tensor)) * (1 + terms // 8) >= PARALLEL_GRAIN:
         s[tensor].parallel(fused)
     return fused

@@ -17,7 +17,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
 
@@ -34,7 +34,7 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     tiles, column = s[out].split(column, factor=chosen.columns)
     s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    parallel_outer(s, out, [batch, group, bands])
+    parallel_outer(s, out, [batch, group, bands], terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
@@ -71,7 +71,8 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     tiles, column = s[out].split(column, factor=chosen.columns)
     s[out].reorder(batch, group, bands, row_phase, column_phase, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    parallel_outer(s, out, [batch, group, bands, row_phase] if chosen.rows > 1 else [batch, group, bands])
+    outer = [batch, group, bands, row_phase] if chosen.rows > 1 else [batch, group, bands]
+    parallel_outer(s, out, outer, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, row_phase, column_phase, column, lane = s[accumulator].op.axis

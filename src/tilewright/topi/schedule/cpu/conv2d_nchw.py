@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of
+from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
 #: Accumulators a tile may keep: half of the register file is left for what is read and broadcast.
@@ -34,7 +34,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     vector, lane = s[out].split(column, factor=lanes)
     s[out].reorder(batch, group, bands, tiles, filter_, row, vector, lane)
     s[out].vectorize(lane)
-    parallel_outer(s, out, [batch, group, bands])
+    parallel_outer(s, out, [batch, group, bands], terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column = s[accumulator].op.axis
@@ -63,7 +63,7 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     tiles, lane = s[out].split(columns, factor=lanes)
     s[out].reorder(batch, group, rows, row_phase, tiles, filter_, column_phase, lane)
     s[out].vectorize(lane)
-    parallel_outer(s, out, [batch, group, rows])
+    parallel_outer(s, out, [batch, group, rows], terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, row_phase, column_phase, column = s[accumulator].op.axis

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
 from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, WinogradTile, choose
 
@@ -49,7 +49,7 @@ def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     in_blocks, in_block = shape_of(stages.input_tile)[1], shape_of(stages.input_tile)[-1]
     chosen = choose(WinogradGrid(batch, rows, columns, points, in_blocks * in_block, blocks, block), target)
     _inline_epilogue(s, conv, out)
-    work, group, tile_loop = _schedule_output(s, conv, out, chosen, target)
+    work, group, tile_loop = _schedule_output(s, conv, out, chosen, terms_of(stages.product), target)
     _compute_tile_at(s, stages.output_rows, out, tile_loop, block, target)
     accumulator = s.cache_write(stages.product, "local")
     s[stages.product].compute_at(s[out], group)
@@ -67,7 +67,7 @@ def _inline_epilogue(s: te.Schedule, conv: te.Tensor, out: te.Tensor) -> None:
 
 
 def _schedule_output(
-    s: te.Schedule, conv: te.Tensor, out: te.Tensor, chosen: WinogradTile, target: Target
+    s: te.Schedule, conv: te.Tensor, out: te.Tensor, chosen: WinogradTile, terms: int, target: Target
 ) -> tuple[te.IterVar, te.IterVar, te.IterVar]:
     """The loops of the result; gives the parallel loop, that over groups of tiles and channels, and that over tiles."""
     size = conv.op.attrs["tile_size"]
@@ -85,7 +85,7 @@ def _schedule_output(
     s[out].unroll(row)
     s[out].unroll(column)
     vectorize_lanes(s, out, lane, shape_of(out)[-1], target)
-    work = parallel_outer(s, out, groups if chosen.shared else groups[:3])
+    work = parallel_outer(s, out, groups if chosen.shared else groups[:3], terms)
     return work, work if chosen.shared else channels, tile_column
 
 
