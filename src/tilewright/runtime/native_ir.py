@@ -21,9 +21,9 @@ microsecond, as the worker waited for may need this very processor. There is no 
 yield was seen to cost a worker 3 ms and more.
 
 *Places.* On a busy machine the kernel may wake a worker on its caller's processor, and then leaves the two there, each
-waiting for the other to stop spinning: 100 us a barrier. So a worker notes its processor wherever it waits, and when
-that finds two together for the fourth time within 1 ms, one is moved to a processor without a worker (`@part`). Rarer
-waits are left alone: where kernels run for long, the kernel's own balancing does better.
+waiting for the other to stop spinning: 100 us a barrier, or half the speed where kernels run for long. So a worker
+notes its processor wherever it waits, and when four waits in a row find two together, one is moved to a processor
+without a worker (`@part`).
 
 *Sleep and wake.* A sleeper adds itself to a `sleepers` count and then looks at the word again (in the kernel, inside
 futex); a waker changes the word and then looks at `sleepers`; both sequentially consistent: one sees the other.
@@ -45,7 +45,6 @@ _MACHINES = {
 }
 
 _SPIN_NANOSECONDS = 100_000
-_WINDOW_NANOSECONDS = 1_000_000
 _OFTEN = 4
 _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
@@ -78,7 +77,6 @@ def pool_text(machine: str) -> str:
         "PAUSE_DECLARATION": f"@{pause}({pause_type})",
         "MAX_WORKERS": MAX_WORKERS,
         "SPIN_NS": _SPIN_NANOSECONDS,
-        "WINDOW_NS": _WINDOW_NANOSECONDS,
         "OFTEN": _OFTEN - 1,
         "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
@@ -105,8 +103,7 @@ _DECLARATIONS = """\
 @count      = internal global i32 0                             ; workers taking part, the caller included
 @spin_ns    = internal global i64 $SPIN_NS$                     ; how long waits of this launch spin
 @cpus       = internal global [$MAX_WORKERS$ x i32] zeroinitializer, align 64 ; 1 + where each worker last waited, or 0
-@window     = internal global i64 0                             ; when counting of waits beside another worker began
-@together   = internal global i32 0                             ; and how many there were since
+@together   = internal global i32 0                             ; waits in a row that found two workers on one processor
 @status     = internal global i32 0                             ; the first failing worker's code
 @unfinished = internal global i32 0, align 64                   ; workers still inside @fn, the caller not counted
 @finished   = internal global [2 x i32] zeroinitializer, align 64 ; epoch, sleepers: the caller waits here

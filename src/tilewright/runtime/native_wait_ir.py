@@ -136,21 +136,20 @@ consider:
 place:
   %other = call i32 @neighbour(i32 %self)
   %shared = icmp sge i32 %other, 0
-  br i1 %shared, label %count, label %spin
-count:
-  %window = load atomic i64, ptr @window monotonic, align 8
-  %age = sub i64 %start, %window
-  %recent = icmp slt i64 %age, $WINDOW_NS$
-  br i1 %recent, label %again, label %renew
-renew:
-  store atomic i64 %start, ptr @window monotonic, align 8
-  store atomic i32 1, ptr @together monotonic, align 4
+  br i1 %shared, label %count, label %apart
+apart:                                            ; the line is read by all: write only news
+  %counted = load atomic i32, ptr @together monotonic, align 4
+  %none = icmp eq i32 %counted, 0
+  br i1 %none, label %spin, label %forget
+forget:
+  store atomic i32 0, ptr @together monotonic, align 4
   br label %spin
-again:
+count:
   %before = atomicrmw add ptr @together, i32 1 monotonic
-  %often = icmp eq i32 %before, $OFTEN$
+  %often = icmp sge i32 %before, $OFTEN$
   br i1 %often, label %part, label %spin
 part:
+  store atomic i32 0, ptr @together monotonic, align 4
   call void @part(i32 %self, i32 %other)
   br label %spin
 spin:
