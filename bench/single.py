@@ -96,7 +96,10 @@ def measure_single(
     rounds: int,
     others: Mapping[str, Callable[[np.ndarray], Any]] | None = None,
 ) -> Result:
-    """Compile `model` and time it beside `engines`, and beside `others`: functions of the one input by name."""
+    """Compile `model` and time it beside `engines`; then `others`, functions of the one input by name, by themselves.
+
+    A BLAS's threads hold their cores for long after a call, so it may not take part in the turns of the engines.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.onnx")
         onnx.save(model, path)
@@ -105,8 +108,9 @@ def measure_single(
         (data,) = inputs.values()
         runs: dict[str, Callable[[], Any]] = {OURS: lambda: executable.run(inputs)}
         runs |= {engine: open_engine(engine, path, inputs, machine.threads).run for engine in engines}
-        runs |= {label: (lambda run=run: run(data)) for label, run in (others or {}).items()}
         times = measure(runs, seconds, rounds)
+        for label, run in (others or {}).items():
+            times |= measure({label: lambda run=run: run(data)}, seconds / len(runs), rounds)
     kernel = max(executable.profile(inputs, repeat=max(10, min(200, rounds))), key=lambda row: row.flops)
     return Result(
         name,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target) -> None:
@@ -16,7 +17,8 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     *leading, columns = shape_of(out)
     row_axis = max(range(len(leading)), key=lambda i: leading[i], default=0)
     rows = leading[row_axis] if leading else 1
-    depth = shape_of(dense.op.input_tensors[0])[-1]
+    depth = terms_of(dense)
+    schedule_pad_at_root(s, dense.op.input_tensors[0])
     panel = dense.op.attrs["block"]
     chosen = tile.choose(rows, 1, panel, target, row_limit=14)
     accumulator = inline_between(s, dense, out)
