@@ -13,6 +13,9 @@ from tilewright.support import trace
 def test_without_a_collection_nothing_is_recorded() -> None:
     with trace.span("alone"):
         trace.count("nodes")
+    with trace.collect() as report:
+        pass
+    assert report.rows() == [] and report.counters == {}
 
 
 def test_rows_are_nested_in_order_and_added_up() -> None:

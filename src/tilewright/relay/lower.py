@@ -12,7 +12,7 @@ from tilewright import te
 from tilewright.errors import InternalError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.op.registry import Op
-from tilewright.relay.type import TensorType, tensor_types
+from tilewright.relay.type import tensor_types
 from tilewright.relay.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
@@ -98,8 +98,3 @@ def lowering_stages(function: Function, name: str, target: Target) -> Iterator[t
     """The same, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)
     yield from te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
-
-
-def output_types(function: Function) -> list[TensorType]:
-    """Types of the output tensors, tuples flattened."""
-    return tensor_types(function.body.checked_type)

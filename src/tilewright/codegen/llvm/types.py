@@ -22,7 +22,6 @@ _REGISTER = {
     "float16": "i16", "bfloat16": "i16", "float32": "float", "float64": "double", "handle": "ptr",
 }  # fmt: skip
 _SPELLED: dict[DType, tuple[str, str]] = {}
-SMALL_FLOATS = frozenset(("float16", "bfloat16"))
 
 
 def _spell(dtype: DType) -> tuple[str, str]:

@@ -65,6 +65,22 @@ class _Taps:
         return q + shifted // self.stride - j + self.before, j * self.stride + shifted % self.stride
 
 
+def _taps(
+    sizes: Sequence[int],
+    taps: Sequence[int],
+    true_taps: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+) -> tuple[_Taps, _Taps]:
+    """The taps along rows and columns; `taps` counts those that `whole_phases` added, `true_taps` does not."""
+    rows, columns = (
+        _Taps(sizes[i], taps[i], strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
+        for i in range(2)
+    )
+    return rows, columns
+
+
 def conv2d_transpose_nchw(
     data: Tensor,
     kernel: Tensor,
@@ -87,11 +103,8 @@ def conv2d_transpose_nchw(
     kernel = dilate(kernel, (1, 1, *dilation))
     true_taps = constant_shape(kernel)[2:]
     kernel = whole_phases(kernel, strides, (2, 3))
-    ocg, kh, kw = (constant_shape(kernel)[axis] for axis in (kernel_layout.index("O"), 2, 3))
-    rows, columns = (
-        _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
-        for i, (size, taps) in enumerate(((h, kh), (w, kw)))
-    )
+    ocg = constant_shape(kernel)[kernel_layout.index("O")]
+    rows, columns = _taps((h, w), constant_shape(kernel)[2:], true_taps, strides, padding, output_padding)
     padded = pad(data, (0, 0, rows.before, columns.before), (0, 0, rows.after, columns.after))
     wide, icg = sum_dtype(data, out_dtype), c // groups
     rc = te.reduce_axis((0, icg), name="ic")
@@ -137,11 +150,8 @@ def conv2d_transpose_NCHWc(
     n, ico, h, w, ib = constant_shape(data)
     true_taps = constant_shape(kernel)[2:4]
     kernel = whole_phases(kernel, strides, (2, 3))
-    oco, _, kh, kw, _, ob = constant_shape(kernel)
-    rows, columns = (
-        _Taps(size, taps, strides[i], (padding[i], padding[i + 2]), output_padding[i], true_taps[i])
-        for i, (size, taps) in enumerate(((h, kh), (w, kw)))
-    )
+    oco, _, *taps, _, ob = constant_shape(kernel)
+    rows, columns = _taps((h, w), taps, true_taps, strides, padding, output_padding)
     padded = pad(data, (0, 0, rows.before, columns.before, 0), (0, 0, rows.after, columns.after, 0))
     wide = sum_dtype(data, out_dtype)
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")

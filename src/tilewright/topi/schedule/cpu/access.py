@@ -10,7 +10,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
 from tilewright.tir.expr import Add, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import children
-from tilewright.topi.schedule.cpu.common import shape_of
+from tilewright.topi.schedule.cpu.common import extent_of, shape_of
 
 
 def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[ProducerLoad]:
@@ -145,9 +145,3 @@ def producer_reads(tensor: te.Tensor) -> list[ProducerLoad]:
     """The reads of inputs and reductions, those of as many dimensions as the tensor reads at most first."""
     loads = reads_through(tensor, lambda t: bool(getattr(t.op, "reduce_axis", ())))
     return sorted(loads, key=lambda load: -len(load.indices))
-
-
-def extent_of(axis: te.IterVar) -> int:
-    """The number of iterations; a symbolic one counts as 1024."""
-    assert axis.dom is not None
-    return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 1024

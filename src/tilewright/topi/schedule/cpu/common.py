@@ -101,10 +101,16 @@ def power_of_two_lanes(extent: int, target: Target) -> int:
     return math.gcd(extent, max(4, target.vector_bits // 32))
 
 
+def extent_of(axis: te.IterVar) -> int:
+    """The number of iterations; a symbolic one counts as 1024."""
+    assert axis.dom is not None
+    return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 1024
+
+
 def terms_of(tensor: te.Tensor) -> int:
     """How many terms a reduction combines for one element; 0 for a stage that does not reduce."""
-    extents = [axis.dom.extent for axis in tensor.op.reduce_axis if axis.dom is not None]
-    return math.prod(e.value if isinstance(e, IntImm) else 1024 for e in extents) if extents else 0
+    axes = tensor.op.reduce_axis
+    return math.prod(extent_of(axis) for axis in axes) if axes else 0
 
 
 def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], terms: int = 0) -> te.IterVar:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
 
 #: Accumulators of a tile; what the window loads takes the other half of the registers.
@@ -46,8 +46,5 @@ def schedule_depthwise_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     vector, lane = s[accumulator].split(column, factor=lanes)
     s[accumulator].reorder(batch, channel, *taps, row, vector, lane)
     s[accumulator].vectorize(lane)
-    window = 1
-    for axis in taps:
-        window *= int(axis.dom.extent.value)  # type: ignore[union-attr]
-    for axis in (*(taps if window <= _UNROLLED_TAPS else ()), row, vector):
+    for axis in (*(taps if terms_of(conv) <= _UNROLLED_TAPS else ()), row, vector):
         s[accumulator].unroll(axis)

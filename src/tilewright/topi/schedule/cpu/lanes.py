@@ -7,7 +7,8 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.te.stage import reduces_by_lanes
-from tilewright.topi.schedule.cpu.access import extent_of, row_axes
+from tilewright.topi.schedule.cpu.access import row_axes
+from tilewright.topi.schedule.cpu.common import extent_of
 
 #: Independent vector accumulators of one reduction: they hide the latency of an addition.
 ACCUMULATORS = 4

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.access import extent_of
-from tilewright.topi.schedule.cpu.common import inline_before, inline_between, parallel_outer, shape_of, vector_lanes
+from tilewright.topi.schedule.cpu.common import (
+    extent_of,
+    inline_before,
+    inline_between,
+    parallel_outer,
+    shape_of,
+    vector_lanes,
+)
 
 #: Columns computed at once, in the order of preference: independent accumulators hide the latency of an addition.
 _COLUMNS = (7, 8, 6, 5, 4)

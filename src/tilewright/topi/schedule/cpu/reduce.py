@@ -14,8 +14,8 @@ from tilewright.target import Target
 from tilewright.te.stage import reduces_by_lanes
 from tilewright.tir.expr import IntImm, Var
 from tilewright.topi import tag
-from tilewright.topi.schedule.cpu.access import extent_of, reads_through
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, has_tag, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.access import reads_through
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, has_tag, is_reduction, shape_of, terms_of
 from tilewright.topi.schedule.cpu.injective import schedule_pass
 from tilewright.topi.schedule.cpu.lanes import (
     ACCUMULATORS,
@@ -100,7 +100,7 @@ def schedule_reduced(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]
 
 
 def _work(reduction: te.Tensor) -> int:
-    return math.prod(shape_of(reduction)) * math.prod(extent_of(r) for r in reduction.op.reduce_axis)
+    return math.prod(shape_of(reduction)) * terms_of(reduction)
 
 
 def _parallel(s: te.Schedule, out: te.Tensor, axes: list[te.IterVar], work: int) -> te.IterVar:

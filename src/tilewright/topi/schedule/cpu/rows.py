@@ -10,8 +10,8 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.access import extent_of, reads_through
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.access import reads_through
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, extent_of, is_reduction, shape_of
 from tilewright.topi.schedule.cpu.lanes import ACCUMULATORS, lanes_of, reduce_across, reduce_along
 
 #: With fewer rows than this, reductions of pieces of rows are computed apart, each piece by a worker.
