@@ -10,8 +10,19 @@ from tests.golden import CheckGolden, compare_or_accept
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--accept` rewrites the files in tests/golden."""
+    """`--accept` rewrites the files in tests/golden; `--long` runs the tests marked `long` too."""
     parser.addoption("--accept", action="store_true", help="take the texts of this run as the golden ones")
+    parser.addoption("--long", action="store_true", help="run the tests marked `long` as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip the tests marked `long`, saying how to run them, unless `--long` was given."""
+    if config.getoption("--long"):
+        return
+    skip = pytest.mark.skip(reason="takes long; runs under `scripts/test --all` or `pytest --long`")
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(skip)
 
 
 @pytest.fixture
