@@ -17,6 +17,7 @@ from tilewright.relay.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
 from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule
 
@@ -66,7 +67,8 @@ def _scalar(node: Constant) -> te.Tensor:
     """A one-element constant as a compute that every schedule inlines; larger constants are parameters of a kernel."""
     if node.data.size != 1:
         raise InternalError(f"a constant of shape {node.data.shape} was left inside a fused function")
-    value = const(node.data.reshape(()).item(), str(node.tensor_type.dtype))
+    dtype, data = node.tensor_type.dtype, node.data.reshape(())
+    value = stored_constant(int(data.view("uint8")), dtype) if dtype.is_narrow else const(data.item(), str(dtype))
     return te.compute(node.data.shape, lambda *_: value, name="constant", tag="injective")
 
 

@@ -2,6 +2,10 @@
 
 A `DType` is a `str` such as ``"float32"`` or ``"float32x16"`` with its parts as attributes, so it compares with and
 hashes like the plain string. ``"handle"`` is an opaque pointer; ``"bool"`` is one bit of truth kept in one byte.
+
+*Narrow* types (float8 and float4 in their variants, integers of 2 and 4 bits) are kept one element a byte, low bits
+first, as `ml_dtypes` keeps them. They are moved and cast; nothing is computed in them. ``"string"`` is text of any
+length, an object to NumPy; only operators that run on the host may touch it.
 """
 
 from __future__ import annotations
@@ -12,19 +16,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-_PATTERN = re.compile(r"(bool|handle|bfloat16|(?:u?int|float)(?:\d+))(?:x(\d+))?$")
+_PATTERN = re.compile(
+    r"(bool|handle|string|bfloat16|float\d_e\dm\d(?:fnuz|fnu|fn)?|(?:u?int|float)(?:\d+))(?:x(\d+))?$"
+)
+_NARROW = {
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
+    "int4", "uint4", "int2", "uint2",
+}  # fmt: skip
 _ALLOWED = {
     "bool", "handle", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64",
-}  # fmt: skip
+    "float16", "bfloat16", "float32", "float64", "string",
+} | _NARROW  # fmt: skip
 _INTERNED: dict[str, DType] = {}
 
 
 class DType(str):
     """An element type and a lane count. `DType("float32x16").lanes == 16`; equal to its spelling as a string."""
 
-    code: str  # "int", "uint", "float", "bfloat", "bool" or "handle"
-    bits: int
+    code: str  # "int", "uint", "float", "bfloat", "bool", "handle", "narrow" or "string"
+    bits: int  # of a narrow type, those of the byte it is kept in
     lanes: int
 
     def __new__(cls, spelling: Any) -> DType:
@@ -42,8 +52,10 @@ class DType(str):
         if canonical in _INTERNED:
             return _INTERNED[canonical]
         self = super().__new__(cls, canonical)
-        self.code = element.rstrip("0123456789")
-        self.bits = {"bool": 1, "handle": 64}.get(element) or int(element[len(self.code) :])
+        self.code = "narrow" if element in _NARROW else element.rstrip("0123456789")
+        self.bits = {"bool": 1, "handle": 64, "string": 64, "narrow": 8}.get(self.code) or int(
+            element[len(self.code) :]
+        )
         self.lanes = lanes
         _INTERNED[canonical] = self
         return self
@@ -58,7 +70,7 @@ class DType(str):
 
     def with_lanes(self, lanes: int) -> DType:
         """The same element type with `lanes` lanes."""
-        name = str.__str__(self).split("x")[0] if self.lanes > 1 else str.__str__(self)
+        name = str.__str__(self).rsplit("x", 1)[0] if self.lanes > 1 else str.__str__(self)
         return DType(name if lanes == 1 else f"{name}x{lanes}")
 
     @property
@@ -81,13 +93,28 @@ class DType(str):
         return self.code in ("int", "uint")
 
     @property
+    def is_narrow(self) -> bool:
+        """True for types of less than eight bits or float8: kept in a byte, moved and cast only."""
+        return self.code == "narrow"
+
+    @property
+    def is_string(self) -> bool:
+        """True for text, which only host operators may touch."""
+        return self.code == "string"
+
+    @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of one element (`ml_dtypes` for bfloat16)."""
+        """The NumPy dtype of one element (`ml_dtypes` for bfloat16 and the narrow types, object for strings)."""
         name = str.__str__(self.element)
-        return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+        if self.code == "string":
+            return np.dtype(object)
+        return np.dtype(getattr(ml_dtypes, name) if self.code in ("bfloat", "narrow") else name)
 
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value of an integer or bool type."""
+        """Smallest and largest value of an integer or bool type, narrow ones included."""
+        if self.code == "narrow":
+            info = ml_dtypes.iinfo(self.numpy)
+            return int(info.min), int(info.max)
         if self.code == "bool":
             return 0, 1
         if self.code == "uint":
@@ -96,4 +123,5 @@ class DType(str):
 
 
 def _from_numpy(spelling: Any) -> str:
-    return str(np.dtype(spelling))
+    dtype = np.dtype(spelling)
+    return "string" if dtype.kind in "OUST" else str(dtype)

@@ -103,7 +103,7 @@ def _typed(value: Any, dtype: DType) -> Any:
     """`value` rounded or wrapped to `dtype`, in the form this file keeps values in."""
     if dtype.lanes > 1:
         return np.asarray(value).astype(dtype.numpy)
-    if dtype.is_float:
+    if dtype.is_float or dtype.is_narrow:
         return dtype.numpy.type(value)
     return int(bool(value)) if dtype.is_bool else wrap(int(value), dtype)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
+from tilewright.support.dtype import DType
 from tilewright.te import Tensor
-from tilewright.topi import tag
+from tilewright.topi import narrow, tag
 
 
 def unary(x: Tensor, function: Callable[[Any], Any], name: str) -> Tensor:
@@ -93,9 +94,15 @@ def bounds(dtype: Any, a_min: float, a_max: float) -> tuple[float, float]:
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
-    """x converted to `dtype`; float to int rounds towards zero, to bool means != 0."""
-    if x.dtype == dtype:
+    """x converted to `dtype`; float to int rounds towards zero, to bool means != 0. Narrow types: `topi.narrow`."""
+    target = DType(dtype)
+    if x.dtype == target:
         return identity(x)
+    if x.dtype.is_narrow:
+        decoded = unary(x, narrow.decode(x.dtype), "decode")
+        return cast(decoded, dtype) if decoded.dtype != target else decoded
+    if target.is_narrow:
+        return unary(x, narrow.encode(target), "cast")
     if dtype == "bool":
         return unary(x, lambda v: tir.ne(v, tir.const(0, x.dtype)), "cast")
     return unary(x, lambda v: v.astype(dtype), "cast")

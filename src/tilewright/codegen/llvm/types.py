@@ -2,7 +2,7 @@
 
 A value has a *register type* and, in memory, a *memory type*: `bool` is ``i1`` in registers and one byte in memory;
 `float16` and `bfloat16` are kept as ``i16`` bit patterns and computed with as float32, so that every operation is legal
-on every target.
+on every target. Narrow types are bytes; `topi` casts them through `reinterpret`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPELLED: dict[DType, tuple[str, str]] = {}
 
 def _spell(dtype: DType) -> tuple[str, str]:
     element = str.__str__(dtype.element)
-    register = _REGISTER[element]
+    register = "i8" if dtype.is_narrow else _REGISTER[element]
     memory = "i8" if element == "bool" else register
     if dtype.lanes > 1:
         register, memory = f"<{dtype.lanes} x {register}>", f"<{dtype.lanes} x {memory}>"
