@@ -11,18 +11,20 @@ from tilewright.runtime.module import FunctionInfo, Module, Param
 from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import IntImm
+from tilewright.tir.expr import IntImm, Var
 from tilewright.tir.stmt import BufferStore, PrimFunc, Stmt
+from tilewright.tir.transform.plan_allocations import workspace_size
 
 
 def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Module:
     """A runtime module of lowered functions. Raises `TargetError` if this machine cannot run code for `target`."""
     target = Target(target)
     funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
+    sizes = [size for size in map(workspace_size, funcs) if size is not None]
     if not target.is_host:
         raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
     with span("codegen"):
-        emitted = emit_module(funcs, target)
+        emitted = emit_module([*funcs, *sizes], target)
     with span("llvm"):
         code = compile_object(emitted.text, target)
     return Module(code, [function_info(f) for f in funcs], emitted.messages, str(target), threads)
@@ -32,26 +34,43 @@ def function_info(func: PrimFunc) -> FunctionInfo:
     """How the runtime calls `func`: its parameters without the workspaces, and the sizes of those.
 
     Shapes come from the attribute "param_shapes" (one tuple per parameter) where lowering has flattened the buffers.
+    Scalars that the attribute "inferred" lists are read off the shapes of the arguments, not given by the caller.
     """
-    shared = int(func.attrs.get("workspace_bytes", 0))
-    private = int(func.attrs.get("worker_workspace_bytes", 0))
-    params = func.params[:-2] if shared or private else func.params
+    shared, private = func.attrs.get("workspace_bytes", 0), func.attrs.get("worker_workspace_bytes", 0)
+    varies = workspace_size(func)
+    if varies is not None:
+        shared = private = 0
+    params = func.params[:-2] if varies is not None or shared or private else func.params
+    inferred = func.attrs.get("inferred", ())
     shapes: Sequence[Any] = func.attrs.get("param_shapes") or [None] * len(params)
     stored = set(_stored(func.body))
+    names = _scalar_names(params)
+
+    def extent(size: Any) -> int | str | None:
+        if isinstance(size, IntImm):
+            return size.value
+        return size if isinstance(size, int) else names.get(size)
+
     infos = []
     for param, shape in zip(params, shapes):
         if isinstance(param, Buffer):
             sizes = tuple(param.shape if shape is None else shape)
-            infos.append(Param(param.name, str(param.dtype), tuple(map(_extent, sizes)), False, param in stored))
+            infos.append(Param(param.name, str(param.dtype), tuple(map(extent, sizes)), False, param in stored))
         else:
-            infos.append(Param(param.name, str(param.dtype), None, True))
-    return FunctionInfo(func.name, tuple(infos), shared, private)
+            infos.append(Param(names[param], str(param.dtype), None, True, inferred=param in inferred))
+    return FunctionInfo(func.name, tuple(infos), int(shared), int(private), "" if varies is None else varies.name)
 
 
-def _extent(size: Any) -> int | None:
-    if isinstance(size, IntImm):
-        return size.value
-    return size if isinstance(size, int) else None
+def _scalar_names(params: Sequence[Buffer | Var]) -> dict[Any, str]:
+    """A name of its own for each scalar parameter."""
+    names: dict[Any, str] = {}
+    for param in params:
+        if isinstance(param, Var):
+            name, taken = param.name, set(names.values())
+            while name in taken:
+                name += "_"
+            names[param] = name
+    return names
 
 
 def _stored(stmt: Stmt) -> Iterator[Buffer]:

@@ -38,14 +38,17 @@ FORMAT = "tilewright-module"
 class Param:
     """One parameter: a buffer (`shape` None: any; an entry None: any extent) or, with `is_scalar`, a scalar.
 
-    `written` False promises that the function only reads the buffer, so that read-only memory may be given.
+    An entry of `shape` that is a string names the scalar parameter that must equal the extent. An `inferred` scalar is
+    not given by the caller but read off the first shape that names it. `written` False promises that the function only
+    reads the buffer, so that read-only memory may be given.
     """
 
     name: str
     dtype: str
-    shape: tuple[int | None, ...] | None = None
+    shape: tuple[int | str | None, ...] | None = None
     is_scalar: bool = False
     written: bool = True
+    inferred: bool = False
 
     def __str__(self) -> str:
         if self.is_scalar:
@@ -58,13 +61,16 @@ class Param:
 class FunctionInfo:
     """How to call one function: its parameters (working memory not among them) and its working memory in bytes.
 
-    Where one of the two sizes is not 0, the entry takes both pointers after the parameters.
+    Where one of the two sizes is not 0, the entry takes both pointers after the parameters. It does so too where
+    `workspace_function` names the function that computes the sizes from the parameters: its entry takes the parameters
+    and the address of two int64 for the result.
     """
 
     name: str
     params: tuple[Param, ...]
     workspace_bytes: int = 0
     worker_workspace_bytes: int = 0
+    workspace_function: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for the module's manifest."""
@@ -73,6 +79,7 @@ class FunctionInfo:
             "params": [vars(param) for param in self.params],
             "workspace_bytes": self.workspace_bytes,
             "worker_workspace_bytes": self.worker_workspace_bytes,
+            "workspace_function": self.workspace_function,
         }
 
     @classmethod
@@ -82,7 +89,8 @@ class FunctionInfo:
         for fields in entry["params"]:
             shape = fields["shape"]
             params.append(Param(**{**fields, "shape": None if shape is None else tuple(shape)}))
-        return cls(entry["name"], tuple(params), entry["workspace_bytes"], entry["worker_workspace_bytes"])
+        memory = entry["workspace_bytes"], entry["worker_workspace_bytes"], entry["workspace_function"]
+        return cls(entry["name"], tuple(params), *memory)
 
 
 class Module:
@@ -101,14 +109,15 @@ class Module:
         self.messages = tuple(messages)
         self.target = target
         self.threads = default_workers(threads)
-        self._linked = link(object_code, [f"{name}__entry" for name in self.functions], native().imports())
+        called = [*self.functions, *(f.workspace_function for f in self.functions.values() if f.workspace_function)]
+        self._linked = link(object_code, [f"{name}__entry" for name in called], native().imports())
         self._callables: dict[str, Function] = {}
 
     def __getitem__(self, name: str) -> Function:
         if name not in self._callables:
             if name not in self.functions:
                 raise KeyError(f"the module has no function {name!r}; it has: {', '.join(self.functions)}")
-            self._callables[name] = Function(self, self.functions[name], self._linked.addresses[f"{name}__entry"])
+            self._callables[name] = Function(self, self.functions[name], self._linked.addresses)
         return self._callables[name]
 
     def __contains__(self, name: str) -> bool:
@@ -136,31 +145,51 @@ class Module:
 class Function:
     """One compiled function. Calls from several Python threads take turns."""
 
-    def __init__(self, module: Module, info: FunctionInfo, entry: int) -> None:
+    def __init__(self, module: Module, info: FunctionInfo, addresses: Mapping[str, int]) -> None:
         self.info = info
         self.threads = module.threads
         self._module = module  # keeps the code alive
         self._run = native().parallel_run
         self._lock = threading.Lock()
+        entry = addresses[f"{info.name}__entry"]
         self._target, self._argument = entry, 0
         self._memory: list[Any] = []
+        self._measure = addresses[f"{info.workspace_function}__entry"] if info.workspace_function else 0
         native().set_processors(available_processors())
         count = len(info.params)
-        has_memory = bool(info.workspace_bytes or info.worker_workspace_bytes)
+        has_memory = bool(info.workspace_bytes or info.worker_workspace_bytes or self._measure)
         self._slots = (ctypes.c_uint64 * (count + 2 * has_memory + 1))()
         self._argument = ctypes.addressof(self._slots)
-        self._pack = [_packer(param, self._slots, i) for i, param in enumerate(info.params)]
+        packers = [_packer(param, self._slots, i) for i, param in enumerate(info.params)]
+        self._given = [i for i, param in enumerate(info.params) if not param.inferred]
+        self._pack = [packers[i] for i in self._given]
+        self._extents = [(packers[i], i, places) for i in range(count) if (places := _places(info, i))]
         if has_memory:
-            self._allocate(entry, count)
+            call = (ctypes.c_uint64 * 5)(entry, self._argument, count + 2, count + 1, 0)
+            self._memory = [Region(0), Region(0), call]
+            self._target, self._argument = native().call_with_worker_memory, ctypes.addressof(call)
+            self._allocate(info.workspace_bytes, info.worker_workspace_bytes)
 
-    def _allocate(self, entry: int, count: int) -> None:
+    def _allocate(self, shared_bytes: int, private_bytes: int) -> None:
         """Working memory in the two last slots; a call record that gives each worker its own part of the second."""
-        stride = round_up(self.info.worker_workspace_bytes, ALIGNMENT)
-        shared, private = Region(self.info.workspace_bytes), Region(stride * self.threads)
+        shared, private, call = self._memory
+        count = len(self.info.params)
+        stride = round_up(private_bytes, ALIGNMENT)
+        if shared_bytes > shared.size:
+            shared = Region(shared_bytes)
+        if stride * self.threads > private.size:
+            private = Region(stride * self.threads)
         self._slots[count], self._slots[count + 1] = shared.address, private.address
-        call = (ctypes.c_uint64 * 5)(entry, self._argument, count + 2, count + 1, stride)
+        call[4] = stride
         self._memory = [shared, private, call]
-        self._target, self._argument = native().call_with_worker_memory, ctypes.addressof(call)
+
+    def _fit_memory(self) -> None:
+        """Working memory as large as the arguments in the slots ask for."""
+        sizes = (ctypes.c_int64 * 2)()
+        count = len(self.info.params)
+        self._slots[count] = ctypes.addressof(sizes)
+        self._check(self._run(self._measure, ctypes.addressof(self._slots), 1))
+        self._allocate(sizes[0], sizes[1])
 
     def __call__(self, *args: Any) -> None:
         """Run once. Raises `InputError` for arguments that do not fit, or when an assertion of the function fails."""
@@ -187,16 +216,48 @@ class Function:
 
     def _prepare(self, args: Sequence[Any]) -> list[Any]:
         if len(args) != len(self._pack):
-            expected = ", ".join(str(param) for param in self.info.params)
+            expected = ", ".join(str(self.info.params[i]) for i in self._given)
             raise InputError(f"{self.info.name} takes {len(self._pack)} arguments ({expected}), {len(args)} given")
         try:
-            return [pack(value) for pack, value in zip(self._pack, args)]
+            alive = [pack(value) for pack, value in zip(self._pack, args)]
+            if self._extents:
+                self._match_extents(args, alive)
         except InputError as error:
             raise InputError(f"{self.info.name}: {error}") from None
+        if self._measure:
+            self._fit_memory()
+        return alive
+
+    def _match_extents(self, args: Sequence[Any], arrays: Sequence[Any]) -> None:
+        """Puts inferred scalars into their slots; raises `InputError` where extents that must be equal differ."""
+        where = {i: n for n, i in enumerate(self._given)}
+        for pack, scalar, places in self._extents:
+            found = {(name, d): arrays[where[i]].shape[d] for i, name, d in places}
+            name, inferred = self.info.params[scalar].name, self.info.params[scalar].inferred
+            value = next(iter(found.values())) if inferred else int(args[where[scalar]])
+            for (buffer, d), extent in found.items():
+                if extent != value:
+                    origin = "{} has in dimension {}:".format(*next(iter(found))) if inferred else "is given as"
+                    raise InputError(
+                        f"dimension {d} of {buffer} is {extent}; it must be {name}, which {origin} {value}"
+                    )
+            if inferred:
+                pack(value)
 
     def _check(self, code: int) -> None:
         if code:
             raise InputError(f"{self.info.name}: {failure_text(self._module.messages, code)}")
+
+
+def _places(info: FunctionInfo, index: int) -> list[tuple[int, str, int]]:
+    """Where shapes name the parameter `index`, if it is a scalar: (parameter, its name, dimension) of each place."""
+    scalar = info.params[index]
+    return [
+        (i, param.name, d)
+        for i, param in enumerate(info.params)
+        for d, extent in enumerate(param.shape or ())
+        if scalar.is_scalar and extent == scalar.name
+    ]
 
 
 def failure_text(messages: Sequence[str], code: int) -> str:
@@ -254,5 +315,8 @@ def _array(value: Any, param: Param) -> Array:
     raise InputError(f"argument {param} must be a Tensor or array, not {type(value).__name__}")
 
 
-def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(expected) and all(want is None or want == got for want, got in zip(expected, shape))
+def _fits(shape: tuple[int, ...], expected: tuple[int | str | None, ...]) -> bool:
+    """True if the constant extents agree; those named by a scalar are compared when all arguments are known."""
+    return len(shape) == len(expected) and all(
+        want == got if type(want) is int else True for want, got in zip(expected, shape)
+    )

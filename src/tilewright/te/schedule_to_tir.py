@@ -30,7 +30,8 @@ def schedule_to_tir(
     """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
 
     `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer
-    of a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance.
+    of a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance;
+    those that are a whole dimension are named in the attribute "inferred": a caller with arrays need not give them.
     The attribute "param_shapes" of the result keeps the shapes through the passes that flatten buffers.
     Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
     """
@@ -82,9 +83,12 @@ class _Builder:
         body = seq(*[self._emit(stage) for stage in roots])
         for buffer in reversed(internal):
             body = Allocate(buffer, body)
-        params = [*self.params, *self._free_variables()]
+        free = self._free_variables()
+        params = [*self.params, *free]
         shapes = [p.shape if isinstance(p, Buffer) else None for p in params]
-        return PrimFunc(name, params, body, {"param_shapes": shapes})
+        whole = {size for shape in shapes for size in shape or ()}
+        inferred = tuple(v for v in free if v in whole)
+        return PrimFunc(name, params, body, {"param_shapes": shapes, "inferred": inferred})
 
     def _check_outputs(self, stage: Stage) -> None:
         for tensor in stage.outputs:

@@ -7,11 +7,12 @@ import pytest
 
 from tilewright.errors import UnsupportedError
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.evaluate import interpret as interpret_func
+from tilewright.tir.expr import BufferLoad, SizeVar, Var
 from tilewright.tir.op import const
-from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, PrimFunc, seq
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, LetStmt, PrimFunc, seq
 from tilewright.tir.transform.lower_parallel import lower_parallel
-from tilewright.tir.transform.plan_allocations import STACK_BYTES, plan_allocations
+from tilewright.tir.transform.plan_allocations import STACK_BYTES, plan_allocations, workspace_size
 from tilewright.tir.transform.statements import walk
 
 A, C = Buffer("a", [8]), Buffer("c", [8])
@@ -60,8 +61,43 @@ def test_shared_allocations_get_places_of_their_own(interpret):
     assert func.params[-2].constant_shape() == (128,)
 
 
-def test_symbolic_size_is_refused():
-    n = Var("n")
-    body = Allocate(Buffer("t", [n]), BufferStore(C, const(0.0), (const(0),)))
-    with pytest.raises(UnsupportedError, match="symbolic size"):
-        plan_allocations(lower_parallel(PrimFunc("f", [n, C], body)))
+def test_symbolic_sizes_are_expressions_of_the_parameters_and_a_function_computes_them():
+    n = SizeVar("n")
+    t, u = Buffer("t", [n * 3]), Buffer("u", [n], "uint8", "local")
+    body = Allocate(t, Allocate(u, BufferStore(C, const(0.0), (const(0),))))
+    func = plan_allocations(lower_parallel(PrimFunc("f", [n, C], body)))
+    size = workspace_size(func)
+    assert size is not None and size.name == "f__workspace"
+    for count, shared, private in ((1, 64, 64), (16, 192, 64), (1000, 12032, 1024), (2**30, 12 * 2**30, 2**30)):
+        sizes = np.zeros(2, np.int64)
+        interpret_func(size, count, np.zeros(8, np.float32), sizes)
+        assert sizes.tolist() == [shared, private]
+
+
+def test_a_size_that_varies_with_a_loop_takes_its_largest_value():
+    n = SizeVar("n")
+    t = Buffer("t", [I + 1], "uint8", "local")
+    body = For(I, const(0), n, ForKind.SERIAL, Allocate(t, BufferStore(C, const(0.0), (const(0),))))
+    size = workspace_size(plan_allocations(lower_parallel(PrimFunc("f", [n, C], body))))
+    assert size is not None
+    sizes = np.zeros(2, np.int64)
+    interpret_func(size, 100, np.zeros(8, np.float32), sizes)
+    assert sizes.tolist() == [0, 128]
+
+
+def test_constant_sizes_need_no_function():
+    assert (
+        workspace_size(
+            plan_allocations(lower_parallel(PrimFunc("f", [A, C], through(Buffer("t", [8]), ForKind.SERIAL))))
+        )
+        is None
+    )
+
+
+def test_a_size_read_from_memory_is_refused():
+    count = Buffer("count", [1], "int32")
+    v = Var("v")
+    inside = Allocate(Buffer("t", [v]), BufferStore(C, const(0.0), (const(0),)))
+    body = LetStmt(v, BufferLoad(count, [const(0)]), inside)
+    with pytest.raises(UnsupportedError, match="scalar parameters"):
+        plan_allocations(lower_parallel(PrimFunc("f", [count, C], body)))
