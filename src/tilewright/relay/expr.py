@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import InternalError, TypeMismatchError
-from tilewright.relay.type import FuncType, TensorType, Type
+from tilewright.relay.type import FuncType, TensorType, Type, TypeVar
 from tilewright.support.dtype import DType
 
 if TYPE_CHECKING:
@@ -156,6 +156,11 @@ class Var(Expr):
     name: str
     type_annotation: Type | None = None
 
+    @property
+    def name_hint(self) -> str:
+        """The name, in the classic spelling."""
+        return self.name
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Constant(Expr):
@@ -189,15 +194,18 @@ class TupleGetItem(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Call(Expr):
-    """`op` applied to `args`. `span` names the source model's nodes it came from, separated by ";"."""
+    """`op` applied to `args`: an operator, or an expression whose value is a function or constructor.
 
-    op: Op | GlobalVar | Function
+    `span` names the source model's nodes it came from, separated by ";".
+    """
+
+    op: Op | Expr
     args: tuple[Expr, ...]
     attrs: Attrs = NO_ATTRS
     span: str = ""
 
     def __init__(
-        self, op: Op | GlobalVar | Function, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
+        self, op: Op | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
     ) -> None:
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))
@@ -229,17 +237,24 @@ class GlobalVar(Expr):
 
     name: str
 
+    @property
+    def name_hint(self) -> str:
+        """The name, in the classic spelling."""
+        return self.name
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Function(Expr):
-    """A closed function: its body uses its own `params` and constants only.
+    """A function of `params`, polymorphic in `type_params`; a closure if its body uses variables from around it.
 
-    `attrs["Primitive"]` marks a fused function, which becomes one kernel.
+    A closure that a `Let` binds may call itself by the name of the binding. `attrs["Primitive"]` marks a fused
+    function: closed, and one kernel.
     """
 
     params: tuple[Var, ...]
     body: Expr
     ret_type: Type | None = None
+    type_params: tuple[TypeVar, ...] = ()
     attrs: Attrs = field(default=NO_ATTRS)
 
     def __init__(
@@ -247,12 +262,19 @@ class Function(Expr):
         params: Iterable[Var],
         body: Expr,
         ret_type: Type | None = None,
+        type_params: Iterable[TypeVar] = (),
         attrs: Mapping[str, Any] = NO_ATTRS,
     ) -> None:
         object.__setattr__(self, "params", tuple(params))
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "ret_type", ret_type)
+        object.__setattr__(self, "type_params", _type_vars(type_params))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+
+    @property
+    def is_primitive(self) -> bool:
+        """True for a fused function, which walkers take as one operator."""
+        return bool(self.attrs) and bool(self.attrs.get("Primitive"))
 
     @property
     def func_type(self) -> FuncType:
@@ -263,7 +285,38 @@ class Function(Expr):
 
     def with_body(self, body: Expr) -> Function:
         """The same function with another body (itself if the body is the same object)."""
-        return self if body is self.body else Function(self.params, body, None, self.attrs)
+        if body is self.body:
+            return self
+        return Function(self.params, body, self.ret_type, self.type_params, self.attrs)
+
+
+def _type_vars(type_params: Iterable[TypeVar]) -> tuple[TypeVar, ...]:
+    found = tuple(type_params)
+    if not all(isinstance(param, TypeVar) for param in found):
+        raise InternalError("the type parameters of a Function must be type variables; attributes go by attrs=…")
+    return found
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefCreate(Expr):
+    """A new reference, which holds `value`."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefRead(Expr):
+    """The value that the reference `ref` holds now."""
+
+    ref: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefWrite(Expr):
+    """Put `value` into the reference `ref`; the result is the empty tuple."""
+
+    ref: Expr
+    value: Expr
 
 
 def var(

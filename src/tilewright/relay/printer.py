@@ -13,8 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from tilewright.relay.module import IRModule
+from tilewright.relay.type import TypeData
 from tilewright.relay.visitor import children
 
 _SUFFIX = {"float32": "f", "float64": "f64", "int64": "i64", "float16": "f16"}
@@ -26,7 +42,8 @@ def to_text(node: IRModule | Expr, types: bool = False, spans: bool = False) -> 
     `types` adds the inferred type and `spans` the source node names of each call as a comment.
     """
     if isinstance(node, IRModule):
-        parts = [_Printer(types, spans).function(func, f"def @{gvar.name}") for gvar, func in node.functions.items()]
+        parts = [_type_data_text(data) for data in node.type_definitions.values()]
+        parts += [_Printer(types, spans).function(func, f"def @{gvar.name}") for gvar, func in node.functions.items()]
         return "\n\n".join(parts) + "\n"
     if isinstance(node, Function):
         return _Printer(types, spans).function(node, "fn ")
@@ -65,6 +82,8 @@ class _Printer:
         attrs = [f"{key}={attr_text(value)}" for key, value in func.attrs.items()]
         result = f" -> {func.func_type.ret_type}" if func.inferred_type is not None else ""
         body = [f"  {line}" for line in self.block(func.body, {})]
+        if func.type_params:
+            head += f"[{', '.join(map(str, func.type_params))}]"
         return "\n".join([f"{head}({', '.join(params + attrs)}){result} {{", *body, "}"])
 
     def block(self, root: Expr, known: dict[Expr, str]) -> list[str]:
@@ -85,7 +104,7 @@ class _Printer:
                     stack += [(node, 2), (node.body, 0)]
                 else:
                     known[node] = known[node.body]
-            elif isinstance(node, Call | If):
+            elif isinstance(node, _LINES):
                 last = (node, self._definition(node, known))
                 known[node] = f"%{self.counter}"
                 self.counter += 1
@@ -110,18 +129,44 @@ class _Printer:
             self.names[var] = f"%{unique}"
         return self.names[var]
 
-    def _definition(self, node: Call | If, known: dict[Expr, str]) -> str:
+    def _definition(self, node: Expr, known: dict[Expr, str]) -> str:
         if isinstance(node, If):
-            branches = ["\n".join(f"  {line}" for line in self.block(b, dict(known))) for b in children(node)[1:]]
-            return f"if ({known[node.cond]}) {{\n{branches[0]}\n}} else {{\n{branches[1]}\n}}"
+            true, false = [self._indented(branch, known) for branch in children(node)[1:]]
+            return f"if ({known[node.cond]}) {{\n{true}\n}} else {{\n{false}\n}}"
+        if isinstance(node, Match):
+            head = f"match{'' if node.complete else '?'} ({known[node.data]}) {{"
+            clauses = [
+                f"  {self._pattern(clause.lhs)} => {{\n{_indent(self._indented(clause.rhs, known))}\n  }},"
+                for clause in node.clauses
+            ]
+            return "\n".join([head, *clauses, "}"])
+        if not isinstance(node, Call):
+            operands = ", ".join([known[kid] for kid in children(node)])
+            return f"{_REFERENCES[type(node)]}({operands})"
         args = [known[arg] for arg in node.args]
         attrs = [f"{key}={attr_text(value)}" for key, value in node.attrs.items()]
-        return f"{self._callee(node.op)}({', '.join(args + attrs)})"
+        return f"{self._callee(node.op, known)}({', '.join(args + attrs)})"
 
-    def _callee(self, op: Any) -> str:
+    def _indented(self, root: Expr, known: dict[Expr, str]) -> str:
+        return _indent("\n".join(self.block(root, dict(known))))
+
+    def _pattern(self, pattern: Pattern) -> str:
+        if isinstance(pattern, PatternVar):
+            type_ = pattern.var.type_annotation
+            return self.name(pattern.var) + (f": {type_}" if type_ is not None else "")
+        if isinstance(pattern, PatternConstructor):
+            inner = ", ".join(map(self._pattern, pattern.patterns))
+            return f"{pattern.constructor.name}({inner})" if inner else pattern.constructor.name
+        if isinstance(pattern, PatternTuple):
+            return f"({', '.join(map(self._pattern, pattern.patterns))}{',' if len(pattern.patterns) == 1 else ''})"
+        return "_"
+
+    def _callee(self, op: Any, known: dict[Expr, str]) -> str:
+        if op in known:
+            return f"({known[op]})" if isinstance(op, Function) else known[op]
         if isinstance(op, Function):
             return self.function(op, "fn ")
-        return f"@{op.name}" if isinstance(op, GlobalVar) else op.name
+        return f"@{op.name}" if isinstance(op, GlobalVar) else str(op.name)
 
     def _comment(self, node: Expr) -> str:
         parts = []
@@ -134,9 +179,18 @@ class _Printer:
 
 def _operands(node: Expr) -> tuple[Expr, ...]:
     """The operands whose text stands before that of `node`; the rest opens blocks of its own."""
-    if isinstance(node, Let):
-        return (node.value,)
-    return (node.cond,) if isinstance(node, If) else children(node)
+    if isinstance(node, Function):
+        return ()
+    return children(node)[:1] if isinstance(node, Let | If | Match) else children(node)
+
+
+def _indent(text: str) -> str:
+    return "\n".join([f"  {line}" for line in text.split("\n")])
+
+
+def _type_data_text(data: TypeData) -> str:
+    lines = [c.name + (f"({', '.join(map(str, c.inputs))})" if c.inputs else "") for c in data.constructors]
+    return "\n".join([f"{data} {{", *[f"  {line}," for line in lines], "}"])
 
 
 def _constant_text(node: Constant) -> str:
@@ -154,11 +208,17 @@ def _tuple_text(node: Tuple, known: dict[Expr, str]) -> str:
     return f"({', '.join(known[field] for field in node.fields)}{',' if len(node.fields) == 1 else ''})"
 
 
+_REFERENCES = {RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}
+
+#: What gets a line and a number of its own; the rest is written where it is used.
+_LINES = (Call, If, Match, RefCreate, RefRead, RefWrite)
+
 _ATOMS: dict[type, Callable[..., str]] = {
     Var: lambda printer, node, known: printer.name(node),
     Constant: lambda printer, node, known: _constant_text(node),
     Tuple: lambda printer, node, known: _tuple_text(node, known),
     TupleGetItem: lambda printer, node, known: f"{known[node.tuple_value]}.{node.index}",
     GlobalVar: lambda printer, node, known: f"@{node.name}",
+    Constructor: lambda printer, node, known: node.name,
     Function: lambda printer, node, known: printer.function(node, "fn "),
 }

@@ -7,37 +7,88 @@ spans of calls do not count; the contents of constants do.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.visitor import children, post_order
+from tilewright.relay.adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+)
+from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, TupleGetItem, Var
+from tilewright.relay.module import IRModule
+from tilewright.relay.type import Any as AnyDim
+from tilewright.relay.type import FuncType, TensorType, Type, TypeCall, TypeData, TypeVar, parts
+from tilewright.relay.visitor import binders, children, post_order
+from tilewright.tir.expr import SizeVar
+from tilewright.tir.visitor import collect_vars, substitute
 
 
-def structural_hash(expr: Expr) -> str:
-    """A hex digest of the structure of `expr`; variables count by position (and type), not by name."""
-    return hashlib.sha256(repr(structural_key(expr)).encode()).hexdigest()
+def structural_hash(root: Expr | IRModule) -> str:
+    """A hex digest of the structure of `root`; variables count by position (and type), not by name."""
+    return hashlib.sha256(repr(structural_key(root)).encode()).hexdigest()
 
 
-def structural_equal(a: Expr, b: Expr) -> bool:
-    """True if `a` and `b` have the same structure up to the names of variables."""
+def structural_equal(a: Expr | IRModule, b: Expr | IRModule) -> bool:
+    """True if `a` and `b` have the same structure up to the names of variables, type parameters and dimensions.
+
+    Free variables are equal if they have the same type and come in the same order. Functions of a module and data
+    types count by name.
+    """
     return a is b or structural_key(a) == structural_key(b)
 
 
-def structural_key(expr: Expr) -> tuple[Any, ...]:
+def structural_key(root: Expr | IRModule) -> tuple[Any, ...]:
     """The structure as nested tuples of plain values: a row per node in order of evaluation, operands by row number."""
+    if not isinstance(root, IRModule):
+        return _key(root, _TypeTexts())
+    functions = [(gvar.name, _key(func, _TypeTexts())) for gvar, func in root.functions.items()]
+    definitions = [_definition_key(data) for data in root.type_definitions.values()]
+    return (tuple(sorted(functions, key=lambda item: item[0])), tuple(sorted(definitions)))
+
+
+def _key(expr: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     params, root = (expr.params, expr.body) if isinstance(expr, Function) else ((), expr)
     nodes: dict[Expr, None] = dict.fromkeys(params)
     nodes.update(dict.fromkeys(post_order(root)))
-    nodes.update({node.var: None for node in list(nodes) if isinstance(node, Let)})
+    nodes.update({var: None for node in list(nodes) for var in binders(node)})
     row = {node: index for index, node in enumerate(nodes)}
-    rows = tuple([(*_own(node), tuple([row[kid] for kid in _operands(node)])) for node in nodes])
+    rows = tuple(
+        [(*_own(node, types), tuple([row[kid] for kid in (*binders(node), *children(node))])) for node in nodes]
+    )
     return (len(params), attrs_key(expr.attrs), row[root], rows) if isinstance(expr, Function) else rows
 
 
-def _operands(node: Expr) -> tuple[Expr, ...]:
-    return (node.var, *children(node)) if isinstance(node, Let) else children(node)
+class _TypeTexts:
+    """Types as text, their variables and dimensions numbered as they are met: names do not count."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[TypeVar, str] = {}
+        self._dims: dict[Any, Any] = {}
+
+    def text(self, type_: Type | None) -> str:
+        """Equal for types that are equal up to names."""
+        if isinstance(type_, TypeVar):
+            return self._numbers.setdefault(type_, f"'{len(self._numbers)}")
+        if isinstance(type_, TensorType):
+            return str(type_ if type_.is_static else TensorType([self._dim(dim) for dim in type_.shape], type_.dtype))
+        if type_ is None or not (kids := parts(type_)):
+            return str(type_)
+        head = str(type_.func) if isinstance(type_, TypeCall) else type(type_).__name__
+        count = len(type_.type_params) if isinstance(type_, FuncType) else 0
+        return f"{head}[{count}]({', '.join(map(self.text, kids))})"
+
+    def _dim(self, dim: Any) -> Any:
+        if type(dim) in (int, AnyDim):
+            return dim
+        for var in collect_vars(dim):
+            self._dims.setdefault(var, SizeVar(f"d{len(self._dims)}", var.dtype))
+        return substitute(dim, self._dims)
 
 
 def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
@@ -48,28 +99,55 @@ def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return (str(data.dtype), data.shape, digest.hexdigest())
 
 
-def _own(node: Expr) -> tuple[Any, ...]:
-    """What distinguishes `node` besides its operands."""
-    if isinstance(node, Call):
-        return ("call", _callee_key(node.op), attrs_key(node.attrs))
-    if isinstance(node, Var):
-        return ("var", str(node.type_annotation or node.inferred_type))
-    if isinstance(node, Constant):
-        return ("const", *array_key(node.data))
-    if isinstance(node, TupleGetItem):
-        return ("field", node.index)
-    if isinstance(node, GlobalVar):
-        return ("global", node.name)
-    if isinstance(node, Function):
-        return structural_key(node)
-    assert isinstance(node, Tuple | Let | If)
-    return (type(node).__name__,)
+def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
+    """What distinguishes `node` besides its operands and the variables it binds."""
+    make = _OWN.get(type(node))
+    return (type(node).__name__,) if make is None else make(node, types)
 
 
-def _callee_key(op: Any) -> Any:
+def _function_row(node: Function, types: _TypeTexts) -> tuple[Any, ...]:
+    if node.is_primitive:
+        return _key(node, types)
+    return ("fn", len(node.params), attrs_key(node.attrs), len(node.type_params))
+
+
+def _callee_key(op: Any, types: _TypeTexts) -> Any:
+    """The callee if it is a name or a fused function; any other is an operand."""
     if isinstance(op, Function):
-        return structural_key(op)
-    return f"@{op.name}" if isinstance(op, GlobalVar) else op.name
+        return _key(op, types) if op.is_primitive else None
+    if isinstance(op, GlobalVar):
+        return f"@{op.name}"
+    if isinstance(op, Constructor):
+        return f"{op.belong_to}.{op.name}"
+    return None if isinstance(op, Expr) else op.name
+
+
+def _pattern_key(pattern: Pattern) -> Any:
+    if isinstance(pattern, PatternVar):
+        return "%"
+    if isinstance(pattern, PatternConstructor):
+        name = f"{pattern.constructor.belong_to}.{pattern.constructor.name}"
+        return (name, *map(_pattern_key, pattern.patterns))
+    return tuple(map(_pattern_key, pattern.patterns)) if isinstance(pattern, PatternTuple) else "_"
+
+
+def _definition_key(data: TypeData) -> tuple[Any, ...]:
+    types = _TypeTexts()
+    params = [types.text(var) for var in data.type_vars]
+    fields = [(c.name, tuple([types.text(field) for field in c.inputs])) for c in data.constructors]
+    return (data.header.name, len(params), tuple(fields))
+
+
+_OWN: dict[type, Callable[..., tuple[Any, ...]]] = {
+    Call: lambda node, types: ("call", _callee_key(node.op, types), attrs_key(node.attrs)),
+    Var: lambda node, types: ("var", types.text(node.type_annotation or node.inferred_type)),
+    Constant: lambda node, types: ("const", *array_key(node.data)),
+    TupleGetItem: lambda node, types: ("field", node.index),
+    GlobalVar: lambda node, types: ("global", node.name),
+    Constructor: lambda node, types: ("constructor", f"{node.belong_to}.{node.name}"),
+    Function: _function_row,
+    Match: lambda node, types: ("match", node.complete, tuple([_pattern_key(c.lhs) for c in node.clauses])),
+}
 
 
 def attrs_key(attrs: Any) -> tuple[Any, ...]:

@@ -1,13 +1,18 @@
 """Walking and rewriting graphs, without recursion: networks are thousands of calls deep.
 
-A `Function` inside an expression (a fused kernel that a call calls) is closed, so walkers treat it as a leaf; passes
-reach functions through `IRModule.map_functions`.
+One rule for functions inside an expression: a fused function (`Function.is_primitive`) is a leaf, as an operator is;
+any other is walked like an operand, body included, since it may use variables from around it. A pass that must treat
+the body as a region of its own (it runs when the function is called, or never) looks at `Function` nodes itself, as
+it looks at the branches of `If` and `Match`. Passes reach the functions of a module through `IRModule.map_functions`.
+
+The variables that a node binds (`binders`) are not among its children.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from tilewright.relay.adt import Clause, Constructor, Match, pattern_vars
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -16,6 +21,9 @@ from tilewright.relay.expr import (
     GlobalVar,
     If,
     Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
     Tuple,
     TupleGetItem,
     Var,
@@ -23,30 +31,77 @@ from tilewright.relay.expr import (
 
 Children = tuple[Expr, ...]
 
+
+def _call_children(call: Call) -> Children:
+    op = call.op
+    if not isinstance(op, Expr) or type(op) in _NAMES or (type(op) is Function and op.is_primitive):
+        return call.args
+    return (op, *call.args)
+
+
+def _rebuild_call(call: Call, kids: Children) -> Call:
+    if len(kids) == len(call.args):
+        return Call(call.op, kids, call.attrs, call.span)
+    return Call(kids[0], kids[1:], call.attrs, call.span)
+
+
+def _rebuild_function(func: Function, kids: Children) -> Function:
+    return func.with_body(kids[0])
+
+
+def _rebuild_match(match: Match, kids: Children) -> Match:
+    clauses = [Clause(clause.lhs, rhs) for clause, rhs in zip(match.clauses, kids[1:], strict=True)]
+    return Match(kids[0], clauses, match.complete)
+
+
+_NAMES = (GlobalVar, Constructor)
+
 _CHILDREN: dict[type, Callable[..., Children]] = {
     Var: lambda e: (),
     Constant: lambda e: (),
     GlobalVar: lambda e: (),
-    Function: lambda e: (),
+    Constructor: lambda e: (),
+    Function: lambda e: () if e.is_primitive else (e.body,),
     Tuple: lambda e: e.fields,
     TupleGetItem: lambda e: (e.tuple_value,),
-    Call: lambda e: e.args,
+    Call: _call_children,
     Let: lambda e: (e.value, e.body),
     If: lambda e: (e.cond, e.true_branch, e.false_branch),
+    Match: lambda e: (e.data, *[clause.rhs for clause in e.clauses]),
+    RefCreate: lambda e: (e.value,),
+    RefRead: lambda e: (e.ref,),
+    RefWrite: lambda e: (e.ref, e.value),
 }
 
 _REBUILD: dict[type, Callable[..., Expr]] = {
+    Function: _rebuild_function,
     Tuple: lambda e, kids: Tuple(kids),
     TupleGetItem: lambda e, kids: TupleGetItem(kids[0], e.index),
-    Call: lambda e, kids: Call(e.op, kids, e.attrs, e.span),
+    Call: _rebuild_call,
     Let: lambda e, kids: Let(e.var, *kids),
     If: lambda e, kids: If(*kids),
+    Match: _rebuild_match,
+    RefCreate: lambda e, kids: RefCreate(*kids),
+    RefRead: lambda e, kids: RefRead(*kids),
+    RefWrite: lambda e, kids: RefWrite(*kids),
+}
+
+_BINDERS: dict[type, Callable[..., tuple[Var, ...]]] = {
+    Function: lambda e: e.params,
+    Let: lambda e: (e.var,),
+    Match: lambda e: tuple([var for clause in e.clauses for var in pattern_vars(clause.lhs)]),
 }
 
 
 def children(expr: Expr) -> Children:
-    """The operands of `expr`, in order of evaluation. Functions and variables have none."""
+    """The operands of `expr`, in order of evaluation: for a call its callee first, unless that is a mere name."""
     return _CHILDREN[type(expr)](expr)
+
+
+def binders(expr: Expr) -> tuple[Var, ...]:
+    """The variables that `expr` binds: parameters, the variable of a `Let`, those of the patterns of a `Match`."""
+    find = _BINDERS.get(type(expr))
+    return () if find is None else find(expr)
 
 
 def rebuild(expr: Expr, kids: Children) -> Expr:
@@ -106,10 +161,27 @@ def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
 
 
 def free_vars(*roots: Expr) -> list[Var]:
-    """Variables that no `Let` in `roots` binds, in order of first use."""
+    """Variables that nothing in `roots` binds, in order of first use. A root that is a function binds its params."""
     nodes = post_order(*roots)
-    bound = {node.var for node in nodes if isinstance(node, Let)}
-    return [node for node in nodes if isinstance(node, Var) and node not in bound]
+    bound = {var for node in nodes for var in binders(node)}
+    return [node for node in nodes if type(node) is Var and node not in bound]
+
+
+def bound_vars(*roots: Expr) -> list[Var]:
+    """Variables that `roots` bind, each once, whether used or not."""
+    return list(dict.fromkeys([var for node in post_order(*roots) for var in binders(node)]))
+
+
+def all_vars(*roots: Expr) -> list[Var]:
+    """The free and the bound variables of `roots`, each once."""
+    return list(dict.fromkeys([*free_vars(*roots), *bound_vars(*roots)]))
+
+
+def global_vars(*roots: Expr) -> list[GlobalVar]:
+    """The functions of the module that `roots` name, called or passed on, each once."""
+    nodes = post_order(*roots)
+    named = [node.op if type(node) is Call and type(node.op) is GlobalVar else node for node in nodes]
+    return list(dict.fromkeys([node for node in named if type(node) is GlobalVar]))
 
 
 def consumers(nodes: Iterable[Expr]) -> dict[Expr, list[Expr]]:

@@ -49,7 +49,7 @@ def convert_model(
     results = [_result(env, output.name, model.label) for output in graph.output]
     body = results[0] if len(results) == 1 else Tuple(results)
     attrs = {"output_names": tuple(output.name for output in graph.output)}
-    return IRModule({GlobalVar("main"): Function(params, body, None, attrs)}), specs
+    return IRModule({GlobalVar("main"): Function(params, body, attrs=attrs)}), specs
 
 
 def _result(env: Environment, name: str, label: str) -> Expr:

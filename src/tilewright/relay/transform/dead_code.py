@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright.relay.expr import Expr, Function, GlobalVar, Let, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
-from tilewright.relay.visitor import calls, post_order, rewrite
+from tilewright.relay.visitor import global_vars, post_order, rewrite
 
 
 def dead_code(mod: IRModule) -> IRModule:
@@ -24,8 +24,8 @@ def dead_code(mod: IRModule) -> IRModule:
         gvar = pending.pop()
         if gvar not in live:
             live[gvar] = mod[gvar]
-            pending += [call.op for call in calls(mod[gvar].body) if isinstance(call.op, GlobalVar)]
-    return mod if len(live) == len(mod.functions) else IRModule(live)
+            pending += global_vars(mod[gvar].body)
+    return mod if len(live) == len(mod.functions) else mod.with_functions(live)
 
 
 def _clean(root: Expr) -> Expr:

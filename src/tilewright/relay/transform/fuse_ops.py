@@ -50,7 +50,7 @@ def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP) -> IRModule:
     groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group)
     _peel_views(groups)
     body = _rebuild_main(nodes, groups)
-    fused = Function(main.params, body, main.ret_type, main.attrs)
+    fused = Function(main.params, body, main.ret_type, attrs=main.attrs)
     return infer_type(mod.with_function("main", fused))
 
 
@@ -197,5 +197,5 @@ def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
         copy = Call(call.op, [operand(arg) for arg in call.args], call.attrs, call.span)
         copy.set_inferred_type(call.checked_type)
         inner[call] = copy
-    func = Function(params.values(), inner[members[-1]], None, {"Primitive": 1})
+    func = Function(params.values(), inner[members[-1]], attrs={"Primitive": 1})
     return Call(func, [done[expr] for expr in params], span=merge_spans(*members))
