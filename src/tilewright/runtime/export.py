@@ -210,7 +210,7 @@ def _store_slot(index: int, value: str) -> list[str]:
 
 def _described(specs: Sequence[TensorSpec]) -> Iterator[str]:
     for index, spec in enumerate(specs):
-        yield f"     [{index}] {_comment(str(spec))}, {math.prod(spec.shape) * spec.dtype.itemsize} bytes"
+        yield f"     [{index}] {_comment(str(spec))}, {math.prod(spec.static_shape) * spec.dtype.itemsize} bytes"
 
 
 def _comment(text: str) -> str:

@@ -18,24 +18,52 @@ from tilewright.support.dtype import DType
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output of a compiled model."""
+    """One input or output of a compiled model.
+
+    A dimension is its size, the text of a symbolic one ("H", "H // 2 + 1"), or None where only a run can tell.
+    """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str | None, ...]
     dtype: DType
 
     @classmethod
     def from_manifest(cls, entry: Mapping[str, Any]) -> TensorSpec:
         """From a manifest's `{"name":, "shape":, "dtype":}`."""
-        return cls(str(entry["name"]), tuple(int(d) for d in entry["shape"]), DType(entry["dtype"]))
+        shape = tuple(int(d) if isinstance(d, int) else d for d in entry["shape"])
+        return cls(str(entry["name"]), shape, DType(entry["dtype"]))
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the elements."""
         return self.dtype.numpy
 
+    @cached_property
+    def is_static(self) -> bool:
+        """True if every dimension is known."""
+        return all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape of a tensor whose dimensions are all known; an assertion error for others."""
+        assert self.is_static
+        return self.shape  # type: ignore[return-value]
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """True if an array of `shape` may be given here; sizes that depend on each other are checked elsewhere."""
+        if self.is_static:
+            return shape == self.shape
+        return len(shape) == len(self.shape) and all(
+            size == dim for size, dim in zip(shape, self.shape) if isinstance(dim, int)
+        )
+
+    @property
+    def type_text(self) -> str:
+        """``float32[1, 3, H, W]``; a dimension that only a run can tell is a question mark."""
+        return f"{self.dtype}[{', '.join('?' if dim is None else str(dim) for dim in self.shape)}]"
+
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{list(self.shape)}"
+        return f"{self.name}: {self.type_text}"
 
 
 def describe(specs: Sequence[TensorSpec]) -> str:
@@ -73,12 +101,12 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
     Raises `InputError` naming the input, what came and what is expected.
     """
     array = as_array(value, spec)
-    if array.dtype != spec.numpy or array.shape != spec.shape:
+    if array.dtype != spec.numpy or not spec.fits(array.shape):
         wrong = "dtype" if array.dtype != spec.numpy else "shape"
         others = f" (the model expects {describe(specs)})" if len(specs) > 1 else ""
         raise InputError(
             f"input {spec.name!r} has the wrong {wrong}: {array.dtype}{list(array.shape)} given, "
-            f"{spec.dtype}{list(spec.shape)} expected{others}"
+            f"{spec.type_text} expected{others}"
         )
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
@@ -102,5 +130,5 @@ def as_array(value: Any, spec: TensorSpec) -> Array:
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise InputError(
-            f"input {spec.name!r}: a {type(value).__name__} cannot be used as {spec.dtype}{list(spec.shape)} ({error})"
+            f"input {spec.name!r}: a {type(value).__name__} cannot be used as {spec.type_text} ({error})"
         ) from None

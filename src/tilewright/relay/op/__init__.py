@@ -1,6 +1,6 @@
 """Relay operators: importing this package registers all of them; its functions build calls (`op.add(a, b)`)."""
 
-from tilewright.relay.op import image, nn
+from tilewright.relay.op import host, image, nn
 from tilewright.relay.op.gather import (
     gather,
     gather_nd,
@@ -126,6 +126,7 @@ __all__ = [
     "gather_nd",
     "greater",
     "greater_equal",
+    "host",
     "image",
     "isfinite",
     "isinf",

@@ -1,0 +1,98 @@
+"""Operators that run on the host: their result's shape depends on data, or their values are sequences or strings.
+
+    register_host("nonzero", num_inputs=1, type_rule=nonzero_type)
+
+What they do is the NumPy function of the same name in `tilewright.runtime.host_ops`, which the virtual machine calls.
+Attributes must be plain data, as they are kept in the artifact.
+"""
+
+from __future__ import annotations
+
+import typing
+
+from tilewright.errors import InternalError
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import Types, call, check_axis, require, tensor
+from tilewright.relay.op.registry import Op, OpPattern, TypeRule, register
+from tilewright.relay.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
+from tilewright.runtime import host_ops
+
+#: The type of a value that only host operators look into.
+OBJECT = GlobalTypeVar("Object")
+
+
+#: The head of the type of a list of tensors, as the operators `list.*` make them: `List[Tensor[(3,), float32]]`.
+LIST = GlobalTypeVar("HostList")
+
+
+def register_host(name: str, *, num_inputs: int, type_rule: TypeRule) -> Op:
+    """Enter the host operator `name`. An internal error where `runtime.host_ops` has no function of that name."""
+    function = host_ops.HOST_OPS.get(name)
+    if function is None:
+        raise InternalError(f"there is no host operator {name!r}; declare it in tilewright.runtime.host_ops")
+    return register(
+        name,
+        num_inputs=num_inputs,
+        type_rule=type_rule,
+        pattern=OpPattern.OPAQUE,
+        reference=lambda attrs, *values: function(plain_attrs(attrs), *values),
+        data_dependent=True,
+    )
+
+
+def plain_attrs(attrs: Attrs) -> dict[str, typing.Any]:
+    """Attributes as JSON keeps them: tuples become lists, dimensions that are no integers None, types their text."""
+    return {key: _plain(value) for key, value in attrs.items()}
+
+
+def _plain(value: typing.Any) -> typing.Any:
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Attrs):
+        return plain_attrs(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value) if isinstance(value, str | Type) else None
+
+
+def _stack_type(types: Types, attrs: Attrs) -> Type:
+    element = element_of(types[0])
+    at = check_axis(attrs["axis"], element.ndim + 1)
+    return TensorType((*element.shape[:at], Any(), *element.shape[at:]), element.dtype)
+
+
+def element_of(type_: Type) -> TensorType:
+    """The tensors that a list holds. Raises TypeMismatchError for anything but a list of tensors."""
+    require(isinstance(type_, TypeCall) and type_.func == LIST, f"a list is needed, not {type_}")
+    assert isinstance(type_, TypeCall)
+    return tensor(type_.args[0])
+
+
+register_host("list.empty", num_inputs=0, type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)))
+register_host("list.push", num_inputs=2, type_rule=lambda types, _attrs: types[0])
+register_host("list.stack", num_inputs=1, type_rule=_stack_type)
+register_host(
+    "shape_of",
+    num_inputs=1,
+    type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs.get("dtype") or "int64"),
+)
+
+
+def empty_list(element: Type) -> Call:
+    """An empty list of `element`s."""
+    return call("list.empty", element=element)
+
+
+def push(elements: Expr, element: Expr) -> Call:
+    """The list `elements` with `element` behind them."""
+    return call("list.push", elements, element)
+
+
+def stack_list(elements: Expr, element: TensorType, axis: int = 0) -> Call:
+    """The elements of a list of `element`s as slices of one tensor along a new `axis`; none give an empty tensor."""
+    return call("list.stack", elements, axis=axis, shape=element.shape, dtype=str(element.dtype))
+
+
+def shape_of(data: Expr, dtype: str = "int64") -> Call:
+    """The shape of `data` as a vector."""
+    return call("shape_of", data, dtype=dtype)

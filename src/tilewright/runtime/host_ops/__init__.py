@@ -1,0 +1,8 @@
+"""Operators that run on the host in NumPy: data-dependent shapes, sequences, strings. One registry, `find` by name."""
+
+from __future__ import annotations
+
+from tilewright.runtime.host_ops import lists, shapes
+from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
+
+__all__ = ["HOST_OPS", "HostOp", "find", "host_op", "lists", "shapes"]

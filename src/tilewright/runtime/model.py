@@ -1,0 +1,101 @@
+"""`Model`: what every executor offers, so that code which runs a model need not know which one runs it.
+
+exe(x)                    positional inputs; the output, or a list of several
+exe.run({"x": x})         named inputs; a list of outputs in the model's order
+exe.time(...), exe.profile(...), exe.save(path), exe.set_threads(n), exe.inputs, exe.outputs
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from tilewright.errors import InputError
+from tilewright.runtime.artifact import check_machine, gather_weights
+from tilewright.runtime.link import Linked, link
+from tilewright.runtime.memory import Array
+from tilewright.runtime.module import failure_text
+from tilewright.runtime.native import native
+from tilewright.runtime.native_ir import MAX_WORKERS
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.signature import TensorSpec, by_name, by_position, describe
+from tilewright.runtime.threads import available_processors, default_workers
+from tilewright.runtime.working_memory import WorkingMemory
+
+
+class Model(ABC):
+    """A compiled model in memory. Runs from several Python threads take turns.
+
+    `inputs` and `outputs` are `TensorSpec`s (name, shape, dtype) in the model's order; `threads` is the number of
+    workers; `manifest` is everything the compiler recorded; `executor` names the kind.
+    """
+
+    executor: ClassVar[str]
+
+    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any, entries: Sequence[str]) -> None:
+        """Link a compiled model whose code defines the symbols `entries`."""
+        check_machine(manifest, "the model")
+        self.object_code = object_code
+        self.manifest = dict(manifest)
+        self.inputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["inputs"])
+        self.outputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["outputs"])
+        self.target: str = manifest.get("target", "")
+        self.version: str = manifest.get("tilewright_version", "")
+        self._weights, self._weights_owner = gather_weights(manifest, weights)
+        self._linked: Linked = link(object_code, entries, native().imports())
+        self._memory = WorkingMemory(int(manifest.get("arena_bytes", 0)))
+        self._lock = threading.Lock()
+
+    def set_threads(self, threads: int | None = None) -> None:
+        """Use `threads` workers from now on; None is the default for this process (`runtime.threads`).
+
+        The manifest's ``max_workers``, where the compiler set it, is an upper bound: a model too small to share out.
+        """
+        workers = min(default_workers(threads), int(self.manifest.get("max_workers", MAX_WORKERS)))
+        native().set_processors(available_processors())
+        with self._lock:
+            self.threads = workers
+            self._reserve(workers)
+
+    def __call__(self, *values: Any) -> Any:
+        """Run on positional inputs. The output array, or a list of them when the model has several."""
+        results = self._infer(by_position(values, self.inputs), None)
+        return results[0] if len(results) == 1 else results
+
+    def run(self, inputs: Mapping[str, Any], outputs: Sequence[Array] | None = None) -> list[Any]:
+        """Run on named inputs; a list of arrays in the model's output order.
+
+        The arrays are fresh unless `outputs` gives C-contiguous, writable arrays to fill. Raises `InputError` for a
+        wrong name, dtype or shape, or when the model's own checks fail on the values.
+        """
+        return self._infer(by_name(inputs, self.inputs), outputs)
+
+    @abstractmethod
+    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+        """Seconds of each of `repeat` runs after `warmup` others."""
+
+    @abstractmethod
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+        """Time each kernel: one row for every kernel call, in order, the least of `repeat` runs."""
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Write one file that `tilewright.load` brings back."""
+
+    @abstractmethod
+    def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
+        """Run on values that were checked against `inputs`."""
+
+    @abstractmethod
+    def _reserve(self, workers: int) -> None:
+        """Provide the memory that `workers` workers will need for certain."""
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise InputError(f"the model stopped: {failure_text(self.manifest.get('messages', ()), code)}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"

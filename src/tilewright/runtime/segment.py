@@ -1,0 +1,98 @@
+"""`Segment`: a straight piece of a model as one native call, with fixed sizes or with sizes known at run time only.
+
+A segment's manifest names its entry, its inputs and outputs and the memory it works in. The entry takes one array of
+addresses: the inputs, the outputs, the weights, the arena and the workers' scratch; with symbolic dimensions also a
+table of 64-bit integers, the dimensions and the offsets that follow from them (`runtime.shape_program`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import InputError
+from tilewright.runtime.link import Linked
+from tilewright.runtime.memory import Array, address_of, aligned_empty
+from tilewright.runtime.native import native
+from tilewright.runtime.shape_program import RunPlan, ShapeProgram
+from tilewright.runtime.signature import TensorSpec, bind, describe
+from tilewright.runtime.working_memory import WorkingMemory
+
+
+class Segment:
+    """One native function and what it needs. Not for use by several threads at a time: the owner holds a lock."""
+
+    def __init__(self, manifest: Mapping[str, Any], linked: Linked, weights: Array, memory: WorkingMemory) -> None:
+        self.manifest = manifest
+        self.inputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["inputs"])
+        self.outputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["outputs"])
+        self.entry = linked.addresses[entry_symbol(manifest)]
+        self.memory = memory
+        self.shapes = ShapeProgram(manifest["dynamic"], self.inputs) if "dynamic" in manifest else None
+        self.scratch_bytes = int(manifest.get("worker_workspace_bytes", 0))
+        count = len(self.inputs) + len(self.outputs)
+        table = 0 if self.shapes is None else 1
+        self._slots = (ctypes.c_uint64 * (count + 3 + table))()
+        self._slots[count] = address_of(weights)
+        self._count = count
+        self.slots_address = ctypes.addressof(self._slots)
+        self._table: Any = None
+        self._plan: RunPlan | None = None
+        self._run = native().parallel_run
+
+    def reserve(self, threads: int) -> None:
+        """Provide the memory that is known to be needed for `threads` workers."""
+        self.memory.reserve(int(self.manifest.get("arena_bytes", 0)), self.scratch_bytes * threads)
+
+    def prepare(self, arrays: Sequence[Array], given: Sequence[Array] | None, threads: int) -> list[Array]:
+        """Set all addresses up for a run on `arrays`, which are checked; the arrays that it will fill."""
+        if self.shapes is not None:
+            self._follow(self.shapes.plan(arrays), threads)
+        results = self._results(given)
+        slots, count = self._slots, self._count
+        for i, array in enumerate(arrays):
+            slots[i] = address_of(array)
+        for i, array in enumerate(results, len(arrays)):
+            slots[i] = address_of(array)
+        slots[count + 1] = self.memory.arena.address
+        slots[count + 2] = self.memory.scratch.address
+        return results
+
+    def call(self, threads: int) -> int:
+        """Run what `prepare` set up; 0, or the code of a failed check."""
+        return int(self._run(self.entry, self.slots_address, threads))
+
+    def output_shapes(self) -> Sequence[tuple[int, ...]]:
+        """The shapes of the outputs of the run that was prepared last."""
+        return self._plan.outputs if self._plan is not None else [spec.static_shape for spec in self.outputs]
+
+    def table(self) -> Sequence[int]:
+        """The table that the run prepared last reads; empty for a segment of fixed sizes."""
+        return self._plan.table if self._plan is not None else ()
+
+    def _follow(self, plan: RunPlan, threads: int) -> None:
+        if plan is not self._plan:
+            self._table = (ctypes.c_int64 * len(plan.table))(*plan.table)
+            self._slots[self._count + 3] = ctypes.addressof(self._table)
+            self._plan = plan
+        self.memory.reserve(plan.arena_bytes, plan.scratch_bytes * threads)
+
+    def _results(self, given: Sequence[Array] | None) -> list[Array]:
+        shapes = self.output_shapes()
+        if given is None:
+            return [aligned_empty(shape, spec.numpy) for spec, shape in zip(self.outputs, shapes)]
+        if len(given) != len(self.outputs):
+            raise InputError(f"{len(given)} output arrays given, the model has {describe(self.outputs)}")
+        arrays = []
+        for array, spec, shape in zip(given, self.outputs, shapes):
+            checked = bind(array, TensorSpec(spec.name, tuple(shape), spec.dtype), self.outputs)
+            if checked is not array or not array.flags.writeable:
+                raise InputError(f"output {spec.name!r} must be filled into a writable, C-contiguous NumPy array")
+            arrays.append(checked)
+        return arrays
+
+
+def entry_symbol(manifest: Mapping[str, Any]) -> str:
+    """The symbol of a segment's packed entry."""
+    return f"{manifest.get('entry', 'main')}__entry"

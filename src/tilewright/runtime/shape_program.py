@@ -1,0 +1,166 @@
+"""Sizes of a model with symbolic dimensions, computed at run time from the shapes of its inputs.
+
+The compiler leaves expressions as plain data in the manifest: an integer, the name of a dimension, or
+``[operator, a, b]`` with the operators of `OPERATORS`. Here they become one Python function of the dimensions, which
+gives the table that compiled code reads, the shapes of the outputs and the bytes of every value in the arena.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ArtifactError, InputError
+from tilewright.runtime.memory import ALIGNMENT, Array, round_up
+
+#: How each operator is written in Python.
+OPERATORS = {
+    "+": "({} + {})",
+    "-": "({} - {})",
+    "*": "({} * {})",
+    "//": "({} // {})",
+    "%": "({} % {})",
+    "min": "min({}, {})",
+    "max": "max({}, {})",
+    "<": "({} < {})",
+    "<=": "({} <= {})",
+    "==": "({} == {})",
+    "and": "({} and {})",
+    "or": "({} or {})",
+}
+#: Plans of memory kept for shapes seen before; the least recently used one goes first.
+KEPT_PLANS = 64
+#: Compiled code counts elements in 32 bits.
+_MOST_ELEMENTS = 2**31 - 1
+
+Expression = Any  # int, str or [operator, Expression, Expression]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What one set of dimensions needs: the table for compiled code, bytes of memory, and shapes of the outputs."""
+
+    table: tuple[int, ...]
+    arena_bytes: int
+    scratch_bytes: int
+    outputs: tuple[tuple[int, ...], ...]
+
+
+class ShapeProgram:
+    """The symbolic sizes of one compiled segment, from the ``dynamic`` part of its manifest (docs/executors.md)."""
+
+    def __init__(self, manifest: Mapping[str, Any], inputs: Sequence[Any]) -> None:
+        """`inputs` are the segment's `TensorSpec`s, whose names errors show."""
+        self._sources = [(str(d["name"]), int(d["input"]), int(d["axis"])) for d in manifest["dims"]]
+        self._inputs = tuple(inputs)
+        names = [name for name, _, _ in self._sources]
+        self._checks = [(c["input"], c["axis"], c["value"]) for c in manifest["checks"]]
+        self._check_values = compile_expressions(names, [value for _, _, value in self._checks])
+        self._buffers = [(b["first"], b["last"]) for b in manifest["buffers"]]
+        self._sizes = compile_expressions(names, [b["bytes"] for b in manifest["buffers"]])
+        self._offsets = compile_expressions(names, manifest["offsets"])
+        self._shared = compile_expressions(names, manifest["workspace_bytes"])
+        self._private = compile_expressions(names, manifest["worker_workspace_bytes"])
+        self._output_ranks = [len(shape) for shape in manifest["output_shapes"]]
+        self._output_dims = compile_expressions(names, [dim for shape in manifest["output_shapes"] for dim in shape])
+        self._plans: OrderedDict[tuple[int, ...], RunPlan] = OrderedDict()
+
+    def plan(self, arrays: Sequence[Array]) -> RunPlan:
+        """The plan for the shapes of `arrays`. Raises `InputError` where two sizes that must agree do not."""
+        dims = tuple([arrays[index].shape[axis] for _, index, axis in self._sources])
+        if self._checks:
+            self._check(dims, arrays)
+        found = self._plans.get(dims)
+        if found is None:
+            found = self._plans[dims] = self._make(dims)
+            if len(self._plans) > KEPT_PLANS:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(dims)
+        return found
+
+    def _check(self, dims: tuple[int, ...], arrays: Sequence[Array]) -> None:
+        for (index, axis, value), wanted in zip(self._checks, self._check_values(*dims)):
+            size = arrays[index].shape[axis]
+            if size != wanted:
+                spec = self._inputs[index]
+                known = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
+                raise InputError(
+                    f"input {spec.name!r} has size {size} along axis {axis}, which must be {expression_text(value)} = "
+                    f"{wanted} where {known}; the input's type is {spec}"
+                )
+
+    def _make(self, dims: tuple[int, ...]) -> RunPlan:
+        sizes = [round_up(max(int(size), 1), ALIGNMENT) for size in self._sizes(*dims)]
+        if max(sizes, default=0) > 4 * _MOST_ELEMENTS:
+            named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
+            raise InputError(f"the sizes {named} need a tensor of {max(sizes)} bytes; compiled code can index 8 GB")
+        places, arena = place(sizes, self._buffers)
+        outputs, position = [], 0
+        flat = self._output_dims(*dims)
+        for rank in self._output_ranks:
+            outputs.append(tuple([max(0, int(dim)) for dim in flat[position : position + rank]]))
+            position += rank
+        shared = max((round_up(int(size), ALIGNMENT) for size in self._shared(*dims)), default=0)
+        private = max((round_up(int(size), ALIGNMENT) for size in self._private(*dims)), default=0)
+        table = (*dims, *places, *[int(offset) for offset in self._offsets(*dims)], arena, private)
+        return RunPlan(table, arena + shared, private, tuple(outputs))
+
+
+def place(sizes: Sequence[int], lifetimes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Offsets of buffers of `sizes` bytes such that no two overlap that live at the same time, and the bytes needed.
+
+    `lifetimes` are the first and last steps that touch each buffer. Largest first, each at the lowest free offset.
+    """
+    offsets = [0] * len(sizes)
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; in order of offset
+    total = 0
+    for index in sorted(range(len(sizes)), key=lambda i: (-sizes[i], lifetimes[i][0])):
+        size, (first, last) = sizes[index], lifetimes[index]
+        offset = 0
+        for start, end, other_first, other_last in placed:
+            if other_first > last or other_last < first:
+                continue
+            if start - offset >= size:
+                break
+            offset = max(offset, end)
+        offsets[index] = offset
+        placed.append((offset, offset + size, first, last))
+        placed.sort()
+        total = max(total, offset + size)
+    return offsets, total
+
+
+def compile_expressions(names: Sequence[str], expressions: Sequence[Expression]) -> Any:
+    """One function of the dimensions `names` that returns the tuple of the values of `expressions`."""
+    places = {name: f"d{index}" for index, name in enumerate(names)}
+    parts = "".join(f"{_source(expression, places)}, " for expression in expressions)
+    text = f"lambda {', '.join(places.values())}: ({parts})"
+    return eval(compile(text, "<sizes>", "eval"), {"min": min, "max": max, "__builtins__": {}})
+
+
+def _source(expression: Expression, places: Mapping[str, str]) -> str:
+    """Python source of an expression; only numbers, known dimensions and known operators can come out."""
+    if isinstance(expression, int):
+        return str(int(expression))
+    if isinstance(expression, str) and expression in places:
+        return places[expression]
+    if isinstance(expression, list | tuple) and len(expression) == 3 and expression[0] in OPERATORS:
+        return OPERATORS[expression[0]].format(*[_source(part, places) for part in expression[1:]])
+    if isinstance(expression, list | tuple) and len(expression) == 4 and expression[0] == "select":
+        condition, first, second = [_source(part, places) for part in expression[1:]]
+        return f"({first} if {condition} else {second})"
+    raise ArtifactError(f"the manifest has a size {expression!r} that this version cannot compute")
+
+
+def expression_text(expression: Expression) -> str:
+    """An expression as people write it: "H * 2 + 1"."""
+    if not isinstance(expression, list | tuple):
+        return str(expression)
+    operator, *parts = expression
+    texts = [f"({expression_text(p)})" if isinstance(p, list | tuple) else str(p) for p in parts]
+    if operator in ("min", "max", "select"):
+        return f"{operator}({', '.join(expression_text(part) for part in parts)})"
+    return f" {operator} ".join(texts)

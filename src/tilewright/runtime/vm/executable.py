@@ -1,0 +1,143 @@
+"""`VirtualMachine`: a compiled program with control flow, behind the same interface as `Executable`.
+
+The manifest holds the ``program``, the ``segments`` that are compiled code, the table ``packed`` of what instructions
+may call, and the ``constants`` among the weights that instructions load (docs/executors.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime import host_ops
+from tilewright.runtime.artifact import save_artifact
+from tilewright.runtime.memory import Array, address_of
+from tilewright.runtime.model import Model
+from tilewright.runtime.profile import KernelTime, profile_kernels
+from tilewright.runtime.segment import Segment, entry_symbol
+from tilewright.runtime.signature import by_name
+from tilewright.runtime.vm.machine import Packed, execute
+from tilewright.runtime.vm.program import Program
+from tilewright.support.dtype import DType
+
+
+class VirtualMachine(Model):
+    """A compiled program in memory, run by interpreting its bytecode around native segments."""
+
+    executor = "vm"
+
+    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any = b"", threads: int | None = None):
+        """Link a compiled program; arguments and errors are those of `Executable`."""
+        super().__init__(object_code, manifest, weights, [entry_symbol(entry) for entry in manifest["segments"]])
+        self._segments = [
+            Segment(entry, self._linked, self._weights, self._memory) for entry in self.manifest["segments"]
+        ]
+        self.program = Program.from_manifest(manifest["program"])
+        self._constants = [self._constant(entry) for entry in manifest["constants"]]
+        self._packed = [self._callable(entry) for entry in manifest["packed"]]
+        self.set_threads(threads)
+
+    def _reserve(self, workers: int) -> None:
+        for segment in self._segments:
+            segment.reserve(workers)
+
+    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+        """Seconds of each of `repeat` runs after `warmup` others."""
+        values = by_name(inputs, self.inputs)
+        times = []
+        for turn in range(warmup + repeat):
+            start = time.perf_counter()
+            self._infer(values, None)
+            if turn >= warmup:
+                times.append(time.perf_counter() - start)
+        return times
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+        """Time each host operator, and each kernel of each segment; a row for every call, in order of execution."""
+        values = by_name(inputs, self.inputs)
+        best: list[KernelTime] = []
+        for _ in range(max(repeat, 1)):
+            rows: list[KernelTime] = []
+            with self._lock:
+                traced = [self._timed(entry, call, rows) for entry, call in zip(self.manifest["packed"], self._packed)]
+                execute(self.program, traced, self._constants, values)
+            same = [row.kernel for row in rows] == [row.kernel for row in best]
+            best = [min(pair, key=lambda r: r.seconds) for pair in zip(rows, best)] if same else rows
+        return best
+
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the program back."""
+        save_artifact(path, self.manifest, self.object_code, self._weights, durable)
+
+    def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
+        with self._lock:
+            value = execute(self.program, self._packed, self._constants, arrays)
+        results = flatten(value)
+        if outputs is None:
+            return results
+        if len(outputs) != len(results):
+            raise InputError(f"{len(outputs)} output arrays given, the model has {len(results)}")
+        for given, result in zip(outputs, results):
+            np.copyto(given, result, casting="no")
+        return list(outputs)
+
+    def _constant(self, entry: Mapping[str, Any]) -> Any:
+        if "value" in entry:
+            return np.array(entry["value"], dtype=object).reshape(entry["shape"])
+        dtype = DType(entry["dtype"]).numpy
+        count = int(np.prod(entry["shape"], dtype=np.int64))
+        return np.frombuffer(self._weights, dtype, count, int(entry["offset"])).reshape(entry["shape"])
+
+    def _callable(self, entry: Mapping[str, Any]) -> Packed:
+        if "segment" in entry:
+            return self._runner(self._segments[entry["segment"]])
+        function = host_ops.find(entry["host"], entry["attrs"])
+        if entry["results"] > 1:
+            return function
+        return lambda *values: (function(*values),)
+
+    def _runner(self, segment: Segment) -> Packed:
+        def run(*values: Any) -> tuple[Any, ...]:
+            arrays = [value if value.flags.c_contiguous else np.ascontiguousarray(value) for value in values]
+            results = segment.prepare(arrays, None, self.threads)
+            code = segment.call(self.threads)
+            if code:
+                self._check(code)
+            return tuple(results)
+
+        return run
+
+    def _timed(self, entry: Mapping[str, Any], call: Packed, rows: list[KernelTime]) -> Packed:
+        def timed(*values: Any) -> tuple[Any, ...]:
+            if "segment" in entry:
+                segment = self._segments[entry["segment"]]
+                rows.extend(self._profile_segment(segment, [np.ascontiguousarray(value) for value in values]))
+                return call(*values)
+            start = time.perf_counter()
+            results = call(*values)
+            rows.append(KernelTime(entry["host"], entry.get("source", ""), time.perf_counter() - start))
+            return results
+
+        return timed
+
+    def _profile_segment(self, segment: Segment, arrays: list[Array]) -> list[KernelTime]:
+        results = segment.prepare(arrays, None, self.threads)
+        bases = {
+            "input": [address_of(array) for array in arrays],
+            "output": [address_of(array) for array in results],
+            "weights": address_of(self._weights),
+            "arena": self._memory.arena.address,
+            "scratch": self._memory.scratch.address,
+            "table": segment.table(),
+        }
+        return profile_kernels(self._linked, segment.manifest, bases, self.threads, 1, self._check)
+
+
+def flatten(value: Any) -> list[Any]:
+    """The values of nested tuples from left to right."""
+    return [leaf for field in value for leaf in flatten(field)] if type(value) is tuple else [value]
