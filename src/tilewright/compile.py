@@ -22,6 +22,8 @@ from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.pack_dense import pack_dense
+from tilewright.relay.transform.pass_manager import PassContext, PassInfo, run
+from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
@@ -63,7 +65,8 @@ def compile(
 
     `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
     dimensions by input name. `threads` is the number of workers (default: what the process may really use). With
-    `cache`, a model compiled before for the same target and shapes is loaded from the disk cache.
+    `cache`, a model compiled before for the same target and shapes is loaded from the disk cache, unless instruments
+    of the open `PassContext` want to see the passes run.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -73,7 +76,7 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    store = open_cache() if cache else DiskCache(None)
+    store = open_cache() if cache and not PassContext.current().instruments else DiskCache(None)
     key = _cache_key(model, target, input_shapes, store) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:
@@ -123,12 +126,18 @@ def optimize(mod: IRModule, target: Target) -> IRModule:
 
 
 def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModule]]:
-    """The imported module as "relay", then the module after each graph pass, with the pass's name, in order."""
+    """The imported module as "relay", then the module after each graph pass, with the pass's name, in order.
+
+    An open `PassContext` switches passes off and watches them; without one, all run.
+    """
     mod = infer_type(mod)
     yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
+        info = PassInfo(opt_level_of(name), name)
+        if not PassContext.current().enabled(info):
+            continue
         with trace.span(name):
-            mod = infer_type(graph_pass(mod, target))
+            mod = infer_type(run(info, lambda m, apply=graph_pass: apply(m, target), mod))  # type: ignore[misc]
         yield name, mod
 
 
@@ -145,4 +154,4 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     else:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
-    return digest(contents, str(target), shapes, compiler_fingerprint())
+    return digest(contents, str(target), shapes, PassContext.current().spelling, compiler_fingerprint())

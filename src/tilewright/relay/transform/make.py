@@ -18,6 +18,11 @@ def make(name: str, *args: Expr, span: str = "", **attrs: Any) -> Expr:
     return fold_call(call) or call
 
 
+def folded(call: Call) -> Expr:
+    """`call`, or its value if all its arguments are constants."""
+    return fold_call(call) or call
+
+
 def reshape(data: Expr, shape: tuple[int, ...], span: str = "") -> Expr:
     """`data` under another shape of as many elements; `data` itself if that is its shape."""
     return data if tensor_type_of(data).shape == shape else make("reshape", data, newshape=shape, span=span)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
+from tilewright.relay.transform.canonicalize_ops import bias_add_as_add
 from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.transform.make import along_axis, make, scalar_like
 from tilewright.relay.type import TupleType
@@ -57,11 +58,6 @@ def _dropout(call: Call) -> Expr:
     return data
 
 
-def _bias_add(call: Call) -> Expr:
-    data, bias = call.args
-    return make("add", data, along_axis(bias, call.attrs.axis, tensor_type_of(data).ndim), span=call.span)
-
-
 def _prelu(call: Call) -> Expr:
     """max(x, 0) + alpha * min(x, 0): arithmetic only, so it follows any layout."""
     data, alpha = call.args
@@ -74,6 +70,6 @@ def _prelu(call: Call) -> Expr:
 _RULES: dict[str, Callable[[Call], Expr]] = {
     "nn.batch_norm": _batch_norm,
     "nn.dropout": _dropout,
-    "nn.bias_add": _bias_add,
+    "nn.bias_add": bias_add_as_add,
     "nn.prelu": _prelu,
 }

@@ -1,0 +1,78 @@
+"""The graph passes under their classic names, in one table: `create("FoldConstant")` is a pass that calls the function.
+
+    mod = Sequential([create("InferType"), create("FuseOps")])(mod)
+
+The functions themselves live in one file each beside this one; the compiler's pipeline (`compile.GRAPH_PASSES`) and
+this table share them. A classic constructor's arguments are the function's own, after the module.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.relay.module import IRModule
+from tilewright.relay.transform.alter_layout import alter_layout
+from tilewright.relay.transform.canonicalize_cast import canonicalize_cast
+from tilewright.relay.transform.canonicalize_ops import canonicalize_ops
+from tilewright.relay.transform.combine_parallel_batch_matmul import combine_parallel_batch_matmul
+from tilewright.relay.transform.combine_parallel_conv2d import combine_parallel_conv2d
+from tilewright.relay.transform.combine_parallel_dense import combine_parallel_dense
+from tilewright.relay.transform.dead_code import dead_code
+from tilewright.relay.transform.defuse_ops import defuse_ops
+from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.fold_constant import fold_constant
+from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.fuse_ops import fuse_ops
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
+from tilewright.relay.transform.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify_inference import simplify_inference
+from tilewright.relay.transform.split_args import split_args
+from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
+
+#: Classic name -> (function of a module and the constructor's arguments, level from which it runs).
+PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
+    "AlterOpLayout": (alter_layout, 3),
+    "BackwardFoldScaleAxis": (fold_scale_axis, 3),
+    "CanonicalizeCast": (canonicalize_cast, 3),
+    "CanonicalizeOps": (canonicalize_ops, 3),
+    "CombineParallelBatchMatmul": (combine_parallel_batch_matmul, 4),
+    "CombineParallelConv2D": (combine_parallel_conv2d, 4),
+    "CombineParallelDense": (combine_parallel_dense, 4),
+    "DeadCodeElimination": (dead_code, 1),
+    "DefuseOps": (defuse_ops, 0),
+    "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
+    "FoldConstant": (fold_constant, 2),
+    "FuseOps": (fuse_ops, 0),
+    "InferType": (infer_type, 0),
+    "SimplifyExpr": (simplify_expr, 0),
+    "SimplifyInference": (simplify_inference, 0),
+    "SplitArgs": (split_args, 1),
+    "ToMixedPrecision": (to_mixed_precision, 0),
+}
+
+
+def create(name: str, *args: Any, **options: Any) -> Pass:
+    """The pass with the classic `name`; `args` and `options` are those of its function after the module.
+
+    Raises `UnsupportedError` with the nearest names if there is none.
+    """
+    if name not in PASSES:
+        near = difflib.get_close_matches(name, PASSES, n=3)
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        raise UnsupportedError(f"there is no graph pass {name!r}{hint}")
+    function, opt_level = PASSES[name]
+    return Pass(PassInfo(opt_level, name), lambda mod, _context: function(mod, *args, **options))
+
+
+def opt_level_of(name: str) -> int:
+    """The level of the pass whose function is called `name`; 0 for one that has no classic name."""
+    return _LEVELS.get(name, 0)
+
+
+_LEVELS = {snake_case(name): level for name, (_, level) in PASSES.items()} | {
+    function.__name__: level for function, level in PASSES.values()
+}
