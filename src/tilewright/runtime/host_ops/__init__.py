@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.host_ops import lists, shapes
+from tilewright.runtime.host_ops import dynamic, lists, random, selection, sequences, shapes, signals, strings
 from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 
-__all__ = ["HOST_OPS", "HostOp", "find", "host_op", "lists", "shapes"]
+__all__ = [
+    "HOST_OPS",
+    "HostOp",
+    "dynamic",
+    "find",
+    "host_op",
+    "lists",
+    "random",
+    "selection",
+    "sequences",
+    "shapes",
+    "signals",
+    "strings",
+]

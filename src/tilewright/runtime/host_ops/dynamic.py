@@ -1,0 +1,225 @@
+"""ONNX operators whose result has a shape that is given by a value computed at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.support.dtype import DType
+
+Array = np.ndarray[Any, Any]
+Attrs = dict[str, Any]
+
+
+def axis_list(attrs: Attrs, axes: Array | None) -> list[int] | None:
+    """Axes from an input or, in older operator sets, from the attribute; None where neither is given."""
+    if axes is not None:
+        return [int(axis) for axis in axes.reshape(-1)]
+    return attrs.get("axes")
+
+
+@onnx_op("Reshape")
+def reshape(attrs: Attrs, data: Array, shape: Array) -> Array:
+    """`data` in `shape`, where 0 copies an extent (unless `allowzero`) and one -1 is derived."""
+    target = [int(extent) for extent in shape.reshape(-1)]
+    if not attrs.get("allowzero", 0):
+        target = [data.shape[axis] if extent == 0 else extent for axis, extent in enumerate(target)]
+    if -1 in target and data.size == 0:
+        target[target.index(-1)] = 0
+    try:
+        return data.reshape(target)
+    except ValueError:
+        raise InputError(f"a tensor of shape {list(data.shape)} does not reshape to {target}") from None
+
+
+@onnx_op("Expand")
+def expand(attrs: Attrs, data: Array, shape: Array) -> Array:
+    """`data` broadcast together with `shape`."""
+    target = tuple(int(extent) for extent in shape)
+    try:
+        return np.ascontiguousarray(np.broadcast_to(data, np.broadcast_shapes(data.shape, target)))
+    except ValueError:
+        raise InputError(f"a tensor of shape {list(data.shape)} does not expand to {list(target)}") from None
+
+
+@onnx_op("Tile")
+def tile(attrs: Attrs, data: Array, repeats: Array) -> Array:
+    """`data` repeated along each axis."""
+    return np.tile(data, [int(count) for count in repeats])
+
+
+@onnx_op("Slice")
+def slice_(
+    attrs: Attrs, data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+) -> Array:
+    """NumPy's slices along some axes."""
+    picked: list[slice] = [slice(None)] * data.ndim
+    chosen = range(len(starts)) if axes is None else axes.tolist()
+    strides = [1] * len(starts) if steps is None else steps.tolist()
+    for axis, start, end, step in zip(chosen, starts.tolist(), ends.tolist(), strides):
+        extent = data.shape[axis]
+        stop = None if step < 0 and end < -extent else end
+        picked[axis] = slice(start, stop, step)
+    return np.ascontiguousarray(data[tuple(picked)])
+
+
+@onnx_op("Pad")
+def pad(attrs: Attrs, data: Array, pads: Array, value: Array | None = None, axes: Array | None = None) -> Array:
+    """`data` with a margin; negative amounts cut off."""
+    chosen = list(range(data.ndim)) if axes is None else [int(axis) % data.ndim for axis in axes]
+    width = [(0, 0)] * data.ndim
+    for position, axis in enumerate(chosen):
+        width[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
+    cut = tuple(
+        slice(max(-low, 0), extent - max(-high, 0)) for (low, high), extent in zip(width, data.shape, strict=True)
+    )
+    grown = [(max(low, 0), max(high, 0)) for low, high in width]
+    mode = attrs.get("mode", "constant")
+    if mode != "constant":
+        return np.pad(data[cut], grown, mode=mode)
+    fill = data.dtype.type(0) if value is None else value.reshape(())
+    return np.pad(data[cut], grown, constant_values=fill)
+
+
+@onnx_op("ConstantOfShape")
+def constant_of_shape(attrs: Attrs, shape: Array) -> Array:
+    """A tensor of `shape` filled with the attribute `value` (its `dtype` beside it)."""
+    return np.full(
+        [int(extent) for extent in shape], attrs.get("value", 0.0), DType(attrs.get("value_dtype", "float32")).numpy
+    )
+
+
+@onnx_op("Range")
+def range_(attrs: Attrs, start: Array, limit: Array, delta: Array) -> Array:
+    """start, start + delta, … below limit."""
+    first, last, step = (value.reshape(-1)[0] for value in (start, limit, delta))
+    if step == 0:
+        raise InputError("a range in steps of 0 does not end")
+    wide = np.float64 if start.dtype.kind not in "iu" else np.int64
+    count = max(int(np.ceil((wide(last) - wide(first)) / wide(step))), 0)
+    return (first + np.arange(count).astype(start.dtype) * step).astype(start.dtype)
+
+
+@onnx_op("Squeeze")
+def squeeze(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
+    """Axes of extent 1 dropped."""
+    chosen = axis_list(attrs, axes)
+    return data.squeeze() if chosen is None else data.squeeze(tuple(chosen))
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
+    """Axes of extent 1 put in."""
+    return np.expand_dims(data, tuple(axis_list(attrs, axes) or ()))
+
+
+@onnx_op("Split")
+def split(attrs: Attrs, data: Array, sizes: Array | None = None) -> tuple[Array, ...]:
+    """Parts along an axis, of the given sizes or equal ones."""
+    axis, parts = int(attrs.get("axis", 0)), int(attrs["outputs"])
+    if sizes is None:
+        size = -(-data.shape[axis] // parts)
+        ends = [min(size * (index + 1), data.shape[axis]) for index in range(parts - 1)]
+    else:
+        ends = np.cumsum(sizes).tolist()[:-1]
+    return tuple(np.ascontiguousarray(part) for part in np.split(data, ends, axis))
+
+
+@onnx_op("Trilu")
+def trilu(attrs: Attrs, data: Array, diagonal: Array | None = None) -> Array:
+    """The upper or lower triangle."""
+    k = 0 if diagonal is None else int(diagonal.reshape(-1)[0])
+    return np.triu(data, k) if attrs.get("upper", 1) else np.tril(data, k)
+
+
+def _accumulated(function: Any, attrs: Attrs, data: Array, axis: Array) -> Array:
+    at = int(axis.reshape(-1)[0])
+    turned = np.flip(data, at) if attrs.get("reverse", 0) else data
+    result = function(turned, axis=at, dtype=data.dtype)
+    if attrs.get("exclusive", 0):
+        neutral = np.full_like(np.take(result, [0], at), 1 if function is np.cumprod else 0)
+        result = np.concatenate([neutral, np.delete(result, -1, at)], at)
+    return np.ascontiguousarray(np.flip(result, at) if attrs.get("reverse", 0) else result)
+
+
+@onnx_op("CumSum")
+def cumsum(attrs: Attrs, data: Array, axis: Array) -> Array:
+    """Running sums along an axis."""
+    return _accumulated(np.cumsum, attrs, data, axis)
+
+
+@onnx_op("CumProd")
+def cumprod(attrs: Attrs, data: Array, axis: Array) -> Array:
+    """Running products along an axis."""
+    return _accumulated(np.cumprod, attrs, data, axis)
+
+
+@onnx_op("EyeLike")
+def eye_like(attrs: Attrs, data: Array) -> Array:
+    """Ones on diagonal `k` of a matrix of the shape of `data`."""
+    rows, columns = data.shape
+    return np.eye(rows, columns, int(attrs.get("k", 0))).astype(DType(attrs["result_dtype"]).numpy)
+
+
+@onnx_op("Size")
+def size(attrs: Attrs, data: Array) -> Array:
+    """The number of elements."""
+    return np.asarray(data.size, np.int64)
+
+
+@onnx_op("Shape")
+def shape(attrs: Attrs, data: Array) -> Array:
+    """The shape, or a part of it."""
+    return np.asarray(data.shape[attrs.get("start", 0) : attrs.get("end", data.ndim)], np.int64)
+
+
+@onnx_op("Identity")
+def identity(attrs: Attrs, value: Any) -> Any:
+    """The value itself, of whatever kind."""
+    return value
+
+
+@onnx_op("Concat")
+def concat(attrs: Attrs, *values: Array) -> Array:
+    """Tensors joined along an axis."""
+    return np.concatenate(values, int(attrs.get("axis", 1)))
+
+
+@onnx_op("Transpose")
+def transpose(attrs: Attrs, data: Array) -> Array:
+    """Axes permuted, by default in reverse."""
+    return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
+
+
+@onnx_op("Flatten")
+def flatten(attrs: Attrs, data: Array) -> Array:
+    """Two axes: those before the attribute `axis` and those from it on."""
+    axis = int(attrs.get("axis", 1))
+    leading = data.shape[: axis if axis >= 0 else data.ndim + axis]
+    return data.reshape(int(np.prod(leading, dtype=np.int64)), -1)
+
+
+@onnx_op("Where")
+def where(attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
+    """Elements of x or y by the condition, broadcast."""
+    return np.where(condition, x, y)
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
+    """Each axis cropped or padded with zeros, evenly at both ends, to the extent asked for."""
+    axes = attrs.get("axes")
+    for axis, wanted in zip(range(data.ndim) if axes is None else axes, shape.tolist()):
+        extent = data.shape[axis]
+        if wanted < extent:
+            begin = (extent - wanted) // 2
+            data = np.take(data, range(begin, begin + wanted), axis)
+        elif wanted > extent:
+            low = (wanted - extent) // 2
+            width = [(0, 0)] * data.ndim
+            width[axis] = (low, wanted - extent - low)
+            data = np.pad(data, width)
+    return data

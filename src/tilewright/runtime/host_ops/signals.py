@@ -1,0 +1,148 @@
+"""ONNX operators on matrices and signals that are rare enough for NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.support.dtype import DType
+
+Array = np.ndarray[Any, Any]
+Attrs = dict[str, Any]
+
+
+@onnx_op("Det")
+def determinant(attrs: Attrs, data: Array) -> Array:
+    """Determinants of the matrices in the last two axes."""
+    return np.asarray(np.linalg.det(data.astype(np.float64)), data.dtype)
+
+
+@onnx_op("MelWeightMatrix")
+def mel_weight_matrix(attrs: Attrs, bins: Array, length: Array, rate: Array, low: Array, high: Array) -> Array:
+    """Triangular filters, evenly spaced in mel, that turn a spectrum of length // 2 + 1 lines into `bins` bands."""
+    count, size, sampling = (int(np.reshape(value, -1)[0]) for value in (bins, length, rate))
+    lines = size // 2 + 1
+    ends = [2595 * np.log10(1 + float(np.reshape(value, -1)[0]) / 700) for value in (low, high)]
+    # One band more than asked for spreads the edges, as ONNX defines it.
+    mels = ends[0] + np.arange(count + 2) * ((ends[1] - ends[0]) / (count + 2))
+    edges = ((size + 1) * (700 * (np.power(10, mels / 2595) - 1)) // sampling).astype(np.int64)
+    result = np.zeros((lines, count), np.float64)
+    for band in range(count):
+        left, centre, right = edges[band : band + 3]
+        if centre == left:
+            result[centre, band] = 1
+        else:
+            result[left : centre + 1, band] = np.arange(centre + 1 - left) / (centre - left)
+        if right > centre:
+            result[centre:right, band] = (right - np.arange(centre, right)) / (right - centre)
+    return result.astype(DType(attrs["result_dtype"]).numpy)
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = None) -> Array:
+    """The maxima put back to the flat places that max pooling took them from; zero elsewhere."""
+    kernel = attrs["kernel_shape"]
+    strides = attrs.get("strides") or [1] * len(kernel)
+    pads = attrs.get("pads") or [0] * (2 * len(kernel))
+    inferred = list(data.shape[:2])
+    for axis, size in enumerate(kernel):
+        inferred.append((data.shape[axis + 2] - 1) * strides[axis] + size - pads[axis] - pads[axis + len(kernel)])
+    pooled = np.zeros(int(np.prod(inferred, dtype=np.int64)), data.dtype)
+    pooled[indices.reshape(-1)] = data.reshape(-1)
+    result = pooled.reshape(inferred)
+    if shape is None:
+        return result
+    target = np.zeros([int(extent) for extent in shape], data.dtype)
+    target[tuple(slice(0, extent) for extent in inferred)] = result
+    return target
+
+
+@onnx_op("RoiAlign")
+def roi_align(attrs: Attrs, data: Array, rois: Array, batch: Array) -> Array:
+    """Regions of feature maps [N, C, H, W] averaged (or their largest sample taken) over bins of a fixed grid."""
+    shift = 0.5 if attrs.get("coordinate_transformation_mode", "half_pixel") == "half_pixel" else 0.0
+    scale = float(attrs.get("spatial_scale", 1.0))
+    bins = (int(attrs.get("output_height", 1)), int(attrs.get("output_width", 1)))
+    boxes = rois.astype(np.float64) * scale - shift
+    result = np.empty((len(rois), data.shape[1], *bins), data.dtype)
+    for number, (x1, y1, x2, y2) in enumerate(boxes):
+        size = [y2 - y1, x2 - x1] if shift else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
+        steps = [extent / count for extent, count in zip(size, bins)]
+        ratio = int(attrs.get("sampling_ratio", 0))
+        counts = [ratio if ratio > 0 else max(int(np.ceil(step)), 1) for step in steps]
+        rows, columns = (
+            begin + step * (np.arange(bins_)[:, None] + (np.arange(count)[None, :] + 0.5) / count)
+            for begin, step, bins_, count in zip((y1, x1), steps, bins, counts)
+        )
+        result[number] = _pooled(attrs, data[int(batch[number])].astype(np.float64), rows, columns)
+    return result
+
+
+def _pooled(attrs: Attrs, image: Array, rows: Array, columns: Array) -> Array:
+    """Samples of `image` [C, H, W] at rows [bins, samples] by columns, pooled over the samples of each bin."""
+    weighted = [
+        image[:, y[:, :, None, None], x[None, None]] * (wy[:, :, None, None] * wx[None, None])
+        for y, wy in _neighbours(rows, image.shape[1])
+        for x, wx in _neighbours(columns, image.shape[2])
+    ]
+    if attrs.get("mode", "avg") == "max":
+        # ONNX takes the largest weighted neighbour, not the largest interpolated sample.
+        return np.maximum.reduce(weighted).max(axis=(2, 4))
+    return sum(weighted).mean(axis=(2, 4))  # type: ignore[union-attr, return-value]
+
+
+def _neighbours(places: Array, extent: int) -> list[tuple[Array, Array]]:
+    """The two pixels beside each place with their weights; none of what lies more than a pixel outside."""
+    inside = (places >= -1.0) & (places <= extent)
+    clipped = np.clip(places, 0, None)
+    low = np.minimum(clipped.astype(np.int64), extent - 1)
+    high = np.minimum(low + 1, extent - 1)
+    part = np.where(low >= extent - 1, 0.0, clipped - low)
+    return [(low, (1 - part) * inside), (high, part * inside)]
+
+
+@onnx_op("MaxRoiPool")
+def max_roi_pool(attrs: Attrs, data: Array, rois: Array) -> Array:
+    """The maximum over each bin of each region (batch, x1, y1, x2, y2) of feature maps [N, C, H, W]."""
+    bins, scale = attrs["pooled_shape"], float(attrs.get("spatial_scale", 1.0))
+    result = np.zeros((len(rois), data.shape[1], *bins), data.dtype)
+    for number, roi in enumerate(rois):
+        x1, y1, x2, y2 = (int(np.floor(value * scale + 0.5)) for value in roi[1:])
+        spans = [
+            _bins(begin, max(end - begin + 1, 1), count, extent)
+            for begin, end, count, extent in zip((y1, x1), (y2, x2), bins, data.shape[2:])
+        ]
+        for i, (top, bottom) in enumerate(spans[0]):
+            for j, (left, right) in enumerate(spans[1]):
+                window = data[int(roi[0]), :, top:bottom, left:right]
+                if window.shape[1] and window.shape[2]:
+                    result[number, :, i, j] = window.max(axis=(1, 2))
+    return result
+
+
+def _bins(begin: int, length: int, count: int, extent: int) -> list[tuple[int, int]]:
+    step = length / count
+    ends = [(begin + int(np.floor(i * step)), begin + int(np.ceil((i + 1) * step))) for i in range(count)]
+    return [(min(max(low, 0), extent), min(max(high, 0), extent)) for low, high in ends]
+
+
+@onnx_op("ImageDecoder")
+def image_decoder(attrs: Attrs, encoded: Array) -> Array:
+    """An encoded image as uint8 [height, width, channels] in the pixel format asked for; needs Pillow."""
+    import io
+
+    from tilewright.errors import EnvironmentError_
+
+    try:
+        from PIL import Image
+    except ImportError:
+        raise EnvironmentError_(
+            "decoding images needs Pillow, which is not installed; run: pip install Pillow"
+        ) from None
+    image = Image.open(io.BytesIO(encoded.tobytes()))
+    if attrs.get("pixel_format", "RGB") == "Grayscale":
+        return np.asarray(image.convert("L"))[:, :, None]
+    pixels = np.asarray(image.convert("RGB"))
+    return np.ascontiguousarray(pixels[:, :, ::-1] if attrs.get("pixel_format") == "BGR" else pixels)
