@@ -1,10 +1,13 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
+from tilewright.te.extern import ExternOp, extern
+from tilewright.te.group import Group
 from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thread_axis, var
 from tilewright.te.lower import lower, lower_stages
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute, placeholder
 from tilewright.te.reducer import CommReducer, comm_reducer, max, min, prod, sum
-from tilewright.te.schedule import Schedule, create_schedule
+from tilewright.te.scan import ScanOp, scan
+from tilewright.te.schedule import Schedule, create_schedule, load_schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
@@ -13,10 +16,13 @@ from tilewright.te.tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_i
 __all__ = [
     "CommReducer",
     "ComputeOp",
+    "ExternOp",
+    "Group",
     "IterType",
     "IterVar",
     "Operation",
     "PlaceholderOp",
+    "ScanOp",
     "Schedule",
     "Stage",
     "Tensor",
@@ -26,6 +32,8 @@ __all__ = [
     "create_schedule",
     "decl_buffer",
     "decl_tensor_intrin",
+    "extern",
+    "load_schedule",
     "lower",
     "lower_stages",
     "max",
@@ -33,6 +41,7 @@ __all__ = [
     "placeholder",
     "prod",
     "reduce_axis",
+    "scan",
     "schedule_to_tir",
     "size_var",
     "sum",

@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
-from tilewright.te.operation import ComputeOp, producer_loads
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
-from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
-from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Var
+from tilewright.tir.expr import Expr, IntImm, Var
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
+
+Indices = tuple[Expr | None, ...]  # of one read; None stands for all of a dimension
 
 
 @dataclass
@@ -49,20 +54,20 @@ def infer_bounds(schedule: Schedule) -> Bounds:
     Raises ScheduleError where a stage is computed at a place that does not come before and around all its readers.
     """
     bounds = Bounds()
-    readers: dict[Tensor, list[tuple[Stage, ProducerLoad]]] = {}
+    readers: dict[Tensor, list[tuple[Stage, Indices]]] = {}
     evaluators: dict[tuple[Stage, IterVar], IndexEvaluator] = {}
     for stage in reversed(schedule.stages):
-        if not isinstance(stage.op, ComputeOp):
+        if isinstance(stage.op, PlaceholderOp):
             continue
         region = _attached_region(stage, readers, bounds, evaluators) if stage.attach_stage is not None else {}
         bounds.stages[stage] = _stage_bounds(stage, stage.op, region, bounds.ranges)
-        for load in producer_loads(stage.op.body):
-            readers.setdefault(load.producer, []).append((stage, load))
+        for tensor, indices in stage.op.reads():
+            readers.setdefault(tensor, []).append((stage, indices))
     return bounds
 
 
 def _stage_bounds(
-    stage: Stage, op: ComputeOp, region: Mapping[IterVar, Interval], ranges: dict[Var, Span]
+    stage: Stage, op: Operation, region: Mapping[IterVar, Interval], ranges: dict[Var, Span]
 ) -> StageBounds:
     result = StageBounds()
     still = IndexEvaluator({}, ranges)
@@ -81,7 +86,7 @@ def _stage_bounds(
             result.inside[iv] = _stays_inside(interval, iv, still)
     for relation in stage.relations:
         if isinstance(relation, Split):
-            _split_extents(relation, result.extents)
+            split_extents(relation, result.extents)
         else:
             product = result.extents[relation.outer] * result.extents[relation.inner]
             result.extents[relation.fused] = product
@@ -93,7 +98,8 @@ def _stage_bounds(
     return result
 
 
-def _split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
+def split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
+    """Adds to `extents` those of the two axes a split makes; a constant factor larger than the whole is cut to it."""
     whole = extents[relation.parent]
     given = relation.factor if relation.factor is not None else relation.nparts
     assert given is not None
@@ -133,7 +139,7 @@ def _end(interval: Interval) -> Linear:
 # --------------------------------------------------------------------------------- stages computed inside a loop
 def _attached_region(
     stage: Stage,
-    readers: Mapping[Tensor, list[tuple[Stage, ProducerLoad]]],
+    readers: Mapping[Tensor, list[tuple[Stage, Indices]]],
     bounds: Bounds,
     evaluators: dict[tuple[Stage, IterVar], IndexEvaluator],
 ) -> dict[IterVar, Interval]:
@@ -141,21 +147,20 @@ def _attached_region(
     path = nested_in(stage)
     fixed = _enclosing_loops(stage, path)
     op, attach_ivar = stage.op, path[0][1]
-    assert isinstance(op, ComputeOp)
     needed: list[Interval | None] | None = None
     for tensor in stage.outputs:
-        for reader, load in readers.get(tensor, ()):
+        for reader, indices in readers.get(tensor, ()):
             key = (reader, attach_ivar)
             if key not in evaluators:
                 evaluators[key] = _reader_evaluator(stage, reader, path, fixed, bounds)
             at = evaluators[key]
-            read = [at.eval(index) for index in load.indices]
+            read = [None if index is None else at.eval(index) for index in indices]
             needed = read if needed is None else [at.union(a, b) for a, b in zip(needed, read, strict=True)]
     if needed is None:
         raise ScheduleError(f"compute_at of {stage.name}: nothing reads it")
     still = IndexEvaluator({}, bounds.ranges)
     region = {}
-    for iv, interval in zip(op.axis, needed, strict=True):
+    for iv, interval in zip(op.axis, needed, strict=isinstance(op, ComputeOp)):
         clipped = _clipped(interval, iv, still)
         if clipped is not None:
             region[iv] = clipped

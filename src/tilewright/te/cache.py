@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar
-from tilewright.te.operation import ComputeOp
-from tilewright.te.rewrite import BodyRewriter, redirect
+from tilewright.te.operation import ComputeOp, Operation
+from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.tensor import Tensor
-from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.expr import IntImm, Var
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
@@ -34,7 +34,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence
     cached = schedule.insert(schedule.stages.index(source) + 1, copy)
     cached.scope = scope
     for stage in reading:
-        _replace_body(schedule, stage, redirect(_body(stage), {original: copy.output(0)}))
+        _replace_op(schedule, stage, stage.op.with_inputs({original: copy.output(0)}))
     return copy.output(0)
 
 
@@ -45,7 +45,9 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     stage = schedule[tensors[0]]
     op = stage.op
     if not isinstance(op, ComputeOp):
-        raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller, not computed")
+        raise ScheduleError(
+            f"cache_write of {stage.name}: a placeholder is given by the caller, an extern makes its own; it must be a te.compute"
+        )
     if any(schedule[t] is not stage for t in tensors) or len(set(tensors)) != len(stage.outputs):
         raise ScheduleError(f"cache_write of {stage.name}: give all {len(stage.outputs)} outputs of the operation")
     if stage.relations or stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.attrs:
@@ -58,17 +60,11 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     cached = schedule.insert(schedule.stages.index(stage), inner)
     cached.scope = scope
     stage.leaf_iter_vars = list(op.axis)
-    _replace_body(schedule, stage, tuple(t(*op.axis) for t in inner.outputs))
+    _replace_op(schedule, stage, op.with_body([t(*op.axis) for t in inner.outputs]))
     return [inner.output(schedule.tensor(t).value_index) for t in tensors]
 
 
-def _body(stage: Stage) -> tuple[Expr, ...]:
-    assert isinstance(stage.op, ComputeOp)
-    return stage.op.body
-
-
-def _replace_body(schedule: Schedule, stage: Stage, body: tuple[Expr, ...]) -> None:
-    """Gives `stage` an operation with the same axes and another body; its readers keep naming the same tensors."""
-    assert isinstance(stage.op, ComputeOp)
-    stage.op = stage.op.with_body(body)
-    schedule.stage_map[stage.op] = stage
+def _replace_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
+    """Gives `stage` an operation with the same axes that computes something else; its readers name the same tensors."""
+    stage.op = op
+    schedule.stage_map[op] = stage

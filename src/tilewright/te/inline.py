@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tilewright.errors import ScheduleError
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import INLINE, Stage
@@ -41,4 +42,14 @@ def inline(stages: Sequence[Stage]) -> dict[Stage, Operation]:
         if stage.attach_type != INLINE:
             op = stage.op
             result[stage] = op.with_body([rewriter(b) for b in op.body]) if isinstance(op, ComputeOp) and owner else op
+            _check_whole_reads(op, owner)
     return result
+
+
+def _check_whole_reads(op: Operation, owner: Mapping[Tensor, Stage]) -> None:
+    """An operation without an expression needs the tensors it reads in memory."""
+    for tensor in () if isinstance(op, ComputeOp) else op.input_tensors:
+        if tensor in owner:
+            raise ScheduleError(
+                f"compute_inline of {tensor.name}: {op!r} reads it whole, from memory; leave it a stage"
+            )

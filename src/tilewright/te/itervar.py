@@ -16,6 +16,7 @@ class IterType(Enum):
     DATA_PAR = "data_par"  # independent: each makes its own elements
     REDUCE = "reduce"  # combined by a reducer
     THREAD = "thread"  # one per hardware thread
+    ORDERED = "ordered"  # each needs the ones before it
 
 
 class IterVar:
@@ -27,7 +28,7 @@ class IterVar:
 
     __slots__ = ("dom", "iter_type", "thread_tag", "var")
 
-    DATA_PAR, REDUCE, THREAD = IterType.DATA_PAR, IterType.REDUCE, IterType.THREAD
+    DATA_PAR, REDUCE, THREAD, ORDERED = IterType.DATA_PAR, IterType.REDUCE, IterType.THREAD, IterType.ORDERED
 
     def __init__(self, dom: Range | None, var: Var, iter_type: IterType, thread_tag: str = "") -> None:
         self.dom = dom

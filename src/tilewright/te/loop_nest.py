@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds
 from tilewright.te.itervar import IterType, IterVar
-from tilewright.te.operation import ComputeOp
+from tilewright.te.operation import Operation
 from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.stage import Split, Stage
 from tilewright.tir import op as tir_op
@@ -42,7 +42,7 @@ class Nest:
     `values[variable]` is the index into the whole tensor, for use in the body.
     """
 
-    def __init__(self, stage: Stage, op: ComputeOp, bounds: StageBounds, rename: Mapping[IterVar, Var]) -> None:
+    def __init__(self, stage: Stage, op: Operation, bounds: StageBounds, rename: Mapping[IterVar, Var]) -> None:
         self.stage, self.op = stage, op
         self.bounds = bounds
         self.leaves = stage.leaf_iter_vars
@@ -97,6 +97,15 @@ class Nest:
             return
         if all(g.condition is not condition for g in self.guards):
             self.guards.append(Guard(condition, depends))
+
+    def loop_values(self) -> dict[Var, Expr]:
+        """`values`, and what stands for the variables of derived axes and of the threads that loops are bound to."""
+        found = {iv.var: value for iv, value in self.derived.items()}
+        for iv in self.leaves:
+            thread = self.stage.attr(iv).thread
+            if thread is not None:
+                found[thread.var] = self.derived[iv]
+        return found | self.values
 
     def first_reduction(self) -> int:
         """The position of the outermost reduction loop; the number of loops if there is none."""

@@ -12,11 +12,18 @@ from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
-from tilewright.tir.visitor import post_order
+from tilewright.tir.visitor import post_order, rewrite_expr
+
+#: A tensor that is read and at which indices; None stands for all of a dimension.
+Read = tuple[Tensor, tuple[Expr | None, ...]]
 
 
 class Operation:
-    """Base of operations. `outputs` are its tensors; identity is the object."""
+    """Base of operations. `outputs` are its tensors; identity is the object.
+
+    `axis` are the axes that the indices of its outputs stand for, `reduce_axis` those it reduces over; both are empty
+    where nothing runs along axes.
+    """
 
     __slots__ = ("attrs", "name", "outputs", "tag")
 
@@ -26,6 +33,19 @@ class Operation:
     outputs: tuple[Tensor, ...]
     axis: tuple[IterVar, ...]
     reduce_axis: tuple[IterVar, ...]
+
+    @property
+    def is_reduction(self) -> bool:
+        """True if its body reduces over axes."""
+        return bool(self.reduce_axis)
+
+    def reads(self) -> list[Read]:
+        """Every distinct tensor read, with the indices at which it is read, in order of appearance."""
+        return []
+
+    def with_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
+        """The same operation with reads of each key of `tensors` made reads of its value."""
+        return self
 
     def output(self, index: int) -> Tensor:
         """Output number `index`."""
@@ -91,16 +111,29 @@ class ComputeOp(Operation):
             self._inputs = tuple(dict.fromkeys(load.producer for load in producer_loads(self.body)))
         return self._inputs
 
-    @property
-    def is_reduction(self) -> bool:
-        """True if the body reduces over axes."""
-        return bool(self.reduce_axis)
+    def reads(self) -> list[Read]:
+        """Every distinct read in the body."""
+        return [(load.producer, load.indices) for load in producer_loads(self.body)]
+
+    def with_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+        """The same computation on other tensors."""
+        return self.with_body(redirect(self.body, tensors))
 
     def with_body(self, body: Sequence[Expr], name: str | None = None) -> ComputeOp:
         """The same axes, tag and attributes with another body; itself if the body is the same."""
         if name is None and tuple(body) == self.body:
             return self
         return ComputeOp(name or self.name, self.axis, body, self.tag, self.attrs)
+
+
+def redirect(exprs: Sequence[Expr], tensors: Mapping[Tensor, Tensor]) -> tuple[Expr, ...]:
+    """The expressions with reads of each key of `tensors` made reads of its value at the same indices."""
+
+    def read(load: ProducerLoad) -> Expr:
+        return ProducerLoad(tensors.get(load.producer, load.producer), load.indices)
+
+    memo: dict[Expr, Expr] = {}
+    return tuple(rewrite_expr(x, {ProducerLoad: read}, memo) for x in exprs)
 
 
 def producer_loads(exprs: Sequence[Expr]) -> list[ProducerLoad]:
@@ -118,7 +151,7 @@ def producer_loads(exprs: Sequence[Expr]) -> list[ProducerLoad]:
 
 def placeholder(shape: Sequence[Any], dtype: str = "float32", name: str = "placeholder") -> Tensor:
     """A tensor of `shape` (integers or expressions) and `dtype` that the caller passes in."""
-    return PlaceholderOp(name, _shape(shape), DType(dtype)).output(0)
+    return PlaceholderOp(name, as_shape(shape), DType(dtype)).output(0)
 
 
 def compute(
@@ -134,7 +167,7 @@ def compute(
     such as `te.sum(…, axis=k)`, or a tuple of them for several outputs; then a list of tensors is returned.
     Raises TypeError when the arity, the result or the place of a reduction is wrong.
     """
-    dims = _shape(shape)
+    dims = as_shape(shape)
     names = _axis_names(fcompute, len(dims), name)
     axis = [
         IterVar(Range(tir_op.const(0, d.dtype), d), Var(n, d.dtype), IterType.DATA_PAR)
@@ -148,7 +181,8 @@ def compute(
     return list(outputs) if several else outputs[0]
 
 
-def _shape(shape: Any) -> tuple[Expr, ...]:
+def as_shape(shape: Any) -> tuple[Expr, ...]:
+    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none."""
     if isinstance(shape, Expr) or hasattr(shape, "__index__"):
         shape = (shape,)
     dims = tuple(as_index(s) for s in shape)

@@ -53,9 +53,3 @@ class BodyRewriter(Rewriter):
     def visit_ProducerLoad(self, node: ProducerLoad) -> Expr:
         """The read, redirected."""
         return self.read(node.producer, tuple([self(i) for i in node.indices]))
-
-
-def redirect(exprs: tuple[Expr, ...], tensors: Mapping[Tensor, Tensor]) -> tuple[Expr, ...]:
-    """The expressions with reads of each key of `tensors` made reads of its value at the same indices."""
-    rewriter = BodyRewriter({}, lambda tensor, indices: ProducerLoad(tensors.get(tensor, tensor), indices))
-    return tuple(rewriter(x) for x in exprs)

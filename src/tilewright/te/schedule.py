@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.te import cache
+from tilewright.te.group import Group, create_group
 from tilewright.te.inline import inline
+from tilewright.te.itervar import IterVar
 from tilewright.te.operation import Operation
-from tilewright.te.stage import INLINE, AxisAttr, Stage
+from tilewright.te.record import replay, steps_to_json, steps_to_text
+from tilewright.te.rfactor import rfactor
+from tilewright.te.scan import ScanOp
+from tilewright.te.stage import AT, INLINE, ROOT, AxisAttr, Stage
+from tilewright.te.step import Step, step
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_intrin import TensorIntrin
 
 
 class Schedule:
@@ -22,6 +29,8 @@ class Schedule:
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
         self.outputs: tuple[Operation, ...] = tuple(dict.fromkeys(outputs))
+        self.steps: list[Step] = []
+        self.within_step = False
         self.stages: list[Stage] = []
         self.stage_map: dict[Operation, Stage] = {}
         for op in _sorted_graph(self.outputs):
@@ -48,6 +57,7 @@ class Schedule:
         """The tensor by which readers in this schedule name `tensor`."""
         return self[tensor].outputs[tensor.value_index]
 
+    @step
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of `tensor` in memory `scope` that the given reader tensors or operations read instead of it.
 
@@ -55,6 +65,7 @@ class Schedule:
         """
         return cache.cache_read(self, tensor, scope, readers if isinstance(readers, (list, tuple)) else [readers])
 
+    @step
     def cache_write(self, tensors: Any, scope: str) -> Any:
         """The computation of `tensors` (one, or all outputs of an operation) done in memory `scope`, then copied out.
 
@@ -65,14 +76,52 @@ class Schedule:
             return list(cache.cache_write(self, tensors, scope))
         return cache.cache_write(self, [tensors], scope)[0]
 
+    @step
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
+        """The reduction `tensor` in two: a new tensor with `axis` as a data axis, and `tensor` as its reduction.
+
+        before `B[i] = sum over k of A[i, k]`, k split into ko and ki · `BF = s.rfactor(B, ki)` ·
+        after `BF[ki, i] = sum over ko of A[i, ko*4 + ki]; B[i] = sum over ki of BF[ki, i]`
+
+        `axis` is a loop of the reduction, `factor_axis` its place among the dimensions of the new tensor (a list of
+        tensors for a reduction of a tuple).
+        """
+        made = rfactor(self, tensor, axis, factor_axis)
+        return made[0] if len(made) == 1 else made
+
+    @step
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+        """The stages from `inputs` to `outputs`, to be placed together; with `include_inputs`, `inputs` are among them.
+
+        before `for i: A1 = …` then `for i: A2 = …` · `g = s.create_group([A2], [A]); g.compute_at(s[B], i)` ·
+        after `for i: (A1 = …; A2 = …; B = …)`
+        """
+        return create_group(self, as_list(outputs), as_list(inputs), include_inputs)
+
+    def to_text(self) -> str:
+        """The steps as a Python program over the schedule `s`, `te`, the graph's tensors and `intrinsics` by name."""
+        return steps_to_text(self)
+
+    def to_json(self) -> str:
+        """The steps as JSON, for `te.load_schedule`."""
+        return steps_to_json(self)
+
     def normalize(self) -> Schedule:
-        """A copy of this schedule in which inlined stages stand in their readers and are gone as stages."""
+        """A copy of this schedule as it is lowered: a stage for what is computed, and where.
+
+        Inlined stages stand in their readers and are gone as stages, the stages of a group are placed where it is, and
+        what a scan updates or depends on its state is computed in its loop.
+        """
         copy = object.__new__(Schedule)
-        copy.outputs = self.outputs
+        copy.outputs, copy.steps, copy.within_step = self.outputs, [], False
         ops = inline(self.stages)
         made = {stage: _copy_stage(copy, stage) for stage in self.stages if stage.attach_type != INLINE}
         for stage, twin in made.items():
             twin.op = ops[stage]
+            group = stage.group
+            if group is not None and stage.attach_type == ROOT:
+                twin.attach_type, twin.attach_ivar, stage_at = group.attach_type, group.attach_ivar, group.attach_stage
+                twin.attach_stage = None if stage_at is None else made[stage_at]
             if stage.attach_stage is not None:
                 if stage.attach_stage not in made:
                     raise ScheduleError(
@@ -82,15 +131,23 @@ class Schedule:
         copy.stages = list(made.values())
         copy.stage_map = {op: made[stage] for op, stage in self.stage_map.items() if stage in made}
         copy.stage_map.update({stage.op: stage for stage in copy.stages})
+        for stage in copy.stages:
+            if isinstance(stage.op, ScanOp):
+                _attach_body(copy, stage, stage.op)
         return copy
 
     def __repr__(self) -> str:
         return "Schedule of " + ", ".join(s.name for s in self.stages)
 
 
+def as_list(value: Any) -> list[Any]:
+    """The items of a list or tuple, or `value` alone."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 def create_schedule(ops: Any) -> Schedule:
     """The default schedule of the operations (or tensors) `ops` and all they read: plain loops, stage after stage."""
-    given = ops if isinstance(ops, (list, tuple)) else [ops]
+    given = as_list(ops)
     outputs = [item.op if isinstance(item, Tensor) else item for item in given]
     for op in outputs:
         if not isinstance(op, Operation):
@@ -98,6 +155,16 @@ def create_schedule(ops: Any) -> Schedule:
     if not outputs:
         raise ScheduleError("create_schedule needs at least one output operation")
     return Schedule(outputs)
+
+
+def load_schedule(ops: Any, text: str, intrinsics: Mapping[str, TensorIntrin] | None = None) -> Schedule:
+    """The schedule of `ops` that `Schedule.to_json` wrote as `text`; `intrinsics` holds those it tensorizes with.
+
+    Raises ScheduleError where it was not made for this graph.
+    """
+    schedule = create_schedule(ops)
+    replay(schedule, text, intrinsics or {})
+    return schedule
 
 
 def _sorted_graph(outputs: Sequence[Operation]) -> list[Operation]:
@@ -115,6 +182,20 @@ def _sorted_graph(outputs: Sequence[Operation]) -> list[Operation]:
     return list(done)
 
 
+def _attach_body(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
+    """Places the updates of `scan`, and what reads its state, in its loop, unless they are placed in each other."""
+    inside = set(op.states)
+    for stage in schedule.stages[: schedule.stages.index(scan)]:
+        if any(t in inside for t in stage.op.input_tensors) or any(t in op.update for t in stage.outputs):
+            if isinstance(stage.op, ScanOp):
+                raise ScheduleError(f"{stage.name} is a scan that reads the state of the scan {scan.name}: unroll it")
+            if stage.is_output:
+                raise ScheduleError(f"{stage.name} exists within the scan {scan.name} only; it cannot be an output")
+            inside.update(stage.outputs)
+            if stage.attach_type == ROOT:
+                stage.attach_type, stage.attach_stage, stage.attach_ivar = AT, scan, op.scan_axis
+
+
 def _copy_stage(schedule: Schedule, stage: Stage) -> Stage:
     copy = object.__new__(Stage)
     for name in Stage.__slots__:
@@ -123,6 +204,7 @@ def _copy_stage(schedule: Schedule, stage: Stage) -> Stage:
     copy.leaf_iter_vars = list(stage.leaf_iter_vars)
     copy.relations = list(stage.relations)
     copy.alignment = dict(stage.alignment)
+    copy.prefetches = list(stage.prefetches)
     copy.attrs = {
         axis: AxisAttr(attr.kind, attr.thread, dict(attr.pragmas), attr.intrin) for axis, attr in stage.attrs.items()
     }

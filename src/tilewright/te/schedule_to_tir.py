@@ -8,11 +8,13 @@ from typing import Any
 from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import Bounds, infer_bounds
+from tilewright.te.extern import ExternOp
 from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest, guarded
-from tilewright.te.operation import ComputeOp, PlaceholderOp
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.rewrite import BodyRewriter
+from tilewright.te.scan import ScanOp
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
@@ -20,8 +22,19 @@ from tilewright.te.tensorize import Tensorized, tensorized
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
-from tilewright.tir.stmt import Allocate, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
-from tilewright.tir.visitor import post_order
+from tilewright.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    seq,
+)
+from tilewright.tir.visitor import post_order, substitute
 
 
 def schedule_to_tir(
@@ -47,6 +60,7 @@ class _Builder:
         self.bounds: Bounds = infer_bounds(self.schedule)
         self.indices = IndexEvaluator({}, self.bounds.ranges)
         self.buffers: dict[Tensor, Buffer] = {}
+        self.whole: set[Tensor] = set()  # outputs of attached stages that go to a buffer of the whole tensor
         self.starts: dict[Tensor, tuple[Linear, ...]] = {}  # where a stage's buffer starts in its tensor, if not at 0
         self.params: list[Buffer | Var] = []
         self.binds = {schedule.tensor(t): b for t, b in binds.items()}
@@ -69,7 +83,12 @@ class _Builder:
 
     def build(self, name: str) -> PrimFunc:
         """The whole function."""
-        roots, internal = [], []
+        roots: list[Stage] = []
+        internal: list[Buffer] = []
+        for stage in self.schedule.stages:
+            if isinstance(stage.op, ScanOp):
+                internal.extend(self._make_buffers(stage))
+                self._share_buffers(stage, stage.op)
         for stage in self.schedule.stages:
             if isinstance(stage.op, PlaceholderOp):
                 continue
@@ -98,21 +117,37 @@ class _Builder:
     def _make_buffers(self, stage: Stage) -> list[Buffer]:
         """Buffers for the outputs of `stage` that the caller does not pass, as large as its region."""
         op, bounds = stage.op, self.bounds.stages[stage]
-        assert isinstance(op, ComputeOp)
-        shape = [bounds.extents[iv] for iv in op.axis]
-        starts = tuple(bounds.mins[iv] for iv in op.axis)
+        axis = op.axis if isinstance(op, ComputeOp) else ()
+        region = [bounds.extents[iv] for iv in axis]
+        starts = tuple(bounds.mins[iv] for iv in axis)
         made = []
         for tensor in stage.outputs:
             if tensor in self.buffers:
-                if stage.attach_stage is not None:
+                if stage.attach_stage is not None and tensor not in self.whole:
                     raise ScheduleError(f"compute_at of {stage.name}: it is an argument and must be whole")
                 continue
-            strides = _strides(stage, op, shape)
+            shape = region if isinstance(op, ComputeOp) else tensor.shape
+            strides = _strides(stage, region)
             self.buffers[tensor] = Buffer(tensor.name, shape, tensor.dtype, stage.scope or "global", strides)
             if any(s.terms or s.constant for s in starts):
                 self.starts[tensor] = starts
             made.append(self.buffers[tensor])
         return made
+
+    def _share_buffers(self, stage: Stage, op: ScanOp) -> None:
+        """The state, the updates and where possible the first steps of a scan are in the buffer of its result."""
+        for result, state, made, first in zip(stage.outputs, op.states, op.update, op.init, strict=True):
+            for tensor in (state, made):
+                if tensor in self.buffers:
+                    raise ScheduleError(
+                        f"lower: {tensor.name} exists within the scan {op.name} only, not as an argument"
+                    )
+                self.buffers[tensor] = self.buffers[result]
+            self.whole.add(made)
+            source = self.schedule[first]
+            readers = [s for s in self.schedule.stages if first in s.op.input_tensors]
+            if isinstance(source.op, ComputeOp) and readers == [stage] and not source.is_output:
+                self.buffers.setdefault(first, self.buffers[result])
 
     def _free_variables(self) -> list[Var]:
         """Variables in the parameters' shapes that are not parameters themselves."""
@@ -130,12 +165,44 @@ class _Builder:
 
     # ------------------------------------------------------------------------------------------------- loops
     def _emit(self, stage: Stage) -> Stmt:
-        """The loops of `stage` with everything computed inside them."""
+        """The loops of `stage` with everything computed inside them, on the threads it launches."""
+        if isinstance(stage.op, ExternOp):
+            body = self._extern(stage, stage.op)
+        elif isinstance(stage.op, ScanOp):
+            body = self._scan(stage, stage.op)
+        else:
+            body = self._compute(stage)
+        for thread in reversed(stage.launch_threads):
+            assert thread.dom is not None
+            body = For(thread.var, thread.dom.min, thread.dom.extent, ForKind.THREAD_BINDING, body, thread.thread_tag)
+        return body
+
+    def _extern(self, stage: Stage, op: ExternOp) -> Stmt:
+        """The operation's own statement, on the buffers of its tensors."""
+        actual = {theirs: self._buffer(tensor) for theirs, tensor in zip(op.input_buffers, op.inputs, strict=True)}
+        actual |= {theirs: self.buffers[t] for theirs, t in zip(op.output_buffers, stage.outputs, strict=True)}
+        return substitute(op.body, {}, actual)
+
+    def _scan(self, stage: Stage, op: ScanOp) -> Stmt:
+        """First steps that are not in place yet copied there, then the loop over time around the updates."""
+        copies = []
+        for result, first in zip(stage.outputs, op.init, strict=True):
+            source, target = self._buffer(first), self.buffers[result]
+            if source is not target:
+                variables = [Var(f"i{d}", size.dtype) for d, size in enumerate(first.shape)]
+                copy: Stmt = BufferStore(target, BufferLoad(source, variables), tuple(variables))
+                for var, size in reversed(list(zip(variables, first.shape, strict=True))):
+                    copy = For(var, tir_op.const(0, var.dtype), size, ForKind.SERIAL, copy)
+                copies.append(copy)
+        nest = Nest(stage, op, self.bounds.stages[stage], {})
+        return seq(*copies, nest.wrap(seq(), range(1), [], self._children(nest)))
+
+    def _compute(self, stage: Stage) -> Stmt:
         op = stage.op
         assert isinstance(op, ComputeOp)
         nest = Nest(stage, op, self.bounds.stages[stage], {})
         at_loop = self._children(nest)
-        match = tensorized(nest, self.buffers, self._read)
+        match = tensorized(nest, self.buffers, self.whole, self._read)
         last = len(nest.leaves) if match is None else match.place
         outer = range(last)
         if match is not None and (not op.is_reduction or match.covers_reduction):
@@ -159,9 +226,12 @@ class _Builder:
 
         def at_loop(place: int, body: Stmt) -> Stmt:
             if place in children:
-                body = seq(*[self._emit(child) for child in children[place]], body)
+                body = seq(*[self._marked(child) for child in children[place]], body)
                 for buffer in reversed(buffers[place]):
                     body = Allocate(buffer, body)
+            for prefetch in stage.prefetches:
+                if prefetch.axis is nest.leaves[place]:
+                    body = AttrStmt("prefetch", self._buffer(prefetch.tensor), prefetch.offset, body)
             return body
 
         intrin_places = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]
@@ -169,6 +239,13 @@ class _Builder:
             inside = ", ".join(s.name for p in places if p >= intrin_places[0] for s in children[p])
             raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
         return at_loop
+
+    def _marked(self, stage: Stage) -> Stmt:
+        """A stage computed inside a loop, marked where its buffer is to be doubled."""
+        body = self._emit(stage)
+        for tensor in stage.outputs if stage.double_buffered else ():
+            body = AttrStmt("double_buffer", self.buffers[tensor], 1, body)
+        return body
 
     def _reduction(
         self, nest: Nest, first: int, last: int, match: Tensorized | None, at_loop: Callable[[int, Stmt], Stmt]
@@ -192,42 +269,55 @@ class _Builder:
         fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
         own = Nest(nest.stage, op, nest.bounds, fresh)
         guards = [g for g in own.guards if g.level >= first and not g.depends & reductions]
-        reduce = op.body[0]
-        assert isinstance(reduce, Reduce)
+        reduce = _reduction_of(op)
         start = reduce.init or reduce.combiner.identity
         return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), places, guards, None)
 
     def _update(self, nest: Nest) -> Stmt:
         """The accumulators combined with the next element."""
-        reduce = nest.op.body[0]
-        assert isinstance(reduce, Reduce)
+        reduce = _reduction_of(nest.op)
         rewriter = BodyRewriter(nest.values, self._read)
-        indices = tuple(nest.roots[iv] for iv in nest.op.axis)
         buffers = [self.buffers[t] for t in nest.stage.outputs]
-        old = [BufferLoad(b, indices) for b in buffers]
+        indices = [self._place(nest, t) for t in nest.stage.outputs]
+        old = [BufferLoad(b, i) for b, i in zip(buffers, indices, strict=True)]
         values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
-            body: Stmt = BufferStore(buffers[0], values[0], indices)
+            body: Stmt = BufferStore(buffers[0], values[0], indices[0])
         else:
             temporaries = [Var(f"{b.name}_next", v.dtype) for b, v in zip(buffers, values, strict=True)]
-            body = seq(*[BufferStore(b, t, indices) for b, t in zip(buffers, temporaries, strict=True)])
+            body = seq(*[BufferStore(b, t, i) for b, t, i in zip(buffers, temporaries, indices, strict=True)])
             for var, value in reversed(list(zip(temporaries, values, strict=True))):
                 body = LetStmt(var, value, body)
         condition = rewriter(reduce.condition)
-        if isinstance(condition, IntImm) and condition.value:
-            return body
-        return IfThenElse(condition, body)
+        if not (isinstance(condition, IntImm) and condition.value):
+            body = IfThenElse(condition, body)
+        return self._predicated(nest, body)
 
     def _stores(self, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
-        indices = tuple(nest.roots[iv] for iv in nest.op.axis)
         pairs = zip(nest.stage.outputs, values, strict=True)
-        return seq(*[BufferStore(self.buffers[tensor], rewriter(value), indices) for tensor, value in pairs])
+        stores = [BufferStore(self.buffers[t], rewriter(value), self._place(nest, t)) for t, value in pairs]
+        return self._predicated(nest, seq(*stores))
 
-    def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
-        """The load that a read of `tensor` becomes."""
+    def _place(self, nest: Nest, tensor: Tensor) -> tuple[Expr, ...]:
+        """The indices of the element at hand in the buffer of `tensor`."""
+        if tensor in self.whole:
+            return tuple(nest.values[iv.var] for iv in nest.op.axis)
+        return tuple(nest.roots[iv] for iv in nest.op.axis)
+
+    def _predicated(self, nest: Nest, body: Stmt) -> Stmt:
+        """`body` under the stage's store predicate."""
+        predicate = nest.stage.predicate
+        return body if predicate is None else IfThenElse(BodyRewriter(nest.loop_values())(predicate), body)
+
+    def _buffer(self, tensor: Tensor) -> Buffer:
         buffer = self.buffers.get(tensor)
         if buffer is None:
             raise ScheduleError(f"lower: {tensor.name} is read but is not among the arguments")
+        return buffer
+
+    def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
+        """The load that a read of `tensor` becomes."""
+        buffer = self._buffer(tensor)
         starts = self.starts.get(tensor)
         if starts is None:
             return BufferLoad(buffer, indices)
@@ -244,13 +334,18 @@ class _Builder:
         return to_expr(self.indices.affine(index).minus(start), index.dtype)
 
 
-def _strides(stage: Stage, op: ComputeOp, shape: Sequence[Expr]) -> list[Expr] | None:
+def _reduction_of(op: Operation) -> Reduce:
+    assert isinstance(op, ComputeOp) and isinstance(op.body[0], Reduce)
+    return op.body[0]
+
+
+def _strides(stage: Stage, shape: Sequence[Expr]) -> list[Expr] | None:
     """Strides in elements where `storage_align` asked for some, else None (compact)."""
     if not stage.alignment:
         return None
     strides: list[Expr] = []
     step: Expr = tir_op.const(1)
-    for iv, size in zip(reversed(op.axis), reversed(shape), strict=True):
+    for iv, size in zip(reversed(stage.op.axis), reversed(shape), strict=True):
         if iv in stage.alignment:
             factor, offset = stage.alignment[iv]
             step = step + (offset + factor - step % factor) % factor

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar, as_index
-from tilewright.te.operation import ComputeOp, Operation
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
+from tilewright.te.scan import ScanOp
+from tilewright.te.step import step
+from tilewright.te.tensor import Tensor
+from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, Reduce, Var
 from tilewright.tir.stmt import ForKind
 
 if TYPE_CHECKING:
+    from tilewright.te.group import Group
     from tilewright.te.schedule import Schedule
     from tilewright.te.tensor_intrin import TensorIntrin
 
@@ -52,6 +57,15 @@ class AxisAttr:
     intrin: TensorIntrin | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Prefetch:
+    """What is read of `tensor` in the iteration `offset` steps ahead on `axis` is asked for in advance."""
+
+    tensor: Tensor
+    axis: IterVar
+    offset: int
+
+
 class Stage:
     """The schedule of one operation; made by `te.create_schedule`, reached as `s[tensor]`.
 
@@ -60,15 +74,16 @@ class Stage:
     """
 
     __slots__ = (
-        "alignment", "attach_ivar", "attach_stage", "attach_type", "attrs", "is_output", "leaf_iter_vars",
-        "op", "origin_op", "outputs", "relations", "schedule", "scope",
+        "alignment", "attach_ivar", "attach_stage", "attach_type", "attrs", "double_buffered", "group", "is_output",
+        "launch_threads", "leaf_iter_vars", "op", "origin_op", "outputs", "predicate", "prefetches", "relations",
+        "schedule", "scope",
     )  # fmt: skip
 
     def __init__(self, schedule: Schedule, op: Operation) -> None:
         self.schedule = schedule
         self.origin_op = self.op = op
         self.outputs = op.outputs
-        self.leaf_iter_vars: list[IterVar] = [*op.axis, *op.reduce_axis] if isinstance(op, ComputeOp) else []
+        self.leaf_iter_vars: list[IterVar] = [*op.axis, *op.reduce_axis]
         self.relations: list[Split | Fuse] = []
         self.attrs: dict[IterVar, AxisAttr] = {}
         self.attach_type = ROOT
@@ -77,6 +92,11 @@ class Stage:
         self.scope = ""
         self.is_output = False
         self.alignment: dict[IterVar, tuple[int, int]] = {}
+        self.predicate: Expr | None = None
+        self.double_buffered = False
+        self.prefetches: list[Prefetch] = []
+        self.launch_threads: tuple[IterVar, ...] = ()
+        self.group: Group | None = None
 
     @property
     def name(self) -> str:
@@ -91,6 +111,7 @@ class Stage:
         return self.attrs.get(axis) or AxisAttr()
 
     # ------------------------------------------------------------------------------------------ loop structure
+    @step
     def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
         """Two loops in place of one: the inner of `factor` iterations, or the outer of `nparts`.
 
@@ -100,6 +121,7 @@ class Stage:
         after `for i_outer in range(4): for i_inner in range(16)`
         """
         at = self._position(parent, "split")
+        self._no_scan(parent, "split")
         if (factor is None) == (nparts is None):
             raise ScheduleError(f"split of {self._axis(parent)}: give either factor= or nparts=")
         self._must_be_plain(parent, "split")
@@ -114,6 +136,7 @@ class Stage:
         self.leaf_iter_vars[at : at + 1] = [outer, inner]
         return outer, inner
 
+    @step
     def fuse(self, *axes: IterVar) -> IterVar:
         """One loop in place of adjacent nested ones (given from outer to inner).
 
@@ -139,6 +162,7 @@ class Stage:
             raise ScheduleError(
                 f"fuse of {self._axis(outer)} with {inner.name}: one is a reduction axis and the other is not"
             )
+        self._no_scan(outer, "fuse")
         self._must_be_plain(outer, "fuse")
         self._must_be_plain(inner, "fuse")
         fused = IterVar(None, Var(f"{outer.name}_{inner.name}_fused", outer.var.dtype), outer.iter_type)
@@ -146,6 +170,7 @@ class Stage:
         self.leaf_iter_vars[at : at + 2] = [fused]
         return fused
 
+    @step
     def reorder(self, *axes: IterVar) -> None:
         """The given loops in the given order, from outer to inner, in the places these loops hold now.
 
@@ -157,6 +182,7 @@ class Stage:
         for place, axis in zip(places, axes, strict=True):
             self.leaf_iter_vars[place] = axis
 
+    @step
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
@@ -170,6 +196,7 @@ class Stage:
         return x_outer, y_outer, x_inner, y_inner
 
     # ------------------------------------------------------------------------------------------ how loops run
+    @step
     def vectorize(self, axis: IterVar) -> None:
         """The iterations of `axis` as the lanes of vector instructions; its extent must come out constant.
 
@@ -178,10 +205,12 @@ class Stage:
 
         before `for j in range(16): C[j] = A[j]` · `s[C].vectorize(j)` · after `C[0:16] = A[0:16]`
         """
+        self._no_scan(axis, "vectorize")
         if not reduces_by_lanes(self.op):
             self._no_reduction(axis, "vectorize")
         self._set_kind(axis, ForKind.VECTORIZED, "vectorize")
 
+    @step
     def unroll(self, axis: IterVar) -> None:
         """The loop of `axis` written out; its extent must come out constant.
 
@@ -189,6 +218,7 @@ class Stage:
         """
         self._set_kind(axis, ForKind.UNROLLED, "unroll")
 
+    @step
     def parallel(self, axis: IterVar) -> None:
         """The iterations of `axis` shared out over the worker threads, in contiguous blocks.
 
@@ -197,6 +227,7 @@ class Stage:
         self._no_reduction(axis, "parallel")
         self._set_kind(axis, ForKind.PARALLEL, "parallel")
 
+    @step
     def bind(self, axis: IterVar, thread: IterVar) -> None:
         """The iterations of `axis` each on one thread of the hardware axis `thread` (from `te.thread_axis`).
 
@@ -208,11 +239,13 @@ class Stage:
         self._set_kind(axis, ForKind.THREAD_BINDING, "bind")
         self.attrs[axis].thread = thread
 
+    @step
     def pragma(self, axis: IterVar, key: str, value: Any = True) -> None:
         """The hint `key` = `value` on the loop of `axis` (`For.annotations`), such as ``("unroll", 4)``."""
         self._position(axis, "pragma")
         self.attrs.setdefault(axis, AxisAttr()).pragmas[key] = value
 
+    @step
     def tensorize(self, axis: IterVar, intrin: TensorIntrin) -> None:
         """The loops from `axis` inwards replaced by the declared intrinsic, whose computation must match theirs.
 
@@ -222,6 +255,7 @@ class Stage:
         self.attrs[axis].intrin = intrin
 
     # -------------------------------------------------------------------------------- where and when computed
+    @step
     def compute_at(self, parent: Any, axis: IterVar) -> None:
         """Computed inside the loop `axis` of the stage `parent`, only as much as is read there.
 
@@ -229,7 +263,7 @@ class Stage:
         after `for i: (B[0] = …; C[i] = B[0])`
         """
         stage = parent if isinstance(parent, Stage) else self.schedule[parent]
-        self._must_move("compute_at")
+        self.check_may_move("compute_at")
         if stage is self:
             raise ScheduleError(f"compute_at: stage {self.name} cannot be computed inside its own loop {axis.name}")
         if axis not in stage.leaf_iter_vars:
@@ -239,26 +273,32 @@ class Stage:
             )
         self.attach_type, self.attach_stage, self.attach_ivar = AT, stage, axis
 
+    @step
     def compute_inline(self) -> None:
         """No loops of its own: its expression stands wherever it is read.
 
         before `B[i] = A[i] + 1; C[i] = B[i] * 2` · `s[B].compute_inline()` · after `C[i] = (A[i] + 1) * 2`
         """
-        self._must_move("compute_inline")
-        if isinstance(self.op, ComputeOp) and self.op.is_reduction:
+        self.check_may_move("compute_inline")
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(f"compute_inline of {self.name}: {self.op!r} is no expression; use compute_at")
+        if self.op.is_reduction:
             raise ScheduleError(f"compute_inline of {self.name}: a reduction cannot be inlined; use compute_at")
         self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
 
+    @step
     def compute_root(self) -> None:
         """Computed completely before its readers, at the top of the function (the default)."""
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
 
+    @step
     def set_scope(self, scope: str) -> None:
         """The memory that holds the result: ``"global"``, ``"local"``, ``"shared"`` or a scope the target declares."""
         if self.is_output:
             raise ScheduleError(f"set_scope of {self.name}: an output of the schedule is in the caller's memory")
         self.scope = scope
 
+    @step
     def storage_align(self, axis: IterVar, factor: int, offset: int = 0) -> None:
         """The stride of dimension `axis` becomes a multiple of `factor`, plus `offset` (in elements).
 
@@ -267,6 +307,61 @@ class Stage:
         if not isinstance(self.op, ComputeOp) or axis not in self.op.axis:
             raise ScheduleError(f"storage_align of {self._axis(axis)}: must be one of op.axis")
         self.alignment[axis] = (factor, offset)
+
+    @step
+    def set_store_predicate(self, predicate: Expr) -> None:
+        """Elements are stored only where `predicate`, an expression of the stage's axes, holds.
+
+        before `for i in range(16): B[i] = …` · `s[B].set_store_predicate(s[B].op.axis[0].var < n)` ·
+        after `for i in range(16): if i < n: B[i] = …`
+        """
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(f"set_store_predicate of {self.name}: {self.op!r} has no stores of its own")
+        condition = tir_op.convert(predicate)
+        if not condition.dtype.is_bool:
+            raise ScheduleError(
+                f"set_store_predicate of {self.name}: {condition!r} is {condition.dtype}, not a condition"
+            )
+        self.predicate = condition
+
+    @step
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1) -> None:
+        """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead.
+
+        before `for i: B[i] = A[i]` · `s[B].prefetch(A, i, 8)` · after `for i: (prefetch A[i + 8]; B[i] = A[i])`
+        """
+        self._position(axis, "prefetch")
+        if self.schedule.tensor(tensor) not in self.op.input_tensors:
+            raise ScheduleError(f"prefetch of {tensor.name}: stage {self.name} does not read it")
+        if offset < 1:
+            raise ScheduleError(
+                f"prefetch of {tensor.name} in stage {self.name}: {offset} iterations ahead; at least 1"
+            )
+        self.prefetches.append(Prefetch(self.schedule.tensor(tensor), axis, offset))
+
+    @step
+    def double_buffer(self) -> None:
+        """Two buffers used in turn, so that the next iteration's part is made while this one's is read.
+
+        before `for i: (B = …; use B)` · `s[B].double_buffer()` ·
+        after `B[0] = …; for i: (B[(i + 1) % 2] = … if i + 1 < n; use B[i % 2])`
+        """
+        self.check_may_move("double_buffer")
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(f"double_buffer of {self.name}: {self.op!r} makes its result whole")
+        self.double_buffered = True
+
+    @step
+    def env_threads(self, threads: Sequence[IterVar]) -> None:
+        """The stage runs on all the hardware threads `threads` (from `te.thread_axis` with an extent).
+
+        before `for i: …` · `s[B].env_threads([te.thread_axis((0, 32), "threadIdx.x")])` ·
+        after `for thread on threadIdx.x in range(32): for i: …`
+        """
+        for thread in threads:
+            if not isinstance(thread, IterVar) or thread.iter_type is not IterType.THREAD or thread.dom is None:
+                raise ScheduleError(f"env_threads of {self.name}: needs te.thread_axis((0, n), tag); got {thread!r}")
+        self.launch_threads = tuple(threads)
 
     # ------------------------------------------------------------------------------------------------- checks
     def _axis(self, axis: Any) -> str:
@@ -295,19 +390,29 @@ class Stage:
                     f"{what} of {self._axis(axis)}: {stage.name} is computed at it; call compute_at after this {what}"
                 )
 
-    def _must_move(self, what: str) -> None:
-        if not isinstance(self.op, ComputeOp):
+    def check_may_move(self, what: str) -> None:
+        """Raises ScheduleError, naming the primitive `what`, if this stage has its place for good."""
+        if isinstance(self.op, PlaceholderOp):
             raise ScheduleError(f"{what} of {self.name}: a placeholder is given by the caller, not computed")
+        if isinstance(self.op, ScanOp):
+            raise ScheduleError(f"{what} of {self.name}: a scan is computed at the root")
+        if any(stage.op.scan_reads(self.outputs) for stage in self.schedule.stages if isinstance(stage.op, ScanOp)):
+            raise ScheduleError(f"{what} of {self.name}: it is a first step or an update of a scan, which places it")
         if self.is_output:
             raise ScheduleError(f"{what} of {self.name}: an output of the schedule is computed at the root")
 
     def _no_reduction(self, axis: IterVar, what: str) -> None:
         self._position(axis, what)
+        self._no_scan(axis, what)
         if axis.iter_type is IterType.REDUCE:
             raise ScheduleError(
                 f"{what} of {self._axis(axis)}: iterations of a reduction depend on each other; "
                 "choose an axis of op.axis, or split the reduction into two te.compute"
             )
+
+    def _no_scan(self, axis: IterVar, what: str) -> None:
+        if axis.iter_type is IterType.ORDERED:
+            raise ScheduleError(f"{what} of {self._axis(axis)}: the steps of a scan run one after the other, as a loop")
 
     def _set_kind(self, axis: IterVar, kind: ForKind, what: str) -> None:
         self._position(axis, what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest
+from tilewright.te.operation import ComputeOp
 from tilewright.te.region import IndexEvaluator, Interval, point, to_expr
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
@@ -52,16 +53,19 @@ class Tensorized:
     covers_reduction: bool
 
 
-def tensorized(nest: Nest, buffers: Mapping[Tensor, Buffer], read: Read) -> Tensorized | None:
+def tensorized(
+    nest: Nest, buffers: Mapping[Tensor, Buffer], whole: Collection[Tensor], read: Read
+) -> Tensorized | None:
     """The match of a stage's loops with the intrinsic one of them is tensorized with; None if none is.
 
-    `buffers` holds the stage's outputs; `read` turns a read of a tensor into the load of its buffer. Raises
+    `buffers` holds the stage's outputs, those in `whole` from the start of the tensor on, the others from the start of
+    the stage's region; `read` turns a read of a tensor into the load of its buffer. Raises
     ScheduleError naming the axis, the intrinsic and the difference where they do not match.
     """
     for place, iv in enumerate(nest.leaves):
         intrin = nest.stage.attr(iv).intrin
         if intrin is not None:
-            return _Match(nest, buffers, read, place, intrin).result()
+            return _Match(nest, buffers, whole, read, place, intrin).result()
     return None
 
 
@@ -69,8 +73,16 @@ class _Match:
     """One attempt to match the loops from `place` inwards with `intrin`."""
 
     def __init__(
-        self, nest: Nest, buffers: Mapping[Tensor, Buffer], read: Read, place: int, intrin: TensorIntrin
+        self,
+        nest: Nest,
+        buffers: Mapping[Tensor, Buffer],
+        whole: Collection[Tensor],
+        read: Read,
+        place: int,
+        intrin: TensorIntrin,
     ) -> None:
+        self.whole = whole
+        assert isinstance(nest.op, ComputeOp)
         self.nest, self.stage, self.op, self.bounds = nest, nest.stage, nest.op, nest.bounds
         self.buffers, self.read, self.place, self.intrin = buffers, read, place, intrin
         self.values: dict[Var, Linear] = {}  # of the stage's axes, over the intrinsic's
@@ -224,9 +236,10 @@ class _Match:
 
     def _output_views(self, starts: Mapping[IterVar, tuple[Linear, bool]]) -> dict[Buffer, View]:
         dims = tuple(d for d, iv in enumerate(self.op.axis) if starts[iv][1])
-        offset = tuple(to_expr(starts[iv][0], iv.var.dtype) for iv in self.op.axis)
         views = {}
         for tensor, intrin_buffer in zip(self.stage.outputs, self.intrin.outputs, strict=True):
+            at = [starts[iv][0].plus(self.bounds.mins[iv], int(tensor in self.whole)) for iv in self.op.axis]
+            offset = tuple(to_expr(x, iv.var.dtype) for x, iv in zip(at, self.op.axis, strict=True))
             actual = self.buffers[tensor]
             views[intrin_buffer] = View(actual, offset, dims)
         return views

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.support.dtype import DType
-from tilewright.tir.expr import Expr, IntImm
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm
 
 
 class Buffer:
@@ -46,10 +46,27 @@ class Buffer:
         shape = self.constant_shape()
         return None if shape is None else math.prod(shape)
 
+    def __getitem__(self, indices: Any) -> Expr:
+        """The load of the element at `indices`."""
+        given = indices if isinstance(indices, tuple) else (indices,)
+        return BufferLoad(self, tuple([_index(i) for i in given]))
+
+    def access_ptr(self, access_mask: str = "rw", offset: Any = 0) -> Expr:
+        """The address of element number `offset` in memory order, for a call that reads and writes it as the mask says."""
+        if access_mask not in ("r", "w", "rw"):
+            raise ValueError(f'access_ptr of {self.name}: the access is "r", "w" or "rw"; got {access_mask!r}')
+        start = Call("handle", "address_of", (self[tuple([0] * len(self.shape))],))
+        if isinstance(offset, int) and offset == 0:
+            return start
+        size = IntImm("int64", self.dtype.itemsize * self.dtype.lanes)
+        return Call("handle", "pointer_add", (start, _index(offset).astype("int64") * size))
+
     def __repr__(self) -> str:
         dims = ", ".join(repr(s) for s in self.shape)
         return f"{self.name}: {self.dtype}[{dims}]" + ("" if self.scope == "global" else f" in {self.scope}")
 
 
 def _index(value: Any) -> Expr:
-    return value if isinstance(value, Expr) else IntImm("int32", int(value))
+    if isinstance(value, Expr):
+        return value
+    return value.as_expr() if hasattr(value, "as_expr") else IntImm("int32", int(value))  # type: ignore[no-any-return]

@@ -1,0 +1,91 @@
+"""Groups of stages that are placed together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterVar
+from tilewright.te.operation import PlaceholderOp
+from tilewright.te.step import step
+from tilewright.te.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
+    from tilewright.te.stage import Stage
+
+ROOT, AT = "root", "at"
+
+
+class Group:
+    """Stages that are computed at one place: those of them that are not placed on their own go where the group goes."""
+
+    def __init__(self, schedule: Schedule, stages: Sequence[Stage]) -> None:
+        self.schedule = schedule
+        self.stages = tuple(stages)
+        self.attach_type = ROOT
+        self.attach_stage: Stage | None = None
+        self.attach_ivar: IterVar | None = None
+
+    @property
+    def name(self) -> str:
+        """The names of the stages."""
+        return ", ".join(s.name for s in self.stages)
+
+    def __repr__(self) -> str:
+        return f"Group ({self.name})"
+
+    @step
+    def compute_at(self, parent: Any, axis: IterVar) -> None:
+        """All stages of the group computed inside the loop `axis` of the stage `parent`, only as much as is read there.
+
+        before `for i: A1 = …` then `for i: A2 = …` then `for i: B = …` · `g.compute_at(s[B], i)` ·
+        after `for i: (A1 = …; A2 = …; B = …)`
+        """
+        stage = self.schedule[parent] if isinstance(parent, Tensor) else parent
+        if stage in self.stages:
+            raise ScheduleError(f"compute_at of the group ({self.name}): {stage.name} belongs to it")
+        if axis not in stage.leaf_iter_vars:
+            order = ", ".join(iv.name for iv in stage.leaf_iter_vars)
+            raise ScheduleError(
+                f"compute_at of the group ({self.name}): {axis.name} is not a loop of {stage.name}; "
+                f"its loops are ({order})"
+            )
+        for member in self.stages:
+            member.check_may_move("compute_at")
+        self.attach_type, self.attach_stage, self.attach_ivar = AT, stage, axis
+
+    @step
+    def compute_root(self) -> None:
+        """The stages of the group computed before their readers, at the top of the function (the default)."""
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
+
+
+def create_group(
+    schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool
+) -> Group:
+    """See `Schedule.create_group`."""
+    first = {schedule[t] for t in inputs}
+    last = {schedule[t] for t in outputs}
+    after: set[Stage] = set()  # stages that read an input, directly or not
+    for stage in schedule.stages:
+        sources = {schedule[t] for t in stage.op.input_tensors}
+        if sources & (after | first):
+            after.add(stage)
+    before = set(last)  # stages that an output reads
+    for stage in reversed(schedule.stages):
+        if stage in before and stage not in first:
+            before.update(schedule[t] for t in stage.op.input_tensors)
+    chosen = (after & before - first) | (first & before if include_inputs else set())
+    members = [s for s in schedule.stages if s in chosen and not isinstance(s.op, PlaceholderOp)]
+    missing = [s.name for s in last if s not in members]
+    if missing:
+        raise ScheduleError(f"create_group: {', '.join(sorted(missing))} does not depend on the group's inputs")
+    for stage in members:
+        if stage.group is not None:
+            raise ScheduleError(f"create_group: {stage.name} is in another group already")
+    group = Group(schedule, members)
+    for stage in members:
+        stage.group = group
+    return group

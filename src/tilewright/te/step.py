@@ -1,0 +1,47 @@
+"""Recording: what was done to a schedule, one `Step` for each call of a primitive, in order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from tilewright.te.stage import Stage
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The primitive `name` of `stage` (None: of the schedule itself), called with `args` and `kwargs`.
+
+    `result` holds the axes or tensors it made.
+    """
+
+    name: str
+    stage: Stage | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+
+
+def step(method: F) -> F:
+    """Marks a primitive: a call that succeeds is recorded in the schedule, one made within another primitive is not."""
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        owner = getattr(self, "schedule", None)
+        schedule = self if owner is None else owner
+        if schedule.within_step:
+            return method(self, *args, **kwargs)
+        schedule.within_step = True
+        try:
+            result = method(self, *args, **kwargs)
+        finally:
+            schedule.within_step = False
+        schedule.steps.append(Step(method.__name__, None if owner is None else self, args, kwargs, result))
+        return result
+
+    return cast(F, run)
