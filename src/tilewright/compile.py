@@ -19,6 +19,7 @@ from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.pack_dense import pack_dense
@@ -43,6 +44,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
     ("fold_constant", lambda mod, target: fold_constant(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
+    ("fuse_attention", lambda mod, target: fuse_attention(mod)),
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),

@@ -58,6 +58,8 @@ def test_matrix_products() -> None:
     assert cost(relay.op.nn.batch_matmul(a, b), a, b) == 2 * 4 * 5 * 7 * 6
     turned = var("a", 4, 6, 5)
     assert cost(relay.op.nn.batch_matmul(turned, b, transpose_a=True), turned, b) == 2 * 4 * 5 * 7 * 6
+    q, k, v = (relay.var(name, shape=(1, 2, size, 8)) for name, size in (("q", 5), ("k", 7), ("v", 7)))
+    assert cost(relay.op.nn.attention(q, k, v), q, k, v) == 2 * 2 * 5 * 7 * (8 + 8)
 
 
 def test_elementwise_reducing_and_moving() -> None:

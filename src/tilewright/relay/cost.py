@@ -76,6 +76,12 @@ def _matmul(call: Call, shapes: Shapes, result: TensorType) -> int:
     return shapes[0][-2] if call.attrs.get("transpose_a", False) else shapes[0][-1]
 
 
+def _attention(call: Call, shapes: Shapes, result: TensorType) -> int:
+    """Both products, counted for one output, rounded up; shapes are those of query, key and value."""
+    (_, heads, rows, depth), (batch, _, columns, width) = shapes[0], shapes[2]
+    return -(-batch * heads * rows * columns * (depth + width) // result.size)
+
+
 #: Operator -> multiply-adds of one element of its result.
 _PRODUCTS: dict[str, Callable[[Call, Shapes, TensorType], int]] = {
     "nn.conv2d": _conv2d,
@@ -84,6 +90,7 @@ _PRODUCTS: dict[str, Callable[[Call, Shapes, TensorType], int]] = {
     "nn.dense": _last,
     "nn.matmul": _matmul,
     "nn.batch_matmul": _matmul,
+    "nn.attention": _attention,
 }
 
 

@@ -5,6 +5,7 @@ from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
 from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
@@ -19,6 +20,7 @@ __all__ = [
     "eliminate_common_subexpr",
     "fold_constant",
     "fold_scale_axis",
+    "fuse_attention",
     "fuse_ops",
     "infer_type",
     "plan_memory",

@@ -1,6 +1,7 @@
 """Computes of neural network operators."""
 
 from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
+from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
@@ -13,6 +14,7 @@ from tilewright.topi.nn.softmax import log_softmax, softmax
 
 __all__ = [
     "adaptive_pool2d",
+    "attention",
     "batch_matmul",
     "batch_norm",
     "bias_add",

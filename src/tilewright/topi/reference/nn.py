@@ -106,3 +106,24 @@ def product(a: np.ndarray, b: np.ndarray, out_dtype: str = "") -> np.ndarray:
         np.float32 if narrow_float else np.result_type(result_type, np.int32) if a.dtype.kind in "iu" else result_type
     )
     return np.matmul(a.astype(work), b.astype(work)).astype(result_type)
+
+
+def attention(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    mask: np.ndarray | None = None,
+    scale: float = 1.0,
+    causal: bool = False,
+    out_layout: str = "BHSD",
+) -> np.ndarray:
+    """softmax(query key^T scale + mask) value of [B, H, M, D], [B, G, N, D] and [B, G, N, E], H a multiple of G."""
+    group = query.shape[1] // key.shape[1]
+    k, v = (np.repeat(x.astype(np.float64), group, axis=1) for x in (key, value))
+    scores = np.einsum("bhmd,bhnd->bhmn", query.astype(np.float64), k) * scale
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    result = np.einsum("bhmn,bhne->bhme", softmax(scores), v).astype(query.dtype)
+    return result if out_layout == "BHSD" else result.transpose(0, 2, 1, 3)

@@ -7,6 +7,9 @@ from tilewright.relay.op.nn.activation import (
     prelu,
     relu,
 )
+from tilewright.relay.op.nn.attention import (
+    attention,
+)
 from tilewright.relay.op.nn.convolution import (
     conv1d,
     conv2d,
@@ -46,6 +49,7 @@ from tilewright.relay.op.nn.winograd import (
 __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_max_pool2d",
+    "attention",
     "avg_pool2d",
     "batch_flatten",
     "batch_matmul",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu.attention import schedule_attention
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d, schedule_conv2d_transpose
 from tilewright.topi.schedule.cpu.conv2d_nchw import schedule_conv2d_nchw, schedule_conv2d_transpose_nchw
@@ -30,6 +31,7 @@ TEMPLATES: dict[str, Template] = {
     "conv2d_transpose_nchw": schedule_conv2d_transpose_nchw,
     "dense_pack": schedule_dense,
     "batch_matmul": schedule_batch_matmul,
+    "attention": schedule_attention,
     "pool": schedule_pool,
 }
 

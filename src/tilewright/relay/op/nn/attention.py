@@ -1,0 +1,83 @@
+"""Attention as one operator, which `transform.fuse_attention` puts in place of two products around a softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te, topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import (
+    Types,
+    broadcast_shapes,
+    call,
+    require,
+    require_float,
+    require_same_dtype,
+    tensors,
+)
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.reference import nn as ref
+
+OUT_LAYOUTS = ("BHSD", "BSHD")
+
+
+def _attention_type(types: Types, attrs: Attrs) -> Type:
+    require(len(types) in (3, 4), f"it takes a query, a key, a value and perhaps a mask, not {len(types)} tensors")
+    query, key, value, *masks = tensors(types)
+    require_float(query)
+    require_same_dtype(query, key, value, *masks)
+    for name, given in (("query", query), ("key", key), ("value", value)):
+        require(given.ndim == 4, f"the {name} {given.shape} must be [batch, heads, length, depth]")
+    batch, heads, rows, depth = query.shape
+    require(key.shape[3] == depth, f"the query has depth {depth}, the key {key.shape[3]}")
+    require(key.shape[:3] == value.shape[:3], f"the key {key.shape} and the value {value.shape} differ in length")
+    require(key.shape[0] == batch, f"the query has {batch} batches, the key {key.shape[0]}")
+    require(heads % key.shape[1] == 0, f"{heads} query heads cannot share {key.shape[1]} key heads")
+    for mask in masks:
+        scores = (batch, heads, rows, key.shape[2])
+        fits = mask.ndim == 4 and broadcast_shapes(mask.shape, scores) == scores
+        require(fits, f"the mask {mask.shape} does not broadcast to the scores {scores}")
+    layout = attrs["out_layout"]
+    require(layout in OUT_LAYOUTS, f"out_layout {layout!r}; there are {' and '.join(OUT_LAYOUTS)}")
+    sizes = dict(zip("BHSD", (batch, heads, rows, value.shape[3]), strict=True))
+    return TensorType(tuple(sizes[letter] for letter in layout), query.dtype)
+
+
+def _attention_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    query, key, value = inputs[:3]
+    mask = inputs[3] if len(inputs) == 4 else None
+    return [topi.nn.attention(query, key, value, mask, attrs["scale"], attrs["causal"], attrs["out_layout"])]
+
+
+def _attention_reference(attrs: Attrs, *inputs: Any) -> Any:
+    query, key, value, mask = (*inputs, None)[:4]
+    return ref.attention(query, key, value, mask, attrs["scale"], attrs["causal"], attrs["out_layout"])
+
+
+register(
+    "nn.attention",
+    num_inputs=-1,
+    type_rule=_attention_type,
+    compute=_attention_compute,
+    pattern=OpPattern.COMM_REDUCE,
+    reference=_attention_reference,
+)
+
+
+def attention(
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    mask: Expr | None = None,
+    scale: float = 1.0,
+    causal: bool = False,
+    out_layout: str = "BHSD",
+) -> Call:
+    """softmax(query key^T scale + mask) value of [B, H, M, D], [B, G, N, D] and [B, G, N, E], H a multiple of G.
+
+    `mask` is added to the scores and broadcasts to [B, H, M, N]; `causal` hides key j from row i < j. The result is
+    [B, H, M, E], or [B, M, H, E] with ``out_layout="BSHD"``.
+    """
+    inputs = (query, key, value) if mask is None else (query, key, value, mask)
+    return call("nn.attention", *inputs, scale=float(scale), causal=bool(causal), out_layout=out_layout)
