@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, TypeMismatchError
 
 
 def test_nodes_are_immutable_and_compare_by_identity() -> None:
@@ -42,3 +42,16 @@ def test_constants_take_the_classic_default_types() -> None:
 def test_type_before_inference_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="run infer_type first"):
         relay.nn.relu(relay.var("x", shape=(1,))).checked_type  # noqa: B018
+
+
+def test_expressions_are_called_compared_and_cast() -> None:
+    x = relay.var("x", shape=(2,))
+    func = relay.Function([x], -x, None, None, {"name": "f"}).with_attr("Primitive", 1)
+    assert func.attrs == {"name": "f", "Primitive": 1}
+    assert relay.GlobalVar("f")(x).args == (x,)
+    names = [call.op.name for call in (x < 1.0, x > 1.0, x <= 1.0, x >= 1.0)]
+    assert names == ["less", "greater", "less_equal", "greater_equal"]
+    assert repr(relay.transform.type_of(x.astype("int8"))) == "Tensor[(2,), int8]"
+    assert relay.TensorType((2, 3)).concrete_shape == (2, 3)
+    with pytest.raises(TypeMismatchError, match="not known before run time"):
+        _ = relay.TensorType((relay.Any(),)).concrete_shape

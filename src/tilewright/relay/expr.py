@@ -147,6 +147,28 @@ class Expr:
 
         return Call(get("negative"), (self,))
 
+    def __lt__(self, other: Any) -> Call:
+        return _binary("less", self, other)
+
+    def __gt__(self, other: Any) -> Call:
+        return _binary("greater", self, other)
+
+    def __le__(self, other: Any) -> Call:
+        return _binary("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Call:
+        return _binary("greater_equal", self, other)
+
+    def __call__(self, *args: Expr) -> Call:
+        """A call of this expression, whose value is a function: `GlobalVar("f")(x, y)`."""
+        return Call(self, args)
+
+    def astype(self, dtype: Any) -> Call:
+        """This expression with its elements converted to `dtype`."""
+        from tilewright.relay.op.registry import get
+
+        return Call(get("cast"), (self,), {"dtype": str(DType(dtype))})
+
 
 # `repr=False`: printing is the printer's; `eq=False`: identity.
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -262,13 +284,13 @@ class Function(Expr):
         params: Iterable[Var],
         body: Expr,
         ret_type: Type | None = None,
-        type_params: Iterable[TypeVar] = (),
-        attrs: Mapping[str, Any] = NO_ATTRS,
+        type_params: Iterable[TypeVar] | None = (),
+        attrs: Mapping[str, Any] | None = NO_ATTRS,
     ) -> None:
         object.__setattr__(self, "params", tuple(params))
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "ret_type", ret_type)
-        object.__setattr__(self, "type_params", _type_vars(type_params))
+        object.__setattr__(self, "type_params", _type_vars(type_params or ()))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
 
     @property
@@ -282,6 +304,11 @@ class Function(Expr):
         found = self.checked_type
         assert isinstance(found, FuncType)
         return found
+
+    def with_attr(self, key: str, value: Any) -> Function:
+        """The same function with the attribute `key` set to `value`."""
+        attrs = self.attrs.replace(**{key: value})
+        return Function(self.params, self.body, self.ret_type, self.type_params, attrs)
 
     def with_body(self, body: Expr) -> Function:
         """The same function with another body (itself if the body is the same object)."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tilewright.errors import TypeMismatchError
 from tilewright.support.dtype import DType
 
 if TYPE_CHECKING:
@@ -94,6 +95,13 @@ class TensorType(Type):
     def has_any(self) -> bool:
         """True if a dimension is not even symbolic."""
         return any(type(dim) is Any for dim in self.shape)
+
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape, every dimension an integer. Raises `TypeMismatchError` where one is not."""
+        if not self.is_static:
+            raise TypeMismatchError(f"{self} has dimensions that are not known before run time")
+        return self.shape
 
     @property
     def size(self) -> Dim:
