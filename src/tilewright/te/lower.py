@@ -20,6 +20,7 @@ from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.simplify import simplify
+from tilewright.tir.transform.transpose_registers import transpose_registers
 from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
 from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
@@ -31,6 +32,7 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     hoist_if,
     vectorize_reduction,  # sums over lanes kept apart until the end
     vectorize_loop,  # while the vectorized loop is still one loop
+    transpose_registers,  # loops of gathered vectors, now that these are formed
     lower_parallel,  # one function that all workers run
     plan_allocations,  # knows now which memory is a worker's own
     lower_intrinsics,

@@ -83,6 +83,12 @@ def test_any_lane_count(interpret, lanes):
     assert loops(func) == [J]
 
 
+@pytest.mark.parametrize(("extent", "pieces"), [(3, [2, 1]), (7, [4, 2, 1]), (12, [8, 4]), (14, [8, 4, 2]), (32, [32])])
+def test_vectors_have_powers_of_two(extent, pieces):
+    lowered = vectorize_loop(nest(BufferStore(C, BufferLoad(A, [I]) * 2.0, (I,)), extent, 1))
+    assert [t.indices[0].dtype.lanes for t in walk(lowered.body) if isinstance(t, BufferStore)] == pieces
+
+
 def test_value_that_all_lanes_share_is_stored_to_each(interpret):
     func = check(interpret, BufferStore(C, const(3.0), (J * 16 + I,)))
     assert stores(func)[0].value is const(3.0, "float32x16")

@@ -8,6 +8,7 @@
     hoist_if             conditions out of loops
     vectorize_reduction  one accumulator per lane
     vectorize_loop       lanes
+    transpose_registers  blocks by shuffles of whole vectors
     lower_parallel       one function that all workers run
     plan_allocations     stack or workspace
     lower_intrinsics     math as polynomials

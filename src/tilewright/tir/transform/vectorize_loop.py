@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
@@ -57,17 +57,34 @@ class _Vectorizer:
         body = self.stmt(stmt.body)
         if stmt.kind is ForKind.VECTORIZED:
             lanes = stmt.extent.value if isinstance(stmt.extent, IntImm) else 0
-            if lanes == 1:
-                return substitute_var(body, stmt.var, stmt.min)
             try:
-                if lanes > 1:
-                    return _Lanes(stmt.var, stmt.min, lanes, self.analyzer).stmt(body)
+                if lanes >= 1:
+                    return seq(*[self._vector(stmt, body, *piece) for piece in _pieces(lanes)])
             except _LanesDepend:
                 pass
             return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
         if body is stmt.body:
             return stmt
         return For(stmt.var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread, stmt.annotations)
+
+    def _vector(self, loop: For, body: Stmt, first: int, lanes: int) -> Stmt:
+        """Iterations `first` to `first + lanes` of `loop`, whose body is `body`, as one vector."""
+        low = op.add(loop.min, op.const(first, loop.var.dtype))
+        if lanes == 1:
+            return substitute_var(body, loop.var, low)
+        return _Lanes(loop.var, low, lanes, self.analyzer).stmt(body)
+
+
+def _pieces(extent: int) -> Iterator[tuple[int, int]]:
+    """(first iteration, lanes) of the vectors of a loop of `extent` iterations: powers of two, the longest first.
+
+    LLVM splits others too, but keeps them in memory from one iteration to the next, and their calls go lane by lane.
+    """
+    first = 0
+    while first < extent:
+        lanes = 1 << (extent - first).bit_length() - 1
+        yield first, lanes
+        first += lanes
 
 
 def _unchanged(x: Expr) -> Expr:
