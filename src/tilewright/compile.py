@@ -17,6 +17,7 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.expand_operators import expand_operators
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_attention import fuse_attention
@@ -39,6 +40,7 @@ Shapes = Mapping[str, Sequence[int]]
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
+    ("expand_operators", lambda mod, target: expand_operators(mod)),
     ("simplify_inference", lambda mod, target: simplify_inference(mod)),
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),

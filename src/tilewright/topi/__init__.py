@@ -72,6 +72,7 @@ from tilewright.topi.reduction import (
     prod,
     sum,
 )
+from tilewright.topi.scatter import scatter_elements, scatter_nd
 from tilewright.topi.transform import (
     concatenate,
     cumsum,
@@ -163,6 +164,8 @@ __all__ = [
     "right_shift",
     "round",
     "rsqrt",
+    "scatter_elements",
+    "scatter_nd",
     "sigmoid",
     "sign",
     "sin",

@@ -9,10 +9,14 @@ import pytest
 from tilewright.relay import op
 from tilewright.relay.op import registry
 
+#: Host operators (`data_dependent`) are tested with the host functions they name.
+COMPILED = [name for name in registry.names() if not registry.get(name).data_dependent]
 
-@pytest.mark.parametrize("name", registry.names())
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_operator_is_complete(name):
     entry = registry.get(name)
-    assert entry.compute is not None and entry.reference is not None
+    assert entry.reference is not None
+    assert entry.compute is not None or entry.expansion is not None
     builder = functools.reduce(getattr, name.split("."), op)
     assert callable(builder) and builder.__doc__

@@ -1,6 +1,10 @@
 """Relay operators: importing this package registers all of them; its functions build calls (`op.add(a, b)`)."""
 
-from tilewright.relay.op import host, image, nn
+from tilewright.relay.op import (
+    host,
+    image,
+    nn,
+)
 from tilewright.relay.op.gather import (
     gather,
     gather_nd,
@@ -18,6 +22,7 @@ from tilewright.relay.op.reduce import (
     prod,
     sum,
 )
+from tilewright.relay.op.scatter import scatter, scatter_add, scatter_elements, scatter_nd
 from tilewright.relay.op.tensor import (
     abs,
     add,
@@ -93,6 +98,9 @@ from tilewright.relay.op.transform import (
     transpose,
 )
 
+# Last, for it enters the gradients of all that is registered above.
+import tilewright.relay.op.gradients  # isort: skip  # noqa: F401
+
 __all__ = [
     "abs",
     "add",
@@ -161,6 +169,10 @@ __all__ = [
     "right_shift",
     "round",
     "rsqrt",
+    "scatter",
+    "scatter_add",
+    "scatter_elements",
+    "scatter_nd",
     "sigmoid",
     "sign",
     "sin",

@@ -14,6 +14,15 @@ Conventions of the functions in an `Op`:
 - `reference` gets and returns NumPy arrays (a tuple of them for a tuple-valued operator) of exactly the declared
   types; it honours the layout attributes (`data_layout`, `kernel_layout`, `out_layout`, `layout`), so that a graph can
   be checked before and after `alter_layout`.
+- `gradient(call, output_gradient)` gives the gradient of each argument of `call`, in Relay operators: an expression of
+  the argument's type (a `Tuple` for a tuple), or None where nothing flows (an index, a constant piece). The types of
+  `call` and of its arguments are known. Gradients are tables of their own (`relay/op/gradients`), entered by
+  `set_gradient`.
+- `expansion(args, attrs)` writes the operator in other operators. Such an operator needs nothing else but its
+  reference: type, compute and gradient follow (`relay/op/composite.py`), and `transform.expand_operators` puts the
+  expansion in its place before any other pass looks at it.
+- `data_dependent` marks an operator whose output shape depends on the values of its inputs: its type has `Any`
+  dimensions, it has no compute, and its reference runs on the host.
 """
 
 from __future__ import annotations
@@ -72,7 +81,8 @@ class LayoutChoice:
 TypeRule = Callable[["Sequence[Type]", "Attrs"], "Type"]
 Compute = Callable[["Attrs", "list[Tensor]", "Type"], "list[Tensor]"]
 Reference = Callable[..., "np.ndarray[Any, Any] | tuple[np.ndarray[Any, Any], ...]"]
-Gradient = Callable[["Call", "Expr"], "list[Expr]"]
+Gradient = Callable[["Call", "Expr"], "Sequence[Expr | None]"]
+Expansion = Callable[["Sequence[Expr]", "Attrs"], "Expr"]
 #: (attrs, layouts the inputs are in: "NCHW16c" or None for plain, their types in the plain layout, target) -> what the
 #: operator wants, or None if it reads plain inputs only and writes a plain output.
 LayoutRule = Callable[["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"], "LayoutChoice | None"]
@@ -90,6 +100,8 @@ class Op:
     compute: Compute | None = None
     gradient: Gradient | None = None
     layout: LayoutRule | None = None
+    expansion: Expansion | None = None
+    data_dependent: bool = False
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
@@ -111,6 +123,8 @@ def register(
     compute: Compute | None = None,
     gradient: Gradient | None = None,
     layout: LayoutRule | None = None,
+    expansion: Expansion | None = None,
+    data_dependent: bool = False,
 ) -> Op:
     """Enter an operator into the table and return it. A second registration of a name is an internal error."""
     if name in _OPS:
@@ -124,9 +138,19 @@ def register(
         compute=compute,
         gradient=gradient,
         layout=layout,
+        expansion=expansion,
+        data_dependent=data_dependent,
     )
     _OPS[name] = op
     return op
+
+
+def set_gradient(name: str, gradient: Gradient) -> None:
+    """Give the operator `name` its gradient, once; a second one is an internal error."""
+    op = get(name)
+    if op.gradient is not None:
+        raise InternalError(f"the operator {name!r} has two gradients")
+    object.__setattr__(op, "gradient", gradient)
 
 
 def get(name: str) -> Op:

@@ -201,7 +201,7 @@ register(
 )
 
 
-def concatenate(data: Tuple | Sequence[Expr], axis: int = 0) -> Call:
+def concatenate(data: Expr | Sequence[Expr], axis: int = 0) -> Call:
     """The tensors of a tuple one after another along `axis`."""
     return call("concatenate", data if isinstance(data, Expr) else Tuple(data), axis=axis)
 

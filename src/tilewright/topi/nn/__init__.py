@@ -10,6 +10,7 @@ from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
 from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
+from tilewright.topi.nn.pooling_grad import max_pool2d_grad
 from tilewright.topi.nn.softmax import log_softmax, softmax
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "log_softmax",
     "lrn",
     "matmul",
+    "max_pool2d_grad",
     "mirror_pad",
     "pad",
     "pool2d",

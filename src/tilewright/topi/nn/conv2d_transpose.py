@@ -21,8 +21,8 @@ from tilewright.topi.transform import injective
 from tilewright.topi.util import constant_shape
 
 
-def dilate(x: Tensor, dilation: Sequence[int]) -> Tensor:
-    """x with dilation[d] - 1 zeros put between neighbours along dimension d; x itself if there are none."""
+def dilate(x: Tensor, dilation: Sequence[int], value: float = 0) -> Tensor:
+    """x with dilation[d] - 1 elements of `value` between neighbours along dimension d; x itself if there are none."""
     if all(d == 1 for d in dilation):
         return x
     shape = [(s - 1) * d + 1 for s, d in zip(constant_shape(x), dilation)]
@@ -30,7 +30,7 @@ def dilate(x: Tensor, dilation: Sequence[int]) -> Tensor:
     def body(*indices: Any) -> Any:
         on_grid = [tir.eq(i % d, 0) for i, d in zip(indices, dilation) if d > 1]
         source = x(*[i // d for i, d in zip(indices, dilation)])
-        return tir.if_then_else(tir.all(*on_grid), source, tir.const(0, x.dtype))
+        return tir.if_then_else(tir.all(*on_grid), source, tir.const(value, x.dtype))
 
     return injective(shape, body, "dilate")
 

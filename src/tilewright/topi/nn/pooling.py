@@ -21,7 +21,8 @@ def spatial_axes(layout: str) -> tuple[int, int]:
     return axes.index(("H", 0)), axes.index(("W", 0))
 
 
-def _lowest(dtype: Any) -> Any:
+def lowest(dtype: Any) -> Any:
+    """The number of `dtype` that never wins a maximum."""
     return float("-inf") if dtype.is_float else dtype.limits()[0]
 
 
@@ -145,7 +146,7 @@ def adaptive_pool2d(x: Tensor, kind: str, output_size: Sequence[int], layout: st
     for i, a in enumerate(axes):
         out_shape[a] = output_size[i]
     wide = x.dtype if kind == "max" else accumulator_dtype(x.dtype)
-    neutral = tir.const(_lowest(x.dtype) if kind == "max" else 0, wide)
+    neutral = tir.const(lowest(x.dtype) if kind == "max" else 0, wide)
 
     def bounds(index: Any, i: int) -> tuple[Any, Any]:
         return index * sizes[i] // output_size[i], ((index + 1) * sizes[i] + output_size[i] - 1) // output_size[i]

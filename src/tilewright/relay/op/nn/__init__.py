@@ -10,6 +10,7 @@ from tilewright.relay.op.nn.activation import (
 from tilewright.relay.op.nn.attention import (
     attention,
 )
+from tilewright.relay.op.nn.backward import avg_pool2d_grad, conv2d_backward_weight, dilate, max_pool2d_grad
 from tilewright.relay.op.nn.convolution import (
     conv1d,
     conv2d,
@@ -51,6 +52,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "attention",
     "avg_pool2d",
+    "avg_pool2d_grad",
     "batch_flatten",
     "batch_matmul",
     "batch_norm",
@@ -59,9 +61,11 @@ __all__ = [
     "contrib_conv2d_winograd_without_weight_transform",
     "conv1d",
     "conv2d",
+    "conv2d_backward_weight",
     "conv2d_transpose",
     "dense",
     "depth_to_space",
+    "dilate",
     "dropout",
     "global_avg_pool2d",
     "global_max_pool2d",
@@ -73,6 +77,7 @@ __all__ = [
     "lrn",
     "matmul",
     "max_pool2d",
+    "max_pool2d_grad",
     "pad",
     "prelu",
     "relu",

@@ -1,0 +1,225 @@
+"""Operators that the gradients of others need: of convolution kernels and of pooling; and `nn.dilate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import topi
+from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.op import transform
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors
+from tilewright.relay.op.composite import register_composite, type_of_expansion
+from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
+from tilewright.relay.op.registry import OpPattern, TypeRule, get, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.layout import transform_shape
+from tilewright.topi.reference import backward as ref
+from tilewright.topi.util import four_sided, pair
+
+
+# ------------------------------------------------------------------------------------------- conv2d_backward_weight
+def _backward_weight_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
+    """A convolution of the data, images as channels, with the gradient as its kernel; strides and dilation swap."""
+    gradient, data = args
+    groups, (kh, kw) = attrs["groups"], attrs["kernel_size"]
+    n, c, h, w = _shape(data)
+    outputs = _shape(gradient)[1]
+    if groups > 1:
+        parts = transform.reshape(data, (n, groups, c // groups, h, w))
+        images = transform.reshape(transform.transpose(parts, (2, 1, 0, 3, 4)), (c // groups, groups * n, h, w))
+    else:
+        images = transform.transpose(data, (1, 0, 2, 3))
+    product = conv2d(
+        images,
+        transform.transpose(gradient, (1, 0, 2, 3)),
+        strides=attrs["dilation"],
+        padding=attrs["padding"],
+        dilation=attrs["strides"],
+        groups=groups,
+    )
+    whole = transform.strided_slice(product, begin=(0, 0), end=(kh, kw), axes=(2, 3))
+    kernel = transform.transpose(whole, (1, 0, 2, 3))
+    return transform.reshape(kernel, (outputs, c // groups, kh, kw))
+
+
+def _shape(expr: Expr) -> tuple[Any, ...]:
+    return tensor(expr.checked_type).shape
+
+
+def _backward_weight_type(types: Types, attrs: Attrs) -> Type:
+    gradient, data = tensors(types)
+    require_same_dtype(gradient, data)
+    fits = gradient.ndim == data.ndim == 4 and gradient.shape[0] == data.shape[0]
+    require(fits, f"a gradient and data [N, C, H, W] are needed, not {gradient.shape} and {data.shape}")
+    return type_of_expansion(_backward_weight_expansion, types, attrs)
+
+
+register_composite(
+    "nn.conv2d_backward_weight",
+    num_inputs=2,
+    type_rule=_backward_weight_type,
+    expansion=_backward_weight_expansion,
+    reference=lambda attrs, gradient, data: ref.conv2d_backward_weight(gradient, data, attrs),
+)
+
+
+def conv2d_backward_weight(
+    grad: Expr,
+    data: Expr,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+) -> Call:
+    """The gradient of the kernel [O, C/groups, KH, KW] of `conv2d(data, kernel)`, from that of its result."""
+    return call(
+        "nn.conv2d_backward_weight",
+        grad,
+        data,
+        kernel_size=pair(kernel_size),
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        groups=groups,
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- pooling
+def _pool_grad_type(kind: str) -> TypeRule:
+    def rule(types: Types, attrs: Attrs) -> Type:
+        gradient, data = tensors(types)
+        wanted = get(f"nn.{kind}_pool2d").type_rule([data], attrs)
+        require(gradient == wanted, f"the gradient must be {wanted}, the type of the pooling's result, not {gradient}")
+        return data
+
+    return rule
+
+
+register(
+    "nn.max_pool2d_grad",
+    num_inputs=2,
+    type_rule=_pool_grad_type("max"),
+    compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_grad(inputs[0], inputs[1], attrs)],
+    pattern=OpPattern.OPAQUE,
+    reference=lambda attrs, gradient, data: ref.pool2d_grad(gradient, data, "max", attrs),
+)
+
+
+def _avg_pool2d_grad_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
+    """Each window's gradient divided by its elements, given to all of them by a transposed convolution with ones."""
+    gradient, data = args
+    dtype = tensor(data.checked_type).dtype
+    _, channels, *sizes = transform_shape(_shape(data), attrs["layout"], "NCHW")
+    out = transform_shape(_shape(gradient), attrs["layout"], "NCHW")[2:]
+    kernel, padding = attrs["pool_size"], list(attrs["padding"])
+    counts = ref.window_counts(sizes, out, attrs)
+    plain = gradient if attrs["layout"] == "NCHW" else transform.layout_transform(gradient, attrs["layout"], "NCHW")
+    shares = plain / const(counts.astype(dtype.numpy))
+    extra = [0, 0]
+    for i in range(2):
+        span = (out[i] - 1) * attrs["strides"][i] + (kernel[i] - 1) * attrs["dilation"][i] + 1
+        missing = sizes[i] - (span - padding[i] - padding[i + 2])
+        extra[i], padding[i + 2] = max(0, missing), padding[i + 2] + max(0, -missing)
+    result = conv2d_transpose(
+        shares,
+        const(np.ones((channels, 1, *kernel), dtype.numpy)),
+        strides=attrs["strides"],
+        padding=padding,
+        dilation=attrs["dilation"],
+        groups=channels,
+        output_padding=extra,
+    )
+    return result if attrs["layout"] == "NCHW" else transform.layout_transform(result, "NCHW", attrs["layout"])
+
+
+register_composite(
+    "nn.avg_pool2d_grad",
+    num_inputs=2,
+    type_rule=_pool_grad_type("avg"),
+    expansion=_avg_pool2d_grad_expansion,
+    reference=lambda attrs, gradient, data: ref.pool2d_grad(gradient, data, "avg", attrs),
+)
+
+
+def max_pool2d_grad(
+    out_grad: Expr,
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    layout: str = "NCHW",
+    ceil_mode: bool = False,
+) -> Call:
+    """The gradient of the data of `max_pool2d`: that of each window goes to its first largest element."""
+    return call(
+        "nn.max_pool2d_grad",
+        out_grad,
+        data,
+        pool_size=pair(pool_size),
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        layout=layout,
+        ceil_mode=ceil_mode,
+    )
+
+
+def avg_pool2d_grad(
+    out_grad: Expr,
+    data: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    layout: str = "NCHW",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> Call:
+    """The gradient of the data of `avg_pool2d`: that of each window is divided among the elements it averaged."""
+    return call(
+        "nn.avg_pool2d_grad",
+        out_grad,
+        data,
+        pool_size=pair(pool_size),
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        layout=layout,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- dilate
+def _dilate_type(types: Types, attrs: Attrs) -> Type:
+    data, strides = tensor(types[0]), attrs["strides"]
+    require(len(strides) == data.ndim, f"{len(strides)} strides for {data.ndim} dimensions")
+    require(all(step >= 1 for step in strides), f"the strides {strides} must be positive")
+    return TensorType([(size - 1) * step + 1 for size, step in zip(data.shape, strides)], data.dtype)
+
+
+def _dilate_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    shape = [(size - 1) * step + 1 for size, step in zip(x.shape, attrs["strides"])]
+    out = np.full(shape, attrs["dilation_value"], x.dtype)
+    out[tuple(slice(None, None, step) for step in attrs["strides"])] = x
+    return out
+
+
+register(
+    "nn.dilate",
+    num_inputs=1,
+    type_rule=_dilate_type,
+    compute=lambda attrs, inputs, _out: [topi.nn.dilate(inputs[0], attrs["strides"], attrs["dilation_value"])],
+    pattern=OpPattern.INJECTIVE,
+    reference=_dilate_reference,
+)
+
+
+def dilate(data: Expr, strides: Sequence[int], dilation_value: float = 0.0) -> Call:
+    """`data` with strides[d] - 1 elements of `dilation_value` put between neighbours along dimension d."""
+    return call("nn.dilate", data, strides=strides, dilation_value=dilation_value)

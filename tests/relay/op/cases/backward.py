@@ -1,0 +1,42 @@
+"""Cases of the operators that gradients need."""
+
+from __future__ import annotations
+
+from tests.relay.op.cases.values import f, i
+from tilewright.relay import op
+
+WINDOWS = (
+    {"pool_size": 2, "strides": 2, "padding": 0},
+    {"pool_size": 3, "strides": 2, "padding": 1},
+    {"pool_size": (3, 2), "strides": 1, "padding": (1, 0), "dilation": (2, 1)},
+    {"pool_size": 3, "strides": 3, "padding": 0, "ceil_mode": True},
+)
+POOLED = ((3, 4), (4, 5), (5, 8), (3, 3))
+
+CASES = {
+    "nn.max_pool2d_grad": [
+        op.nn.max_pool2d_grad(f(2, 3, *size), f(2, 3, 7, 9), **window) for window, size in zip(WINDOWS, POOLED)
+    ],
+    "nn.avg_pool2d_grad": [
+        op.nn.avg_pool2d_grad(f(2, 3, *size), f(2, 3, 7, 9), **window) for window, size in zip(WINDOWS, POOLED)
+    ]
+    + [op.nn.avg_pool2d_grad(f(1, 3, 4, 5), f(1, 3, 7, 9), 3, 2, 1, count_include_pad=True)],
+    "nn.conv2d_backward_weight": [
+        op.nn.conv2d_backward_weight(f(2, 5, 9, 11), f(2, 3, 9, 11), 3, padding=1),
+        op.nn.conv2d_backward_weight(f(2, 6, 4, 9), f(2, 4, 9, 11), (3, 2), (2, 1), dilation=(1, 2), groups=2),
+        op.nn.conv2d_backward_weight(f(3, 6, 5, 6), f(3, 6, 9, 11), 3, 2, 1, groups=6),
+    ],
+    "nn.dilate": [op.nn.dilate(f(3, 1, 5), (2, 1, 3)), op.nn.dilate(f(4, 3), (1, 2), 1.5)],
+    "scatter": [op.scatter(f(5, 7), i(3, 7, low=-5), f(3, 7)), op.scatter(f(4, 6), i(3, 2), f(3, 2), 1)],
+    "scatter_add": [
+        op.scatter_add(f(5, 7), i(9, 7), f(9, 7)),
+        op.scatter_add(f(3, 19), i(3, 40, high=19), f(3, 40), 1),
+    ],
+    "scatter_elements": [
+        op.scatter_elements(f(5, 7), i(9, 7), f(9, 7), 0, mode) for mode in ("update", "add", "mul", "min", "max")
+    ],
+    "scatter_nd": [
+        *[op.scatter_nd(f(5, 6, 7), i(2, 9), f(9, 7), mode) for mode in ("update", "add", "mul", "min", "max")],
+        op.scatter_nd(f(5), i(1, 2, 3, low=-5), f(2, 3), "add"),
+    ],
+}

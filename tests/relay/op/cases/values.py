@@ -1,0 +1,24 @@
+"""Random constants, the arguments of the cases: one generator, so that a case has the same values in every run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.relay.expr import Constant, const
+
+RNG = np.random.default_rng(17)
+
+
+def f(*shape: int, low: float = -2.0, high: float = 2.0) -> Constant:
+    """Floats between `low` and `high`."""
+    return const(RNG.uniform(low, high, shape).astype("float32"))
+
+
+def i(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64") -> Constant:
+    """Integers from `low` to `high` - 1."""
+    return const(RNG.integers(low, high, shape).astype(dtype))
+
+
+def b(*shape: int) -> Constant:
+    """Bools."""
+    return const(RNG.random(shape) < 0.5)
