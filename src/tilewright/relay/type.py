@@ -249,9 +249,11 @@ class TypeData(Type):
         object.__setattr__(self, "header", header)
         object.__setattr__(self, "type_vars", tuple(type_vars))
         object.__setattr__(self, "constructors", tuple(constructors))
+        for constructor in self.constructors:
+            constructor.set_inferred_type(self.constructor_type(constructor))
 
-    def constructor_type(self, constructor: Constructor) -> Type:
-        """`fn [A](A, List[A]) -> List[A]`, also for a constructor without fields."""
+    def constructor_type(self, constructor: Constructor) -> FuncType:
+        """`fn [A](A, List[A]) -> List[A]`, also for a constructor without fields: the type that it has from here on."""
         return FuncType(constructor.inputs, TypeCall(self.header, self.type_vars), self.type_vars)
 
     def __str__(self) -> str:
