@@ -34,7 +34,7 @@ from tilewright.relay.expr import (
     const,
     var,
 )
-from tilewright.relay.interpreter import interpret
+from tilewright.relay.interpreter import evaluate, interpret
 from tilewright.relay.module import IRModule
 from tilewright.relay.op import *  # noqa: F403  (the operators' builders, as listed in relay.op.__all__)
 from tilewright.relay.printer import to_text
@@ -92,6 +92,7 @@ __all__ = [
     "TypeVar",
     "Var",
     "const",
+    "evaluate",
     "interpret",
     "op",
     "scalar_type",
