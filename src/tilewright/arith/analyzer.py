@@ -69,7 +69,7 @@ class Analyzer:
         """Forget what was known of a variable that gets a new meaning, such as that of a second loop."""
 
         def stays(atom: Expr) -> bool:
-            return not uses_var(atom, var.__eq__)
+            return not uses_var(atom, lambda used: used is var)
 
         self._forget()
         self.values.pop(var, None)

@@ -45,9 +45,7 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     stage = schedule[tensors[0]]
     op = stage.op
     if not isinstance(op, ComputeOp):
-        raise ScheduleError(
-            f"cache_write of {stage.name}: a placeholder is given by the caller, an extern makes its own; it must be a te.compute"
-        )
+        raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller; only a te.compute has")
     if any(schedule[t] is not stage for t in tensors) or len(set(tensors)) != len(stage.outputs):
         raise ScheduleError(f"cache_write of {stage.name}: give all {len(stage.outputs)} outputs of the operation")
     if stage.relations or stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.attrs:

@@ -109,7 +109,8 @@ def as_index(value: Any) -> Expr:
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     """An axis to reduce over: `dom` is a pair (begin, end), end not included, or a `Range`."""
-    return IterVar(_range_of(dom), Var(name), IterType.REDUCE)
+    span = _range_of(dom)
+    return IterVar(span, Var(name, span.extent.dtype), IterType.REDUCE)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:

@@ -12,20 +12,28 @@ from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.bind_threads import bind_threads, has_threads
+from tilewright.tir.transform.check_bounds import check_bounds as insert_bound_checks
+from tilewright.tir.transform.double_buffer import double_buffer
 from tilewright.tir.transform.flatten_buffers import flatten_buffers
 from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.inject_prefetch import inject_prefetch
+from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.simplify import simplify
+from tilewright.tir.transform.thread_sync import thread_sync
 from tilewright.tir.transform.transpose_registers import transpose_registers
 from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
 from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
 
 PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    double_buffer,  # while the part of a buffer is still one statement
+    inject_prefetch,
     simplify,
     loop_partition,  # cuts off the tails of loops, so that the main part has no guards
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
@@ -40,27 +48,53 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     remove_no_op,
 )
 
+#: The passes for a function with hardware threads. Its kernels are separated by `split_host_device`, when it is built.
+THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    simplify,
+    inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
+    bind_threads,
+    double_buffer,
+    loop_partition,
+    flatten_buffers,
+    hoist_if,
+    vectorize_loop,
+    thread_sync,  # on flat indices, which tell whether two accesses are the same element
+    unroll_loop,
+    simplify,
+    remove_no_op,
+)
+
 
 def lower_stages(
-    schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
+    schedule: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    check_bounds: bool = False,
 ) -> Iterator[tuple[str, PrimFunc]]:
-    """The function after each stage of lowering, with the stage's name, in order."""
+    """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
     allow_deep_recursion()
     with span("schedule_to_tir"):
         func = schedule_to_tir(schedule, args, name, binds)
     yield "schedule_to_tir", func
-    for transform in PASSES:
+    passes = THREAD_PASSES if has_threads(func) else PASSES
+    for transform in (insert_bound_checks, *passes) if check_bounds else passes:
         with span(transform.__name__):
             func = transform(func)
         yield transform.__name__, func
 
 
 def lower(
-    schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
+    schedule: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    check_bounds: bool = False,
 ) -> PrimFunc:
     """The function `name` that runs `schedule` on `args` (tensors, buffers, scalar variables, in call order).
 
-    See `schedule_to_tir` for the arguments and errors.
+    With `check_bounds`, for debugging, all loops are serial and an access outside of its buffer makes the call raise
+    `InputError`. See `schedule_to_tir` for the arguments and errors.
     """
-    *_, (_, func) = lower_stages(schedule, args, name, binds)
+    *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds)
     return func

@@ -107,7 +107,7 @@ class _Builder:
         shapes = [p.shape if isinstance(p, Buffer) else None for p in params]
         whole = {size for shape in shapes for size in shape or ()}
         inferred = tuple(v for v in free if v in whole)
-        return PrimFunc(name, params, body, {"param_shapes": shapes, "inferred": inferred})
+        return PrimFunc(name, params, body, {"param_shapes": shapes} | ({"inferred": inferred} if inferred else {}))
 
     def _check_outputs(self, stage: Stage) -> None:
         for tensor in stage.outputs:

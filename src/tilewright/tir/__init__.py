@@ -1,6 +1,7 @@
 """The loop IR: expressions, statements, buffers, functions, and the tools that walk, rewrite, print and check them."""
 
 from tilewright.support.dtype import DType
+from tilewright.tir import ir_builder
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import (
     EQ,
@@ -190,6 +191,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "if_then_else",
+    "ir_builder",
     "is_const",
     "isnan",
     "less",
