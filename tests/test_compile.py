@@ -149,7 +149,7 @@ def test_the_report_has_every_stage_and_adds_up(model: Path) -> None:
         tw.compile(model)
     top = [row.name for row in report.rows() if len(row.path) == 1]
     passes = [name for name, _ in GRAPH_PASSES]
-    assert top == ["frontend", *passes, "plan memory", "compile kernels", "link", "write to cache"]
+    assert top == ["frontend", *passes, "plan memory", "compile kernels", "run loop", "link", "write to cache"]
     accounted = sum(row.seconds for row in report.rows() if len(row.path) == 1)
     assert accounted <= report.seconds
     assert report.counters["kernels"] == report.counters["kernel calls"] == 1

@@ -29,13 +29,18 @@ from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
-from tilewright.runtime.executor import Executable, load
+from tilewright.relay.vm.build import build_virtual_machine, is_straight
+from tilewright.runtime.executor import load
+from tilewright.runtime.model import Model
 from tilewright.support import trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, model_digest
 from tilewright.target import Target
 
-Shapes = Mapping[str, Sequence[int]]
+Shapes = Mapping[str, Sequence[Any]]
+
+#: What may run a compiled model.
+EXECUTORS = ("auto", "graph", "vm")
 
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
@@ -64,13 +69,16 @@ def compile(
     input_shapes: Shapes | None = None,
     threads: int | None = None,
     cache: bool = True,
-) -> Executable:
-    """Compile `model` for `target` into an `Executable`.
+    executor: str = "auto",
+) -> Model:
+    """Compile `model` for `target` into an executable.
 
     `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
-    dimensions by input name. `threads` is the number of workers (default: what the process may really use). With
-    `cache`, a model compiled before for the same target and shapes is loaded from the disk cache, unless instruments
-    of the open `PassContext` want to see the passes run.
+    dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
+    given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
+    compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
+    `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "vm" (the
+    virtual machine, which runs any program) or "auto", the first of them that can run the model.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -81,21 +89,36 @@ def compile(
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
     store = open_cache() if cache and not PassContext.current().instruments else DiskCache(None)
-    key = _cache_key(model, target, input_shapes, store) if store.directory is not None else None
+    key = _cache_key(model, target, input_shapes, store, executor) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:
         return cached
     with trace.span("frontend"):
         mod = import_model(model, input_shapes)
-    mod = optimize(mod, target)
-    executable = build_executable(mod, target, threads=threads)
+    executable = build(mod, target, threads, executor)
     if key is not None:
         with trace.span("write to cache"):
             store.put_file("artifact", key, lambda path: executable.save(path, durable=False))
     return executable
 
 
-def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Executable | None:
+def build(mod: IRModule, target: Target, threads: int | None = None, executor: str = "auto") -> Model:
+    """Compile a module as imported for `executor`. Raises `UnsupportedError` where that cannot run the module."""
+    if executor not in EXECUTORS:
+        raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
+    mod = infer_type(mod)
+    straight = is_straight(mod)
+    if executor == "graph" and not straight:
+        raise UnsupportedError(
+            "the graph executor runs straight graphs of tensor operators; this model has control flow, operators that "
+            'run on the host or unknown dimensions. Use executor="vm" or "auto"'
+        )
+    if straight and executor != "vm":
+        return build_executable(optimize(mod, target), target, threads=threads)
+    return build_virtual_machine(mod, target, optimize, threads)
+
+
+def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model | None:
     """The executable cached under `key`, or None when there is none or it is damaged (it is then compiled again)."""
     found = store.find("artifact", key) if key is not None else None
     if found is None:
@@ -145,7 +168,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
         yield name, mod
 
 
-def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache) -> str | None:
+def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
     """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
     if isinstance(model, str | os.PathLike):
         if not Path(model).is_file():
@@ -158,4 +181,4 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     else:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
-    return digest(contents, str(target), shapes, PassContext.current().spelling, compiler_fingerprint())
+    return digest(contents, str(target), shapes, executor, PassContext.current().spelling, compiler_fingerprint())

@@ -7,6 +7,9 @@ the model's inputs, its outputs, the weights, the arena of intermediates, and th
         fused_conv2d(input0, weights + 0, arena + 0, arena + 401408, scratch + worker * stride)
         barrier()
         …
+
+With symbolic sizes a table of 64-bit integers follows. It holds the dimensions, which kernels take as scalars, and the
+offsets that are known at run time only: `arena + table[5]`; one entry is the stride of the scratch memory.
 """
 
 from __future__ import annotations
@@ -17,18 +20,24 @@ from typing import Literal
 
 from tilewright.support.dtype import DType
 from tilewright.tir import op as tir_op
-from tilewright.tir.expr import Call, Expr, StringImm, Var
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, StringImm, Var
 from tilewright.tir.stmt import Evaluate, PrimFunc, Stmt, seq
 
-Space = Literal["input", "output", "weights", "arena", "scratch"]
+Space = Literal["input", "output", "weights", "arena", "scratch", "table"]
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a kernel's argument lives: `offset` is an index for inputs and outputs, bytes for the other spaces."""
+    """Where a kernel's argument lives: `offset` is an index for inputs and outputs, bytes for the other spaces.
+
+    `slots` are entries of the table whose values are added to the offset. In the space "table" the argument is the
+    entry number `offset` itself, a dimension.
+    """
 
     space: Space
     offset: int
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,40 +50,66 @@ class KernelCall:
 
 
 def build_run_loop(
-    calls: Sequence[KernelCall], inputs: int, outputs: int, scratch_stride: int, name: str = "main"
+    calls: Sequence[KernelCall],
+    inputs: int,
+    outputs: int,
+    scratch_stride: int,
+    name: str = "main",
+    stride_entry: int | None = None,
 ) -> PrimFunc:
-    """The function that runs `calls` in order; `scratch_stride` is the bytes of scratch memory of one worker."""
-    pointers: dict[tuple[str, int], Expr] = {}
-    params: list[Var] = []
+    """The function that runs `calls` in order; `scratch_stride` is the bytes of scratch memory of one worker.
 
-    def parameter(label: str, space: str, index: int) -> None:
-        var = Var(label, "handle")
-        params.append(var)
-        pointers[space, index] = var
-
-    for i in range(inputs):
-        parameter(f"input{i}", "input", i)
-    for i in range(outputs):
-        parameter(f"output{i}", "output", i)
-    for space in ("weights", "arena", "scratch"):
-        parameter(space, space, 0)
-
-    worker = tir_op.cast("int64", Call("int32", "worker_id", ()))
-    own = _advance(pointers["scratch", 0], tir_op.multiply(worker, tir_op.const(scratch_stride, "int64")))
-
-    def address(where: Location) -> Expr:
-        if where.space in ("input", "output"):
-            return pointers[where.space, where.offset]
-        base = own if where.space == "scratch" else pointers[where.space, 0]
-        return _advance(base, tir_op.const(where.offset, "int64"))
-
+    With `stride_entry` the function takes a table, whose entry of that number is the stride.
+    """
+    loop = _RunLoop(inputs, outputs, scratch_stride, stride_entry)
     steps: list[Stmt] = []
     for i, call in enumerate(calls):
         if i:
             steps.append(Evaluate(Call("int32", "barrier", ())))
-        arguments = tuple(address(where) for where in call.arguments)
+        arguments = tuple(loop.argument(where) for where in call.arguments)
         steps.append(Evaluate(Call("int32", "call_function", (StringImm(call.kernel), *arguments))))
-    return PrimFunc(name, params, seq(*steps) if steps else Evaluate(tir_op.const(0)), {"spmd": True, "noalias": False})
+    body = seq(*steps) if steps else Evaluate(tir_op.const(0))
+    return PrimFunc(name, loop.params, body, {"spmd": True, "noalias": False})
+
+
+class _RunLoop:
+    """The parameters of a run loop, and the arguments of its calls in terms of them."""
+
+    def __init__(self, inputs: int, outputs: int, scratch_stride: int, stride_entry: int | None) -> None:
+        self.params: list[Var | Buffer] = []
+        self.pointers: dict[tuple[str, int], Expr] = {}
+        for space, count in (("input", inputs), ("output", outputs)):
+            for index in range(count):
+                self._pointer(f"{space}{index}", space, index)
+        for space in ("weights", "arena", "scratch"):
+            self._pointer(space, space, 0)
+        self.table = Buffer("table", [Var("entries")], "int64")
+        stride: Expr = tir_op.const(scratch_stride, "int64")
+        if stride_entry is not None:
+            self.params.append(self.table)
+            stride = self.entry(stride_entry)
+        worker = tir_op.cast("int64", Call("int32", "worker_id", ()))
+        self.own = _advance(self.pointers["scratch", 0], tir_op.multiply(worker, stride))
+
+    def _pointer(self, label: str, space: str, index: int) -> None:
+        var = Var(label, "handle")
+        self.params.append(var)
+        self.pointers[space, index] = var
+
+    def entry(self, index: int) -> Expr:
+        """An entry of the table."""
+        return BufferLoad(self.table, (tir_op.const(index),))
+
+    def argument(self, where: Location) -> Expr:
+        """The argument that `where` describes: an address, or a dimension."""
+        if where.space == "table":
+            return tir_op.cast("int32", self.entry(where.offset))
+        if where.space in ("input", "output"):
+            return self.pointers[where.space, where.offset]
+        offset = tir_op.const(where.offset, "int64")
+        for slot in where.slots:
+            offset = tir_op.add(offset, self.entry(slot))
+        return _advance(self.own if where.space == "scratch" else self.pointers[where.space, 0], offset)
 
 
 def _advance(pointer: Expr, offset: Expr) -> Expr:

@@ -60,7 +60,7 @@ class ShapeProgram:
         self._check_values = compile_expressions(names, [value for _, _, value in self._checks])
         self._buffers = [(b["first"], b["last"]) for b in manifest["buffers"]]
         self._sizes = compile_expressions(names, [b["bytes"] for b in manifest["buffers"]])
-        self._offsets = compile_expressions(names, manifest["offsets"])
+        self._values = compile_expressions(names, manifest["values"])
         self._shared = compile_expressions(names, manifest["workspace_bytes"])
         self._private = compile_expressions(names, manifest["worker_workspace_bytes"])
         self._output_ranks = [len(shape) for shape in manifest["output_shapes"]]
@@ -105,7 +105,7 @@ class ShapeProgram:
             position += rank
         shared = max((round_up(int(size), ALIGNMENT) for size in self._shared(*dims)), default=0)
         private = max((round_up(int(size), ALIGNMENT) for size in self._private(*dims)), default=0)
-        table = (*dims, *places, *[int(offset) for offset in self._offsets(*dims)], arena, private)
+        table = (*dims, *places, arena, private, *[int(value) for value in self._values(*dims)])
         return RunPlan(table, arena + shared, private, tuple(outputs))
 
 

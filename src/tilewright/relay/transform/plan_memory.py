@@ -1,4 +1,4 @@
-"""The static memory plan: where every value of a fused `main` lives, so that a run allocates nothing.
+"""The memory plan: where every value of a fused `main` lives, so that a run allocates nothing.
 
 Before: %0 = fn1(%x); %1 = fn2(%0); %2 = fn3(%1); fn4(%2)           (each value 256 bytes)
 After:  %0 at arena byte 0, %1 at 256, %2 at 0 again, the last value in output 0; 512 bytes of arena
@@ -7,6 +7,9 @@ Inputs, outputs and constants live outside the arena. Calls that move no bytes (
 whole slice is its input's storage, and the parts of a concatenation are computed right into it. No other value shares
 bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
 promise LLVM that their parameters do not alias.
+
+Where a size is symbolic, the places in the arena are found at run time (`runtime.shape_program`): the plan then says
+which buffers there are, how large each is and when it is live, and a storage is a place within one of them.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from tilewright.relay.transform.views import (
     place_joins,
     single_call,
 )
-from tilewright.relay.type import TensorType, TupleType, tensor_types
+from tilewright.relay.type import Dim, TensorType, TupleType, as_dim, tensor_types
 from tilewright.relay.visitor import post_order
 
 #: Bytes to which every value in the arena is aligned: a cache line, and a whole vector register.
@@ -48,11 +51,24 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The place of one tensor: a byte offset in the arena, or the ordinal of an input, output or constant."""
+    """The place of one tensor: a byte offset in the arena, or the ordinal of an input, output or constant.
+
+    With `buffer`, the number of a buffer of the plan, `position` is a byte offset in that, which may be symbolic.
+    """
 
     where: Where
-    position: int
-    nbytes: int
+    position: Dim
+    nbytes: Dim
+    buffer: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaBuffer:
+    """A piece of the arena to be placed at run time: its bytes, and the first and last kernel that touch it."""
+
+    nbytes: Dim
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,8 @@ class MemoryPlan:
 
     `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
     kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
-    copied after the last kernel. `constants` gives the constants their ordinals.
+    copied after the last kernel. `constants` gives the constants their ordinals. `buffers` are the pieces of the arena
+    where sizes are symbolic (`arena_bytes` is then 0), and empty where they are not.
     """
 
     order: tuple[Call, ...]
@@ -69,6 +86,7 @@ class MemoryPlan:
     arena_bytes: int
     constants: tuple[Constant, ...]
     copies: tuple[tuple[Storage, int], ...]
+    buffers: tuple[ArenaBuffer, ...] = ()
 
     def arguments(self, call: Call) -> list[Storage]:
         """Storage of the parameters of the kernel that `call` runs: its inputs in order, then its outputs."""
@@ -82,13 +100,14 @@ class _Buffer:
     `within` is the larger piece this one is a run of, and the byte offset in it.
     """
 
-    nbytes: int
+    nbytes: Dim
     first: int
     last: int
     where: Where = Where.ARENA
-    position: int = -1
-    within: tuple[_Buffer, int] | None = None
+    position: Dim = -1
+    within: tuple[_Buffer, Dim] | None = None
     is_result: bool = False
+    number: int | None = None
 
 
 @dataclass(eq=False)
@@ -111,13 +130,18 @@ def plan_memory(mod: IRModule) -> MemoryPlan:
     free = _place_joins(values)
     copied = _place_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
-    arena_bytes = place_in_arena(_merge_lifetimes(buffers))
+    arena = _merge_lifetimes(buffers)
+    later = not all(isinstance(buffer.nbytes, int) for buffer in arena)
+    arena_bytes = 0 if later else place_in_arena(arena)
+    for number, buffer in enumerate(arena if later else ()):
+        buffer.number, buffer.position = number, 0
     return MemoryPlan(
         order=tuple([call for call in values.order if call not in free]),
         storage={expr: tuple([_place(b) for b in some]) for expr, some in values.buffers.items()},
         arena_bytes=arena_bytes,
         constants=tuple(values.constants),
         copies=tuple((_place(buffer), index) for buffer, index in copied),
+        buffers=tuple(ArenaBuffer(b.nbytes, b.first, b.last) for b in arena) if later else (),
     )
 
 
@@ -148,9 +172,9 @@ def _place_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffe
     return copied
 
 
-def _outermost(buffer: _Buffer) -> tuple[_Buffer, int]:
+def _outermost(buffer: _Buffer) -> tuple[_Buffer, Dim]:
     """The piece of memory that `buffer` is a run of in the end, and the byte offset in it."""
-    offset = 0
+    offset: Dim = 0
     while buffer.within is not None:
         buffer, inner = buffer.within
         offset += inner
@@ -159,7 +183,7 @@ def _outermost(buffer: _Buffer) -> tuple[_Buffer, int]:
 
 def _place(buffer: _Buffer) -> Storage:
     base, offset = _outermost(buffer)
-    return Storage(base.where, base.position + offset, buffer.nbytes)
+    return Storage(base.where, as_dim(base.position + offset), buffer.nbytes, base.number)
 
 
 def _merge_lifetimes(buffers: list[_Buffer]) -> list[_Buffer]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.op.registry import Op
 from tilewright.relay.transform.infer_type import type_of
-from tilewright.relay.type import TensorType, TupleType
+from tilewright.relay.type import Dim, TensorType, TupleType, as_dim
 from tilewright.topi.shapes import slice_bounds
 
 #: Operators whose result is their input under another shape.
@@ -29,7 +29,7 @@ class Join:
 
     result: Hashable
     parts: tuple[Hashable, ...]
-    nbytes: tuple[int, ...]
+    nbytes: tuple[Dim, ...]
 
 
 def is_reshape(call: Expr) -> bool:
@@ -37,12 +37,12 @@ def is_reshape(call: Expr) -> bool:
     return isinstance(call, Call) and isinstance(call.op, Op) and call.op.name in RESHAPES
 
 
-def cut_offsets(call: Call) -> tuple[int, ...] | None:
+def cut_offsets(call: Call) -> tuple[Dim, ...] | None:
     """Byte offsets, in the input, of the results of a slice or split that takes whole runs of memory; else None."""
     if not isinstance(call.op, Op) or call.op.name not in _CUTS:
         return None
     source = type_of(call.args[0])
-    if not isinstance(source, TensorType) or source.size == 0:
+    if not isinstance(source, TensorType) or source.size == 0 or source.has_any:
         return None
     return _CUTS[call.op.name](call, source)
 
@@ -53,23 +53,23 @@ def joins_contiguously(call: Call) -> bool:
         return False
     result = type_of(call)
     assert isinstance(result, TensorType)
-    return math.prod(result.shape[: call.attrs.axis % result.ndim]) == 1 and result.size > 0
+    return math.prod(result.shape[: call.attrs.axis % result.ndim]) == 1 and result.size != 0
 
 
-def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dict[Hashable, tuple[Hashable, int]]:
+def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dict[Hashable, tuple[Hashable, Dim]]:
     """Where memory lies inside other memory, as key -> (outer key, byte offset), such that joins cost nothing.
 
     `joins` come in order of evaluation; memory that is `fixed` stays where it is. The last join decides first: of
     concatenations that grow by a part at a time, the others are then the beginning of it.
     """
-    placed: dict[Hashable, tuple[Hashable, int]] = {}
+    placed: dict[Hashable, tuple[Hashable, Dim]] = {}
     for join in reversed(joins):
         if fixed(join.result):
             continue
-        offsets = [sum(join.nbytes[:index]) for index in range(len(join.parts))]
+        offsets = [as_dim(sum(join.nbytes[:index])) for index in range(len(join.parts))]
         if all(part in placed for part in join.parts):
             parent, start = placed[join.parts[0]]
-            in_order = all(placed[part] == (parent, start + off) for part, off in zip(join.parts, offsets))
+            in_order = all(placed[part] == (parent, as_dim(start + off)) for part, off in zip(join.parts, offsets))
             if in_order and join.result not in placed and parent != join.result:
                 placed[join.result] = (parent, start)
         elif len(set(join.parts)) == len(join.parts) and not any(p in placed or fixed(p) for p in join.parts):
@@ -77,24 +77,24 @@ def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dic
     return placed
 
 
-def is_free(join: Join, placed: dict[Hashable, tuple[Hashable, int]]) -> bool:
+def is_free(join: Join, placed: dict[Hashable, tuple[Hashable, Dim]]) -> bool:
     """True if `place_joins` put the parts of `join` end to end at its result."""
     base, shift = absolute(join.result, placed)
-    offset = 0
+    offset: Dim = 0
     for part, nbytes in zip(join.parts, join.nbytes):
-        if absolute(part, placed) != (base, shift + offset):
+        if absolute(part, placed) != (base, as_dim(shift + offset)):
             return False
         offset += nbytes
     return True
 
 
-def absolute(key: Hashable, placed: dict[Hashable, tuple[Hashable, int]]) -> tuple[Hashable, int]:
+def absolute(key: Hashable, placed: dict[Hashable, tuple[Hashable, Dim]]) -> tuple[Hashable, Dim]:
     """The outermost memory that `key` lies in, and the byte offset there."""
-    offset = 0
+    offset: Dim = 0
     while key in placed:
         key, inner = placed[key]
         offset += inner
-    return key, offset
+    return key, as_dim(offset)
 
 
 def free_concatenations(calls: Iterable[Call], results: Iterable[Expr]) -> set[Call]:
@@ -136,13 +136,13 @@ def single_call(call: Call) -> Call | None:
     return func.body if passed else None
 
 
-def _nbytes(value: Expr) -> int:
+def _nbytes(value: Expr) -> Dim:
     type_ = type_of(value)
     assert isinstance(type_, TensorType)
     return type_.nbytes
 
 
-def _slice_offset(call: Call, source: TensorType) -> tuple[int, ...] | None:
+def _slice_offset(call: Call, source: TensorType) -> tuple[Dim, ...] | None:
     attrs = call.attrs
     bounds = slice_bounds(source.shape, attrs.begin, attrs.end, attrs.strides, attrs.axes)
     cut = [axis for axis, (_, _, count) in enumerate(bounds) if count != source.shape[axis]]
@@ -151,20 +151,20 @@ def _slice_offset(call: Call, source: TensorType) -> tuple[int, ...] | None:
     if cut and math.prod(count for _, _, count in bounds[: cut[-1]]) != 1:
         return None
     start = sum(bounds[axis][0] * math.prod(source.shape[axis + 1 :]) for axis in cut)
-    return (start * source.dtype.itemsize,)
+    return (as_dim(start * source.dtype.itemsize),)
 
 
-def _split_offsets(call: Call, source: TensorType) -> tuple[int, ...] | None:
+def _split_offsets(call: Call, source: TensorType) -> tuple[Dim, ...] | None:
     axis = call.attrs.axis % source.ndim
     type_ = type_of(call)
     assert isinstance(type_, TupleType)
     if math.prod(source.shape[:axis]) != 1:
         return None
     sizes = [field.nbytes for field in type_.fields if isinstance(field, TensorType)]
-    return tuple(sum(sizes[:index]) for index in range(len(sizes)))
+    return tuple(as_dim(sum(sizes[:index])) for index in range(len(sizes)))
 
 
-_CUTS: dict[str, Callable[[Call, TensorType], tuple[int, ...] | None]] = {
+_CUTS: dict[str, Callable[[Call, TensorType], tuple[Dim, ...] | None]] = {
     "strided_slice": _slice_offset,
     "split": _split_offsets,
 }

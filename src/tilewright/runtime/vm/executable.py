@@ -20,7 +20,7 @@ from tilewright.runtime.memory import Array, address_of
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment, entry_symbol
-from tilewright.runtime.signature import by_name
+from tilewright.runtime.signature import bind, by_name
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
 from tilewright.support.dtype import DType
@@ -97,13 +97,11 @@ class VirtualMachine(Model):
         if "segment" in entry:
             return self._runner(self._segments[entry["segment"]])
         function = host_ops.find(entry["host"], entry["attrs"])
-        if entry["results"] > 1:
-            return function
         return lambda *values: (function(*values),)
 
     def _runner(self, segment: Segment) -> Packed:
         def run(*values: Any) -> tuple[Any, ...]:
-            arrays = [value if value.flags.c_contiguous else np.ascontiguousarray(value) for value in values]
+            arrays = [bind(value, spec) for value, spec in zip(values, segment.inputs)]
             results = segment.prepare(arrays, None, self.threads)
             code = segment.call(self.threads)
             if code:
