@@ -64,8 +64,8 @@ def _conv2d_transpose(call: Call, shapes: Shapes, result: TensorType) -> int:
 
 
 def _winograd(call: Call, shapes: Shapes, result: TensorType) -> int:
-    """Those of the 3x3 convolution it stands for; the kernel is [O/ob, m+2, m+2, C, ob]."""
-    return 9 * shapes[1][3]
+    """Those of the convolution it stands for; the kernel is [O/ob, P, Q, C, ob]."""
+    return math.prod(call.attrs["kernel_size"]) * shapes[1][3]
 
 
 def _last(call: Call, shapes: Shapes, result: TensorType) -> int:

@@ -35,7 +35,7 @@ def test_weights_are_transformed_at_compile_time() -> None:
 
 @pytest.mark.parametrize(
     "attrs",
-    [{"strides": 2}, {"dilation": 2}, {"groups": 2}],
+    [{"strides": 3}, {"dilation": 2}, {"groups": 2}],
     ids=lambda attrs: next(iter(attrs)),
 )
 def test_other_windows_stay_direct(attrs: dict[str, int]) -> None:
@@ -43,9 +43,22 @@ def test_other_windows_stay_direct(attrs: dict[str, int]) -> None:
     assert WINOGRAD not in op_names(_converted(conv))
 
 
-@pytest.mark.parametrize("shape", [(32, 32, 1, 1), (32, 32, 3, 1), (30, 32, 3, 3)])
+@pytest.mark.parametrize("shape", [(32, 32, 1, 1), (32, 32, 5, 5), (30, 32, 3, 3)])
 def test_other_kernels_stay_direct(shape: tuple[int, ...]) -> None:
     assert WINOGRAD not in op_names(_converted(relay.nn.conv2d(_input(32, 15), weights(*shape), padding=1)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "points"), [((3, 3), (2, 2), (9, 9)), ((3, 1), (1, 1), (6, 1)), ((1, 3), (1, 1), (1, 6))]
+)
+def test_strides_and_one_dimension(kernel: tuple[int, int], strides: tuple[int, int], points: tuple[int, int]) -> None:
+    """The columns or rows of a kernel of one tap are left as they are."""
+    padding = (kernel[0] // 2, kernel[1] // 2)
+    conv = relay.nn.conv2d(_input(64, 56), weights(64, 64, *kernel), strides=strides, padding=padding)
+    after = fold_constant(_converted(conv))
+    (call,) = [c for c in calls(after["main"].body) if c.op.name == WINOGRAD]
+    assert call.args[1].data.shape == (4, *points, 64, 16)
+    assert (call.attrs.kernel_size, call.attrs.strides) == (kernel, strides)
 
 
 def test_first_layers_and_computed_weights_stay_direct() -> None:

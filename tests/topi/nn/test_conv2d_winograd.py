@@ -11,6 +11,7 @@ from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.winograd import conv2d_winograd, winograd_weight_transform
 from tilewright.topi.schedule.cpu.dispatch import schedule
+from tilewright.topi.winograd import FILTERS
 
 RNG = np.random.default_rng(5)
 
@@ -24,14 +25,25 @@ def _error(value, expected):
     return np.abs(value - expected).max() / np.abs(expected).max()
 
 
+@pytest.mark.parametrize("along", [pytest.param(f, id=f"F({m}, {r}) s{s}") for (m, r, s), f in FILTERS.items()])
+def test_one_dimension(along):
+    """A^T (G g * B^T d) is the convolution of any d by any g, in exact arithmetic."""
+    data, taps = RNG.standard_normal(along.inputs), RNG.standard_normal(along.taps)
+    products = [a * b for a, b in zip(along.to_points(list(data)), along.kernel_matrix @ taps, strict=True)]
+    expected = [taps @ data[i * along.stride :][: along.taps] for i in range(along.outputs)]
+    np.testing.assert_allclose(along.from_points(products), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("tile_size", [2, 4])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 2)])
 @pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 3)])
-def test_reference(tile_size, padding):
+def test_reference(tile_size, strides, padding):
     data, kernel = _operands(2, 8, 16, 9, 7)
-    weight = winograd_weight_transform(kernel, tile_size, "OIHW", 8)
-    assert weight.shape == (2, tile_size + 2, tile_size + 2, 8, 8)
-    out = conv2d_winograd(data, weight, padding, tile_size, "NCHW", "NCHW")
-    assert _error(out, conv2d_nchw(data, kernel, (1, 1), padding)) < 5e-6
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", 8, strides)
+    points = [FILTERS[tile_size, 3, stride].points for stride in strides]
+    assert weight.shape == (2, *points, 8, 8)
+    out = conv2d_winograd(data, weight, padding, tile_size, "NCHW", "NCHW", strides=strides)
+    assert _error(out, conv2d_nchw(data, kernel, strides, padding)) < 5e-6
 
 
 def test_weight_transform_honours_the_layout():
@@ -43,33 +55,37 @@ def test_weight_transform_honours_the_layout():
     np.testing.assert_array_equal(plain, again)
 
 
-#: (batch, channels, filters, height, width), padding, (input block, output block), tile size
+#: (batch, channels, filters, height, width), padding, (input block, output block), tile size, strides
 CASES = [
-    ((1, 16, 32, 14, 14), (1, 1, 1, 1), (16, 16), 4),
-    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 4),
-    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 2),
-    ((2, 32, 16, 7, 7), (1, 1, 1, 1), (16, 16), 2),
-    ((2, 32, 48, 5, 6), (0, 0, 0, 0), (16, 16), 4),
-    ((1, 24, 40, 11, 3), (2, 0, 1, 3), (8, 8), 4),
-    ((1, 12, 16, 3, 3), (0, 0, 0, 0), (4, 16), 4),
-    ((1, 64, 16, 130, 118), (1, 1, 1, 1), (16, 16), 4),
-    ((1, 128, 32, 66, 61), (1, 1, 1, 1), (16, 16), 2),
+    ((1, 16, 32, 14, 14), (1, 1, 1, 1), (16, 16), 4, (1, 1)),
+    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 4, (1, 1)),
+    ((1, 16, 32, 13, 9), (1, 1, 1, 1), (16, 16), 2, (1, 1)),
+    ((2, 32, 16, 7, 7), (1, 1, 1, 1), (16, 16), 2, (1, 1)),
+    ((2, 32, 48, 5, 6), (0, 0, 0, 0), (16, 16), 4, (1, 1)),
+    ((1, 24, 40, 11, 3), (2, 0, 1, 3), (8, 8), 4, (1, 1)),
+    ((1, 12, 16, 3, 3), (0, 0, 0, 0), (4, 16), 4, (1, 1)),
+    ((1, 64, 16, 130, 118), (1, 1, 1, 1), (16, 16), 4, (1, 1)),
+    ((1, 128, 32, 66, 61), (1, 1, 1, 1), (16, 16), 2, (1, 1)),
+    ((1, 32, 32, 28, 28), (0, 0, 1, 1), (16, 16), 4, (2, 2)),
+    ((1, 16, 32, 13, 10), (1, 1, 1, 1), (16, 16), 2, (2, 2)),
+    ((2, 32, 16, 15, 17), (0, 0, 0, 0), (8, 16), 4, (2, 2)),
+    ((1, 16, 16, 9, 12), (1, 1, 1, 1), (16, 16), 2, (1, 2)),
 ]
 
 
-@pytest.mark.parametrize(("size", "padding", "blocks", "tile_size"), CASES)
+@pytest.mark.parametrize(("size", "padding", "blocks", "tile_size", "strides"), CASES)
 @pytest.mark.parametrize("cpu", ["cpu", "cpu -l2=65536"])
-def test_kernel(size, padding, blocks, tile_size, cpu):
+def test_kernel(size, padding, blocks, tile_size, strides, cpu):
     """With a small level-2 cache, each worker transforms its own tiles; both ways give the same bits."""
     data, kernel = _operands(*size)
     in_block, block = blocks
     packed = layout_transform(data, "NCHW", f"NCHW{in_block}c")
-    weight = winograd_weight_transform(kernel, tile_size, "OIHW", block)
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", block, strides)
     bias = RNG.standard_normal((1, size[2] // block, 1, 1, block)).astype("float32")
-    plain = conv2d_nchw(data, kernel, (1, 1), padding)
+    plain = conv2d_nchw(data, kernel, strides, padding)
     expected = np.maximum(plain + layout_transform(bias, f"NCHW{block}c", "NCHW"), 0)
     operands = [te.placeholder(array.shape, name=name) for array, name in ((packed, "d"), (weight, "w"), (bias, "b"))]
-    conv = topi.nn.conv2d_winograd_NCHWc(operands[0], operands[1], padding, tile_size)
+    conv = topi.nn.conv2d_winograd_NCHWc(operands[0], operands[1], padding, tile_size, strides=strides)
     biased = topi.add(conv, operands[2])
     out = te.compute(biased.shape, lambda *i: tir.maximum(biased(*i), 0.0), name="relu", tag="elemwise")
     target = Target(cpu)

@@ -1,4 +1,4 @@
-"""Minimal filtering for 3x3 convolutions where the cost model expects it to be faster than the direct kernel.
+"""Minimal filtering for convolutions where the cost model expects it to be faster than the direct kernel.
 
 Before: nn.conv2d(%x, layout_transform(%w, "OIHW", "OIHW16i16o"), data_layout="NCHW16c", kernel_layout="OIHW16i16o")
 After:  %u = nn.contrib_conv2d_winograd_weight_transform(%w, tile_size=4, block=16);
@@ -17,6 +17,7 @@ from tilewright.relay.visitor import rewrite
 from tilewright.target import Target
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, winograd_tile_size
+from tilewright.topi.shapes import conv_output
 
 
 def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
@@ -35,10 +36,11 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         if tile_size is None:
             return None
         kernel, layout = found
-        attrs = {"tile_size": tile_size, "kernel_layout": layout, "block": workload.out_block}
+        window = {"tile_size": tile_size, "strides": workload.strides}
+        attrs = {**window, "kernel_layout": layout, "block": workload.out_block}
         weight = Call(transform, [kernel], attrs, node.span)
         padding, data_layout = node.attrs["padding"], node.attrs["data_layout"]
-        attrs = {"tile_size": tile_size, "padding": padding, "data_layout": data_layout}
+        attrs = {**window, "kernel_size": workload.kernel_size, "padding": padding, "data_layout": data_layout}
         return Call(convolve, [node.args[0], weight], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))
@@ -52,19 +54,34 @@ def _constant_kernel(weight: Expr, layout: str) -> tuple[Constant, str] | None:
 
 
 def _workload(call: Call) -> Conv2DWorkload | None:
-    """The facts of a blocked float32 convolution of stride 1 by a 3x3 kernel; None for any other."""
+    """The facts of a blocked, ungrouped and undilated float32 convolution; None for any other."""
     attrs, data, kernel = call.attrs, tensor_type_of(call.args[0]), tensor_type_of(call.args[1])
     data_layout, kernel_layout = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
-    plain = (tuple(attrs["strides"]), tuple(attrs["dilation"]), attrs["groups"]) == ((1, 1), (1, 1), 1)
-    if not plain or data.dtype != "float32" or attrs["out_dtype"] not in ("", "float32"):
+    if (
+        (tuple(attrs["dilation"]), attrs["groups"]) != ((1, 1), 1)
+        or data.dtype != "float32"
+        or attrs["out_dtype"] not in ("", "float32")
+    ):
         return None
     if (data_layout.primal, kernel_layout.primal) != ("NCHW", "OIHW") or not data_layout.is_blocked:
         return None
     out_block = kernel_layout.block_of("O")
-    if kernel.shape[2:4] != (3, 3) or attrs["out_layout"] != f"NCHW{out_block}c":
+    if attrs["out_layout"] != f"NCHW{out_block}c":
         return None
     batch, channels, height, width = transform_shape(data.shape, attrs["data_layout"], "NCHW")
-    top, left, bottom, right = attrs["padding"]
-    size = (height + top + bottom - 2, width + left + right - 2)
-    blocks = (data_layout.block_of("C"), out_block)
-    return Conv2DWorkload(batch, channels, kernel.shape[0] * out_block, *size, *blocks)
+    pads, strides = attrs["padding"], tuple(attrs["strides"])
+    kernel_size = kernel.shape[2:4]
+    out_height, out_width = (
+        conv_output(size, kernel_size[i], strides[i], pads[i], pads[i + 2], 1) for i, size in enumerate((height, width))
+    )
+    return Conv2DWorkload(
+        batch,
+        channels,
+        kernel.shape[0] * out_block,
+        out_height,
+        out_width,
+        data_layout.block_of("C"),
+        out_block,
+        kernel_size,
+        strides,
+    )

@@ -11,6 +11,9 @@ from tilewright.topi.schedule.cpu.winograd_tile import choose
 TARGET = Target("llvm -mcpu=znver4 -cores=2")
 
 
+SIZES = ((64, 28), (128, 14), (256, 7))
+
+
 def workload(channels: int, filters: int, size: int, batch: int = 1) -> Conv2DWorkload:
     return Conv2DWorkload(batch, channels, filters, size, size, 16, 16)
 
@@ -20,6 +23,17 @@ def workload(channels: int, filters: int, size: int, batch: int = 1) -> Conv2DWo
 )
 def test_large_tiles_for_many_outputs(channels: int, size: int) -> None:
     assert winograd_tile_size(workload(channels, channels, size), TARGET) == 4
+
+
+def test_stride_two_saves_less() -> None:
+    """Up to 1.78 times at 28x28; at 7x7 a quarter of the tiles' work is lost, and the direct kernel is faster."""
+    strided = {size: Conv2DWorkload(1, c, 2 * c, size, size, 16, 16, strides=(2, 2)) for c, size in SIZES}
+    assert {size: winograd_tile_size(w, TARGET) for size, w in strided.items()} == {28: 4, 14: 2, 7: None}
+
+
+def test_other_windows_have_no_filter() -> None:
+    for window in ({"kernel_size": (5, 5)}, {"kernel_size": (1, 1)}, {"strides": (3, 3)}):
+        assert winograd_tile_size(Conv2DWorkload(1, 64, 64, 56, 56, 16, 16, **window), TARGET) is None
 
 
 def test_few_tiles_do_not_pay_for_the_larger_weights() -> None:

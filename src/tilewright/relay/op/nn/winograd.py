@@ -1,4 +1,4 @@
-"""3x3 convolution by minimal filtering: the operators that `transform.winograd_conv2d` puts in place of `nn.conv2d`."""
+"""Convolution by minimal filtering: the operators that `transform.winograd_conv2d` puts in place of `nn.conv2d`."""
 
 from __future__ import annotations
 
@@ -12,48 +12,55 @@ from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
+from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided
-from tilewright.topi.winograd import TILE_SIZES
+from tilewright.topi.winograd import TILE_SIZES, Filter, find_filter
 
 
-def _check_tile_size(attrs: Attrs) -> int:
-    size = attrs["tile_size"]
+def _filters(attrs: Attrs, kernel_size: Sequence[int]) -> tuple[Filter, Filter]:
+    """The filters of rows and columns."""
+    size, strides = attrs["tile_size"], attrs["strides"]
     require(size in TILE_SIZES, f"tile_size={size}; there are {' and '.join(map(str, TILE_SIZES))}")
-    return int(size)
+    found = [find_filter(size, taps, stride) for taps, stride in zip(kernel_size, strides, strict=True)]
+    given = f"the kernel is {kernel_size[0]}x{kernel_size[1]} at strides {tuple(strides)}"
+    require(None not in found, f"{given}; only kernels of 3 taps at strides 1 and 2 have this form")
+    rows, columns = found
+    assert rows is not None and columns is not None
+    return rows, columns
 
 
 # ---------------------------------------------------------------------------------------------- weight transform
 def _weight_type(types: Types, attrs: Attrs) -> Type:
     kernel = tensor(types[0])
     outputs, inputs, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
-    points, block = _check_tile_size(attrs) + 2, attrs["block"]
-    require((kh, kw) == (3, 3), f"the kernel is {kh}x{kw}; only 3x3 kernels have this form")
+    (rows, columns), block = _filters(attrs, (kh, kw)), attrs["block"]
     require(block >= 1 and outputs % block == 0, f"{outputs} output channels do not divide into blocks of {block}")
-    return TensorType((outputs // block, points, points, inputs, block), kernel.dtype)
+    return TensorType((outputs // block, rows.points, columns.points, inputs, block), kernel.dtype)
 
 
 register(
     "nn.contrib_conv2d_winograd_weight_transform",
     num_inputs=1,
     type_rule=_weight_type,
-    compute=with_attrs(topi.nn.conv2d_winograd_weight_transform, "tile_size", "kernel_layout", "block"),
+    compute=with_attrs(topi.nn.conv2d_winograd_weight_transform, "tile_size", "kernel_layout", "block", "strides"),
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, kernel: ref.winograd_weight_transform(
-        kernel, attrs["tile_size"], attrs["kernel_layout"], attrs["block"]
+        kernel, attrs["tile_size"], attrs["kernel_layout"], attrs["block"], attrs["strides"]
     ),
 )
 
 
 def contrib_conv2d_winograd_weight_transform(
-    weight: Expr, tile_size: int, kernel_layout: str = "OIHW", block: int = 1
+    weight: Expr, tile_size: int, kernel_layout: str = "OIHW", block: int = 1, strides: Sequence[int] = (1, 1)
 ) -> Call:
-    """G g G^T of constant 3x3 kernels, [O/block, m+2, m+2, I, block] for `tile_size` m; mostly folded."""
+    """G g G^T of constant kernels, [O/block, P, Q, I, block] for the points of `tile_size`; mostly folded."""
     return call(
         "nn.contrib_conv2d_winograd_weight_transform",
         weight,
         tile_size=tile_size,
         kernel_layout=kernel_layout,
         block=block,
+        strides=tuple(strides),
     )
 
 
@@ -63,18 +70,27 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, weight)
     require(parse_layout(attrs["data_layout"]).is_blocked, f"data_layout {attrs['data_layout']}; NCHW16c is needed")
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
-    points, pads = _check_tile_size(attrs) + 2, attrs["padding"]
-    require(weight.ndim == 5, f"transformed weights [O/b, {points}, {points}, I, b] are needed, not {weight.shape}")
+    pads, kernel_size = attrs["padding"], attrs["kernel_size"]
+    points = tuple([f.points for f in _filters(attrs, kernel_size)])
+    require(
+        weight.ndim == 5, f"transformed weights [O/b, {points[0]}, {points[1]}, I, b] are needed, not {weight.shape}"
+    )
     outer, rows, columns, inputs, block = weight.shape
-    require((rows, columns) == (points, points), f"the weights {weight.shape} are not of tile_size {points - 2}")
+    require((rows, columns) == points, f"the weights {weight.shape} are not of tile_size {attrs['tile_size']}")
     require(inputs == c, f"the weights {weight.shape} take {inputs} channels, the data has {c}")
-    oh, ow = h + pads[0] + pads[2] - 2, w + pads[1] + pads[3] - 2
-    require(oh > 0 and ow > 0, f"the kernel 3x3 is larger than the padded data {h}x{w}, padding {pads}")
+    oh, ow = (
+        conv_output(size, kernel_size[i], attrs["strides"][i], pads[i], pads[i + 2], 1) for i, size in enumerate((h, w))
+    )
+    require(
+        oh > 0 and ow > 0,
+        f"the kernel {kernel_size[0]}x{kernel_size[1]} is larger than the padded data {h}x{w}, padding {pads}",
+    )
     return TensorType((n, outer, oh, ow, block), data.dtype)
 
 
 def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    return [topi.nn.conv2d_winograd_NCHWc(inputs[0], inputs[1], attrs["padding"], attrs["tile_size"])]
+    values = (attrs[name] for name in ("padding", "tile_size", "kernel_size", "strides"))
+    return [topi.nn.conv2d_winograd_NCHWc(inputs[0], inputs[1], *values)]
 
 
 register(
@@ -84,15 +100,28 @@ register(
     compute=_winograd_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, weight: ref.conv2d_winograd(
-        data, weight, attrs["padding"], attrs["tile_size"], attrs["data_layout"], f"NCHW{weight.shape[-1]}c"
+        data,
+        weight,
+        attrs["padding"],
+        attrs["tile_size"],
+        attrs["data_layout"],
+        f"NCHW{weight.shape[-1]}c",
+        attrs["kernel_size"],
+        attrs["strides"],
     ),
 )
 
 
 def contrib_conv2d_winograd_without_weight_transform(
-    data: Expr, weight: Expr, tile_size: int, padding: int | Sequence[int] = (0, 0), data_layout: str = "NCHW16c"
+    data: Expr,
+    weight: Expr,
+    tile_size: int,
+    padding: int | Sequence[int] = (0, 0),
+    data_layout: str = "NCHW16c",
+    kernel_size: Sequence[int] = (3, 3),
+    strides: Sequence[int] = (1, 1),
 ) -> Call:
-    """3x3 convolution of stride 1 of blocked `data` with transformed weights [O/b, m+2, m+2, I, b], blocked by b."""
+    """Convolution of blocked `data` with transformed weights [O/b, P, Q, I, b] (P, Q the points), blocked by b."""
     return call(
         "nn.contrib_conv2d_winograd_without_weight_transform",
         data,
@@ -100,4 +129,6 @@ def contrib_conv2d_winograd_without_weight_transform(
         tile_size=tile_size,
         padding=four_sided(padding),
         data_layout=data_layout,
+        kernel_size=tuple(kernel_size),
+        strides=tuple(strides),
     )

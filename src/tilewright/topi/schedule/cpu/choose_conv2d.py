@@ -1,8 +1,8 @@
-"""Direct or Winograd: which algorithm a 3x3 convolution of stride 1 runs fastest with, by a model of its cost.
+"""Direct or Winograd: which algorithm a convolution runs fastest with, by a model of its cost.
 
-The unit of cost is one vector multiply-add, about a cycle. Winograd does 2.25 (m = 2) or 4 (m = 4) times fewer of
-them, less what the tiles hang over the image; it adds the transforms and reads 16/9 or 4 times the bytes of weights,
-which a network reads from memory once per inference.
+The unit of cost is one vector multiply-add, about a cycle. Winograd does fewer of them (at stride 1 2.25 times for
+m = 2 and 4 times for m = 4), less what the tiles hang over the image; it adds the transforms and reads more bytes of
+weights, which a network reads from memory once per inference.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose, product_share
+from tilewright.topi.winograd import TILE_SIZES, Filter, find_filter
 
 #: Bytes of weights that a core gets from memory in the time of one vector multiply-add, its neighbours busy as well.
 _BYTES_PER_CYCLE = 5.0
 
 #: What is left of the shorter of arithmetic and memory traffic when both overlap.
 _NOT_OVERLAPPED = 0.2
-
-#: Cost of transforming one tile of one vector of channels, by m: (input, output); measured.
-_TRANSFORM = {2: (90.0, 50.0), 4: (220.0, 140.0)}
 
 _DIRECT_SHARE = 0.94
 
@@ -30,7 +28,7 @@ _MARGIN = 0.92
 
 @dataclass(frozen=True)
 class Conv2DWorkload:
-    """A 3x3 convolution of stride 1: channels, size of the output, and the channel blocks of its layouts."""
+    """An ungrouped convolution: channels, size of the output, the channel blocks of its layouts, and its window."""
 
     batch: int
     in_channels: int
@@ -39,6 +37,18 @@ class Conv2DWorkload:
     width: int
     in_block: int
     out_block: int
+    kernel_size: tuple[int, int] = (3, 3)
+    strides: tuple[int, int] = (1, 1)
+
+    @property
+    def taps(self) -> int:
+        """Elements of the window."""
+        return self.kernel_size[0] * self.kernel_size[1]
+
+    def filters(self, tile_size: int) -> tuple[Filter, Filter] | None:
+        """The filters of rows and columns for m = `tile_size`, or None where there are none or they save nothing."""
+        down, across = (find_filter(tile_size, *axis) for axis in zip(self.kernel_size, self.strides, strict=True))
+        return None if down is None or across is None or self.taps == 1 else (down, across)
 
 
 def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
@@ -46,35 +56,50 @@ def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
     if min(workload.in_block, workload.out_block) < 4:
         return None
     direct = direct_cost(workload, target) * _MARGIN
-    cost, best = min((winograd_cost(workload, m, target), m) for m in (2, 4))
+    costs = [(winograd_cost(workload, m, target), m) for m in TILE_SIZES if workload.filters(m) is not None]
+    cost, best = min(costs, default=(direct, 0))
     return best if cost < direct else None
 
 
 def direct_cost(workload: Conv2DWorkload, target: Target) -> float:
     """Estimated cost of the direct convolution."""
     channels = workload.in_channels * workload.out_channels / power_of_two_lanes(workload.out_block, target)
-    arithmetic = 9 * workload.batch * workload.height * workload.width * channels / _DIRECT_SHARE
-    return _overlap(arithmetic, 36 * workload.in_channels * workload.out_channels)
+    arithmetic = workload.taps * workload.batch * workload.height * workload.width * channels / _DIRECT_SHARE
+    return _overlap(arithmetic, 4 * workload.taps * workload.in_channels * workload.out_channels)
 
 
 def winograd_cost(workload: Conv2DWorkload, tile_size: int, target: Target) -> float:
-    """Estimated cost of F(m x m, 3x3) for m = `tile_size`."""
+    """Estimated cost of minimal filtering with m = `tile_size`; the workload must have filters for it."""
     grid = winograd_grid(workload, tile_size)
     chosen = choose(grid, target)
     share = product_share(grid, chosen.rows, chosen.columns, chosen.blocks, target)
     in_vectors = workload.in_channels / power_of_two_lanes(workload.in_block, target)
     out_vectors = workload.out_channels / power_of_two_lanes(workload.out_block, target)
-    before, after = _TRANSFORM[tile_size]
-    products = grid.points**2 * workload.in_channels * out_vectors / max(share, 0.05)
+    before, after = _transform_costs(workload, tile_size)
+    products = grid.points * workload.in_channels * out_vectors / max(share, 0.05)
     arithmetic = workload.batch * grid.tiles * (products + in_vectors * before + out_vectors * after)
     return _overlap(arithmetic, grid.weight_bytes)
 
 
+def _transform_costs(workload: Conv2DWorkload, tile_size: int) -> tuple[float, float]:
+    """The cost of transforming one tile of one vector of channels before and after: arithmetic, loads and stores."""
+    filters = workload.filters(tile_size)
+    assert filters is not None
+    down, across = filters
+    points = down.points * across.points
+    before = down.to_cost * across.inputs + across.to_cost * down.points + 2 * points
+    after = down.from_cost * across.points + across.from_cost * down.outputs + points + down.outputs * across.outputs
+    return before, after
+
+
 def winograd_grid(workload: Conv2DWorkload, tile_size: int) -> WinogradGrid:
     """The grid of tiles that covers the output."""
-    rows, columns = -(-workload.height // tile_size), -(-workload.width // tile_size)
+    filters = workload.filters(tile_size)
+    assert filters is not None
+    rows, columns = -(-workload.height // filters[0].outputs), -(-workload.width // filters[1].outputs)
     blocks = workload.out_channels // workload.out_block
-    return WinogradGrid(workload.batch, rows, columns, tile_size + 2, workload.in_channels, blocks, workload.out_block)
+    points = filters[0].points * filters[1].points
+    return WinogradGrid(workload.batch, rows, columns, points, workload.in_channels, blocks, workload.out_block)
 
 
 def _overlap(arithmetic: float, weight_bytes: float) -> float:

@@ -45,9 +45,9 @@ class _Stages:
 def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `conv` (tag conv2d_winograd_NCHWc: [N, O/b, OH, OW, b]) and its epilogue `out`."""
     stages = _Stages.of(conv)
-    batch, blocks, points, _, rows, columns, block = shape_of(stages.product)
+    batch, blocks, down, across, rows, columns, block = shape_of(stages.product)
     in_blocks, in_block = shape_of(stages.input_tile)[1], shape_of(stages.input_tile)[-1]
-    chosen = choose(WinogradGrid(batch, rows, columns, points, in_blocks * in_block, blocks, block), target)
+    chosen = choose(WinogradGrid(batch, rows, columns, down * across, in_blocks * in_block, blocks, block), target)
     _inline_epilogue(s, conv, out)
     work, group, tile_loop = _schedule_output(s, conv, out, chosen, terms_of(stages.product), target)
     _compute_tile_at(s, stages.output_rows, out, tile_loop, block, target)
@@ -70,13 +70,13 @@ def _schedule_output(
     s: te.Schedule, conv: te.Tensor, out: te.Tensor, chosen: WinogradTile, terms: int, target: Target
 ) -> tuple[te.IterVar, te.IterVar, te.IterVar]:
     """The loops of the result; gives the parallel loop, that over groups of tiles and channels, and that over tiles."""
-    size = conv.op.attrs["tile_size"]
+    height, width = conv.op.attrs["tile_size"]
     batch, channel, row, column, lane = s[out].op.axis
     channels, channel = s[out].split(channel, factor=chosen.blocks)
-    row_groups, row = s[out].split(row, factor=chosen.group_rows * size)
-    column_groups, column = s[out].split(column, factor=chosen.group_columns * size)
-    tile_row, row = s[out].split(row, factor=size)
-    tile_column, column = s[out].split(column, factor=size)
+    row_groups, row = s[out].split(row, factor=chosen.group_rows * height)
+    column_groups, column = s[out].split(column, factor=chosen.group_columns * width)
+    tile_row, row = s[out].split(row, factor=height)
+    tile_column, column = s[out].split(column, factor=width)
     within = (channel, tile_row, tile_column, row, column, lane)
     groups = [batch, channels, row_groups, column_groups]
     if not chosen.shared:

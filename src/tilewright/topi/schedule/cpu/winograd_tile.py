@@ -1,6 +1,6 @@
 """Tiles of a Winograd convolution: the register tile of its matrix products and the group of tiles a worker takes.
 
-The unit is one tile of m by m outputs; the image is a grid of them. A register tile is some rows and columns of the
+The unit is one tile of outputs; the image is a grid of them. A register tile is some rows and columns of the
 grid by some blocks of output channels; a group is a rectangle of register tiles, whose products stay in the level-2
 cache until they are transformed back.
 """
@@ -24,7 +24,7 @@ _TILES_PER_GROUP = 56
 
 @dataclass(frozen=True)
 class WinogradGrid:
-    """The workload in units of the grid: `batch` images of `rows` by `columns` tiles of `points` by `points` inputs."""
+    """The workload in units of the grid: `batch` images of `rows` by `columns` tiles of `points` products each."""
 
     batch: int
     rows: int
@@ -42,7 +42,7 @@ class WinogradGrid:
     @property
     def tile_bytes(self) -> int:
         """Bytes of the transformed input of one tile, all channels."""
-        return 4 * self.points**2 * self.in_channels
+        return 4 * self.points * self.in_channels
 
     @property
     def weight_bytes(self) -> int:
@@ -98,7 +98,7 @@ def candidates(grid: WinogradGrid, shared: bool, target: Target) -> Iterator[Win
     within = _register_tiles(grid, target)
     limit = min(_TILES_PER_GROUP, target.l2 // 2 // grid.tile_bytes if not shared else _TILES_PER_GROUP)
     for rows, columns, blocks in within:
-        most = min(limit, target.l2 // 4 // (4 * grid.points**2 * blocks * grid.out_block))
+        most = min(limit, target.l2 // 4 // (4 * grid.points * blocks * grid.out_block))
         wide = [c for c in range(columns, grid.columns + columns, columns) if c * rows <= most]
         for group_columns in wide or [columns]:
             yield WinogradTile(rows, columns, blocks, rows, group_columns, shared)
