@@ -57,3 +57,10 @@ def test_identify_files(tmp_path: Path) -> None:
     assert re.search(r"^html +html +\d\.\d+ +page\.html$", out, re.MULTILINE)
     assert re.search(r"^python +python +\d\.\d+ +identify_files\.py$", out, re.MULTILINE)
     assert "the same label on 2 of 2 files" in out
+
+
+def test_train_digits() -> None:
+    pytest.importorskip("sklearn")
+    text = run("train_digits", "--network", "lstm", "--epochs", 2, "--optimizer", "sgd", "--alone")
+    assert re.search(r"epoch 2  tilewright: loss [012]\.\d+ accuracy 0\.\d+", text)
+    assert re.search(r"tilewright: \d+\.\d\d ms a step of 64 images", text)

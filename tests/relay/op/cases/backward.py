@@ -27,6 +27,14 @@ CASES = {
         op.nn.conv2d_backward_weight(f(3, 6, 5, 6), f(3, 6, 9, 11), 3, 2, 1, groups=6),
     ],
     "nn.dilate": [op.nn.dilate(f(3, 1, 5), (2, 1, 3)), op.nn.dilate(f(4, 3), (1, 2), 1.5)],
+    "nn.cross_entropy": [op.nn.cross_entropy(f(5, 7, low=0.1, high=0.9), f(5, 7, low=0))],
+    "nn.cross_entropy_with_logits": [op.nn.cross_entropy_with_logits(f(5, 7), f(5, 7))],
+    "nn.nll_loss": [
+        op.nn.nll_loss(f(6, 4), i(6, high=4), f(4, low=0.2)),
+        op.nn.nll_loss(f(6, 4), i(6, high=4), f(4, low=0.2), "sum", ignore_index=2),
+        op.nn.nll_loss(f(2, 4, 3, 5), i(2, 3, 5, high=4, dtype="int32"), f(4, low=0.2), "none", ignore_index=1),
+        op.nn.nll_loss(f(2, 4, 3), i(2, 3, high=4), f(4, low=0.2), ignore_index=0),
+    ],
     "scatter": [op.scatter(f(5, 7), i(3, 7, low=-5), f(3, 7)), op.scatter(f(4, 6), i(3, 2), f(3, 2), 1)],
     "scatter_add": [
         op.scatter_add(f(5, 7), i(9, 7), f(9, 7)),

@@ -21,6 +21,7 @@ from tilewright.relay.op.nn.dense import (
     dense,
     matmul,
 )
+from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
 from tilewright.relay.op.nn.normalization import (
     batch_flatten,
     batch_norm,
@@ -63,6 +64,8 @@ __all__ = [
     "conv2d",
     "conv2d_backward_weight",
     "conv2d_transpose",
+    "cross_entropy",
+    "cross_entropy_with_logits",
     "dense",
     "depth_to_space",
     "dilate",
@@ -78,6 +81,7 @@ __all__ = [
     "matmul",
     "max_pool2d",
     "max_pool2d_grad",
+    "nll_loss",
     "pad",
     "prelu",
     "relu",
