@@ -10,7 +10,7 @@ from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
-from tilewright.topi.util import accumulator_dtype, constant_shape, flatten_index, normalize_axes
+from tilewright.topi.util import accumulator_dtype, extents, flatten_index, normalize_axes
 
 Axis = int | Sequence[int] | None
 
@@ -29,7 +29,7 @@ def reduce(
     axes = normalize_axes(axis, x.ndim, exclude)
     if not axes:
         return unary(x, lambda v: v, name)
-    first = _partial_axis(constant_shape(x), axes) if name in _PARTIAL else None
+    first = _partial_axis(extents(x), axes) if name in _PARTIAL else None
     if first is not None:
         rest = [a for a in axes if a != first]
         partial = reduce(x, reducer, rest, True, False, f"{name}_partial", source)
@@ -114,7 +114,7 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
     wide = accumulator_dtype(x.dtype)
     count = 1
     for a in normalize_axes(axis, x.ndim, exclude):
-        count *= constant_shape(x)[a]
+        count *= extents(x)[a]
     total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
 
     def body(v: Any) -> Any:
@@ -131,7 +131,7 @@ def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last:
     are not worse than the extreme count, so that a row with NaN still gives a position within it.
     """
     axes = normalize_axes(axis, x.ndim, exclude)
-    sizes = [constant_shape(x)[a] for a in axes]
+    sizes = [extents(x)[a] for a in axes]
     largest = which == "argmax"
     best = reduce(x, te.max if largest else te.min, axes, keepdims, False, f"{which}_value")
     ranges = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]

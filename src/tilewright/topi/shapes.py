@@ -1,16 +1,52 @@
-"""Arithmetic of window shapes that types, references and computes share."""
+"""Arithmetic of shapes that types, references and computes share.
+
+A size is an int or, where it is symbolic, an int32 expression of the loop IR; `Size` stands for both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.tir import op as tir_op
+from tilewright.tir.expr import Expr, IntImm
+
+Size = Any
 
 
-def conv_output(size: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> int:
+def simplified(size: Size) -> Size:
+    """`size` in its simplest form; an int where it is constant."""
+    if not isinstance(size, Expr):
+        return size
+    simple = Analyzer().simplify(size)
+    return simple.value if isinstance(simple, IntImm) else simple
+
+
+def smaller(a: Size, b: Size) -> Size:
+    """The smaller of two sizes."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else simplified(tir_op.minimum(a, b))
+
+
+def larger(a: Size, b: Size) -> Size:
+    """The larger of two sizes."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else simplified(tir_op.maximum(a, b))
+
+
+def may_hold(condition: bool | Expr) -> bool:
+    """False only if `condition` on sizes is known to be false; what is left open is checked at run time."""
+    if isinstance(condition, bool):
+        return condition
+    simple = simplified(condition)
+    return bool(simple) if isinstance(simple, int) else True
+
+
+def conv_output(size: Size, kernel: int, stride: int, before: int, after: int, dilation: int) -> Size:
     """Output extent of a convolution along one axis; below 1 if the kernel does not fit."""
     return (size + before + after - (kernel - 1) * dilation - 1) // stride + 1
 
 
-def pool_output(size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool) -> int:
+def pool_output(size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool) -> Size:
     """Output extent of a pooling along one axis.
 
     With `ceil_mode` a last window that is only partly inside counts, unless it would start in the padding after.
@@ -18,13 +54,16 @@ def pool_output(size: int, kernel: int, stride: int, before: int, after: int, di
     span = size + before + after - (kernel - 1) * dilation - 1
     if not ceil_mode:
         return span // stride + 1
-    out = -(-span // stride) + 1
-    return out - 1 if (out - 1) * stride >= size + before else out
+    out = (span + stride - 1) // stride + 1
+    starts_behind = (out - 1) * stride >= size + before
+    if isinstance(starts_behind, Expr):
+        return simplified(smaller(out, (size + before + stride - 1) // stride))
+    return out - 1 if starts_behind else out
 
 
 def transpose_output(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, output_padding: int
-) -> int:
+    size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, output_padding: int
+) -> Size:
     """Output extent of a transposed convolution along one axis."""
     return (size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - before - after
 
@@ -35,21 +74,56 @@ def adaptive_window(index: int, size: int, out: int) -> tuple[int, int]:
 
 
 def slice_bounds(
-    shape: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
+    shape: Sequence[Size],
+    begin: Sequence[Size],
+    end: Sequence[Size],
     strides: Sequence[int] | None,
     axes: Sequence[int] | None,
-) -> list[tuple[int, int, int]]:
+) -> list[tuple[Size, int, Size]]:
     """(first index, stride, count) of every dimension of a strided slice with Python's (and ONNX's) clamping.
 
     Negative `begin` and `end` count from the back; `axes` None means the first `len(begin)` dimensions.
     """
-    bounds = [(0, 1, size) for size in shape]
+    bounds: list[tuple[Size, int, Size]] = [(0, 1, size) for size in shape]
     steps = list(strides) if strides else [1] * len(begin)
     if len(steps) == 1:
         steps = steps * len(begin)
     for axis, first, last, step in zip(axes if axes is not None else range(len(begin)), begin, end, steps):
-        start, stop, step = slice(first, last, step).indices(shape[axis])
-        bounds[axis] = (start, step, len(range(start, stop, step)))
+        size = shape[axis]
+        if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
+            start, stop, step = slice(first, last, step).indices(size)
+            bounds[axis] = (start, step, len(range(start, stop, step)))
+        else:
+            bounds[axis] = _symbolic_bound(size, first, last, step)
     return bounds
+
+
+#: A begin or end beyond this is "as far as it goes", whatever the size.
+_FAR = 2**30
+
+
+def _symbolic_bound(size: Size, first: Size, last: Size, step: int) -> tuple[Size, int, Size]:
+    """One dimension of `slice_bounds` where the size, begin or end is symbolic."""
+    if step > 0:
+        start, stop = _clamped(first, size, 0, size), _clamped(last, size, 0, size)
+        count = (stop - start + (step - 1)) // step
+    else:
+        start, stop = _clamped(first, size, -1, size - 1), _clamped(last, size, -1, size - 1)
+        count = (start - stop + (-step - 1)) // -step
+    if isinstance(start, int) and start == 0 and stop is size:
+        return 0, step, simplified(count)
+    return simplified(start), step, larger(0, simplified(count))
+
+
+def _clamped(index: Size, size: Size, low: int, high: Size) -> Size:
+    """A begin or end as an index from `low` to `high`."""
+    if isinstance(index, int):
+        if index >= _FAR:
+            return high
+        if index <= -_FAR:
+            return low
+        if index < 0:
+            return larger(low, index + size)
+        return 0 if index == 0 and low == 0 else smaller(index, high)
+    from_back = tir_op.select(index < 0, index + size, index)
+    return smaller(larger(simplified(from_back), low), high)

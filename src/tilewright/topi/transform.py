@@ -12,7 +12,7 @@ from tilewright.te import Tensor
 from tilewright.topi import layout as layouts
 from tilewright.topi import tag
 from tilewright.topi.shapes import slice_bounds
-from tilewright.topi.util import as_index, constant_shape, flatten_index, normalize_axis, unflatten_index
+from tilewright.topi.util import as_index, extents, flatten_index, normalize_axis, unflatten_index
 
 
 def injective(shape: Sequence[Any], body: Callable[..., Any], name: str, **attrs: Any) -> Tensor:
@@ -47,7 +47,7 @@ def matching_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[
 
 def reshape(x: Tensor, newshape: Sequence[int]) -> Tensor:
     """x with its elements in row-major order under another shape; index arithmetic only where dimensions change."""
-    shape = constant_shape(x)
+    shape = extents(x)
     if 0 in shape:
         return te.compute(newshape, lambda *_: tir.const(0, x.dtype), name="T_reshape", tag=tag.INJECTIVE)
     groups = matching_groups(shape, newshape)
@@ -78,7 +78,7 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 def layout_transform(x: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     """x rearranged between layouts such as ``"NCHW"`` and ``"NCHW16c"``."""
-    shape = layouts.transform_shape(constant_shape(x), src_layout, dst_layout)
+    shape = layouts.transform_shape(extents(x), src_layout, dst_layout)
     return injective(
         shape,
         lambda *i: x(*layouts.transform_indices(i, src_layout, dst_layout)),
@@ -97,7 +97,7 @@ def expand_dims(x: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """x without the dimensions `axis` of size 1 (all such dimensions by default)."""
-    shape = constant_shape(x)
+    shape = extents(x)
     given = [d for d, s in enumerate(shape) if s == 1] if axis is None else [axis] if isinstance(axis, int) else axis
     dropped = {normalize_axis(a, x.ndim) for a in given}
 
@@ -121,7 +121,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`."""
     first = tensors[0]
     at = normalize_axis(axis, first.ndim)
-    sizes = [constant_shape(t)[at] for t in tensors]
+    sizes = [extents(t)[at] for t in tensors]
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
 
     def body(*i: Any) -> Any:
@@ -153,7 +153,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 def split(x: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """x cut along `axis` into equal sections or at the given indices."""
     at = normalize_axis(axis, x.ndim)
-    size = constant_shape(x)[at]
+    size = extents(x)[at]
     if isinstance(indices_or_sections, int):
         step = size // indices_or_sections
         edges = [*range(0, size, step), size]
@@ -175,7 +175,7 @@ def strided_slice(
     axes: Sequence[int] | None = None,
 ) -> Tensor:
     """Python slicing along `axes` (the leading ones by default)."""
-    bounds = slice_bounds(constant_shape(x), begin, end, strides, axes)
+    bounds = slice_bounds(extents(x), begin, end, strides, axes)
 
     def body(*indices: Any) -> Any:
         return x(*[i * step + start for i, (start, step, _) in zip(indices, bounds)])
@@ -196,7 +196,7 @@ def _safe_index(index: Any, size: int, mode: str) -> Any:
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
     """Slices of x along `axis` (of the flattened x if None) at `indices`; mode clip, wrap or fast."""
-    shape = constant_shape(x)
+    shape = extents(x)
     if axis is None:
         total = math.prod(shape)
 
@@ -216,7 +216,7 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
 def gather(x: Tensor, axis: int, indices: Tensor) -> Tensor:
     """out[i, j, …] = x[i, …, indices[i, j, …], …] with the index on `axis`."""
     at = normalize_axis(axis, x.ndim)
-    size = constant_shape(x)[at]
+    size = extents(x)[at]
 
     def body(*i: Any) -> Any:
         return x(*i[:at], _safe_index(indices(*i), size, "clip"), *i[at + 1 :])
@@ -226,8 +226,8 @@ def gather(x: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Slices of x at the coordinates in the first axis of `indices`, after `batch_dims` shared leading axes."""
-    shape = constant_shape(x)
-    depth, rank = constant_shape(indices)[0], indices.ndim - 1
+    shape = extents(x)
+    depth, rank = extents(indices)[0], indices.ndim - 1
 
     def body(*i: Any) -> Any:
         found = [_safe_index(indices(k, *i[:rank]), shape[batch_dims + k], "clip") for k in range(depth)]
@@ -239,7 +239,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 def tile(x: Tensor, reps: Sequence[int]) -> Tensor:
     """x repeated as a whole, reps[d] times along dimension d (aligned at the last)."""
     rank = max(len(reps), x.ndim)
-    shape = [1] * (rank - x.ndim) + list(constant_shape(x))
+    shape = [1] * (rank - x.ndim) + list(extents(x))
     times = [1] * (rank - len(reps)) + list(reps)
 
     def body(*indices: Any) -> Any:
@@ -252,14 +252,14 @@ def tile(x: Tensor, reps: Sequence[int]) -> Tensor:
 def repeat(x: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """Each slice of x along `axis` repeated `repeats` times."""
     at = normalize_axis(axis, x.ndim)
-    shape = [*x.shape[:at], constant_shape(x)[at] * repeats, *x.shape[at + 1 :]]
+    shape = [*x.shape[:at], extents(x)[at] * repeats, *x.shape[at + 1 :]]
     return injective(shape, lambda *i: x(*i[:at], i[at] // repeats, *i[at + 1 :]), "repeat")
 
 
 def reverse(x: Tensor, axis: int = 0) -> Tensor:
     """x with its slices along `axis` in the opposite order."""
     at = normalize_axis(axis, x.ndim)
-    last = constant_shape(x)[at] - 1
+    last = extents(x)[at] - 1
     return injective(x.shape, lambda *i: x(*i[:at], last - i[at], *i[at + 1 :]), "reverse")
 
 
@@ -277,7 +277,7 @@ def one_hot(indices: Tensor, on_value: Tensor, off_value: Tensor, depth: int, ax
 
 def depth_to_space(x: Tensor, block_size: int, mode: str = "DCR") -> Tensor:
     """[N, C, H, W] to [N, C/b², H·b, W·b]; the channel is (row, column, depth), or (depth, row, column) for CRD."""
-    n, c, h, w = constant_shape(x)
+    n, c, h, w = extents(x)
     b, depth = block_size, c // (block_size * block_size)
 
     def body(i: Any, ch: Any, y: Any, z: Any) -> Any:
@@ -289,7 +289,7 @@ def depth_to_space(x: Tensor, block_size: int, mode: str = "DCR") -> Tensor:
 
 def space_to_depth(x: Tensor, block_size: int) -> Tensor:
     """The inverse of `depth_to_space` in DCR mode."""
-    n, c, h, w = constant_shape(x)
+    n, c, h, w = extents(x)
     b = block_size
 
     def body(i: Any, ch: Any, y: Any, z: Any) -> Any:

@@ -19,6 +19,11 @@ def constant_shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def extents(tensor: Tensor) -> tuple[Any, ...]:
+    """The shape of `tensor`: an int for each constant dimension, an expression for each symbolic one."""
+    return tuple(dim.value if isinstance(dim, IntImm) else dim for dim in tensor.shape)
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front. Raises TypeMismatchError if it is out of range."""
     if not -ndim <= axis < ndim:
@@ -34,7 +39,7 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, exclude: bool = 
     return tuple(a for a in range(ndim) if (a in given) != exclude)
 
 
-def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
+def flatten_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The row-major position of element `indices` of an array of `shape`."""
     flat: Any = 0
     for index, size in zip(indices, shape):
@@ -42,13 +47,16 @@ def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     return flat
 
 
-def unflatten_index(flat: Any, shape: Sequence[int]) -> list[Any]:
+def unflatten_index(flat: Any, shape: Sequence[Any]) -> list[Any]:
     """The inverse of `flatten_index`."""
-    indices = []
+    indices: list[Any] = []
     for d, size in enumerate(shape):
         inner = math.prod(shape[d + 1 :])
-        index = flat // inner if inner > 1 else flat
-        indices.append(index % size if d and size > 1 else (index if size > 1 else 0))
+        index = flat if isinstance(inner, int) and inner <= 1 else flat // inner
+        if isinstance(size, int) and size <= 1:
+            indices.append(0)
+        else:
+            indices.append(index % size if d else index)
     return indices
 
 

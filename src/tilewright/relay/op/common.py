@@ -11,8 +11,10 @@ from tilewright import te
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple, const, element_type
 from tilewright.relay.op.registry import Compute, get
-from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type import Any as AnyDim
+from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.support.dtype import DType
+from tilewright.topi.shapes import may_hold
 
 Types = Sequence[Type]
 
@@ -52,9 +54,9 @@ def tuple_of_tensors(type_: Type) -> list[TensorType]:
     return [tensor(field) for field in type_.fields]
 
 
-def require(condition: bool, message: str) -> None:
-    """Raise TypeMismatchError with `message` unless `condition`."""
-    if not condition:
+def require(condition: Any, message: str) -> None:
+    """Raise TypeMismatchError with `message` unless `condition`; one on symbolic sizes only if it is known to fail."""
+    if not may_hold(condition):
         raise TypeMismatchError(message)
 
 
@@ -75,13 +77,39 @@ def check_axis(axis: int, ndim: int) -> int:
     return axis + ndim if axis < 0 else axis
 
 
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy's common shape. Raises TypeMismatchError."""
+def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """NumPy's common shape. Raises TypeMismatchError.
+
+    Symbolic sizes that differ are taken to be equal, which is checked at run time; one beside a number other than 1 is
+    taken to be that number. A size of which nothing is known gives way to any other but 1.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     try:
-        return tuple(int(size) for size in np.broadcast_shapes(*shapes))
+        return tuple([_common_dim(dims) for dims in zip(*full)])
     except ValueError:
         listed = " and ".join(str(shape) for shape in shapes)
         raise TypeMismatchError(f"the shapes {listed} do not broadcast") from None
+
+
+def _common_dim(dims: Sequence[Dim]) -> Dim:
+    numbers = {dim for dim in dims if isinstance(dim, int) and dim != 1}
+    if len(numbers) > 1:
+        raise ValueError
+    if numbers:
+        return numbers.pop()
+    symbolic = [dim for dim in dims if not isinstance(dim, int)]
+    return next((dim for dim in symbolic if not isinstance(dim, AnyDim)), symbolic[0] if symbolic else 1)
+
+
+def same_dim(a: Dim, b: Dim) -> bool:
+    """True unless the two sizes are known to differ."""
+    return a == b if isinstance(a, int) and isinstance(b, int) else True
+
+
+def same_dims(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """True unless the two shapes are known to differ."""
+    return len(a) == len(b) and all(map(same_dim, a, b))
 
 
 # ------------------------------------------------------------------------------------------------- type rules

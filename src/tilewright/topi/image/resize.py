@@ -11,7 +11,7 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices, symmetric_offset
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import extents
 
 
 def _f32(value: float) -> Any:
@@ -88,7 +88,7 @@ def _taps(index: Any, size: int, out: int, scale: float, attrs: Any) -> list[tup
 
 def resize2d(x: Tensor, attrs: Any) -> Tensor:
     """`image.resize2d` of `x` with its attributes; interpolation is in float32, cubic in two passes (rows, columns)."""
-    axes, shape = spatial_axes(attrs["layout"]), constant_shape(x)
+    axes, shape = spatial_axes(attrs["layout"]), extents(x)
     sizes, outs = [shape[a] for a in axes], attrs["size"]
     scales = [axis_scale(sizes[i], outs[i], attrs["scales"], i) for i in range(2)]
     if attrs["method"] == "nearest_neighbor":
@@ -105,7 +105,7 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
     def pass_along(source: Tensor, i: int, name: str) -> Tensor:
         """One axis interpolated, in float32 unless it is the last pass."""
         a = axes[i]
-        new_shape = [*constant_shape(source)[:a], outs[i], *constant_shape(source)[a + 1 :]]
+        new_shape = [*extents(source)[:a], outs[i], *extents(source)[a + 1 :]]
 
         def body(*indices: Any) -> Any:
             total: Any = None

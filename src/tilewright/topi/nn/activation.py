@@ -8,7 +8,7 @@ from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
-from tilewright.topi.util import constant_shape, normalize_axis
+from tilewright.topi.util import extents, normalize_axis
 
 
 def relu(x: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def _per_channel(values: Tensor, indices: Any, axis: int) -> Any:
     """The value of the channel of element `indices`: `values` is [C], [1], or [C/b, b] for data blocked by channels."""
     if values.ndim == 2:
         return values(indices[axis], indices[-1])
-    return values(0 if constant_shape(values) == (1,) else indices[axis])
+    return values(0 if extents(values) == (1,) else indices[axis])
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:

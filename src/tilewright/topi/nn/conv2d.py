@@ -11,7 +11,7 @@ from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
 from tilewright.topi.nn.pad import pad, pad_by_phase
 from tilewright.topi.shapes import conv_output
-from tilewright.topi.util import accumulator_dtype, constant_shape
+from tilewright.topi.util import accumulator_dtype, extents
 
 
 def sum_dtype(data: Tensor, out_dtype: str) -> str:
@@ -60,8 +60,8 @@ def conv2d_nchw(
 
     Stages: data_pad (if there is padding), conv2d_nchw with the reduction axes ic, kh, kw.
     """
-    n, _, h, w = constant_shape(data)
-    o, icg, kh, kw = constant_shape(kernel)
+    n, _, h, w = extents(data)
+    o, icg, kh, kw = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
     wide = sum_dtype(data, out_dtype)
@@ -97,8 +97,8 @@ def depthwise_conv2d_nchw(
     neither padding nor a stride), so that neighbouring outputs read neighbouring columns; depthwise_conv2d_nchw with
     the reduction axes kh, kw.
     """
-    n, c, h, w = constant_shape(data)
-    o, _, kh, kw = constant_shape(kernel)
+    n, c, h, w = extents(data)
+    o, _, kh, kw = extents(kernel)
     multiplier, stride = o // c, strides[1]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     columns = (ow - 1) * stride + (kw - 1) * dilation[1] + 1

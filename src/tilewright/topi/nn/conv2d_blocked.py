@@ -10,7 +10,7 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import finish, output_size, sum_dtype, workload
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import extents
 
 
 def conv2d_NCHWc(
@@ -25,8 +25,8 @@ def conv2d_NCHWc(
 
     Stages: data_pad (if there is padding), conv2d_NCHWc with the reduction axes ic_outer, kh, kw, ic_inner.
     """
-    n, ico, h, w, ib = constant_shape(data)
-    oco, _, kh, kw, _, ob = constant_shape(kernel)
+    n, ico, h, w, ib = extents(data)
+    oco, _, kh, kw, _, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
     wide = sum_dtype(data, out_dtype)
@@ -60,8 +60,8 @@ def conv2d_first_NCHWc(
 
     Stages: data_pad (if there is padding), conv2d_first_NCHWc with the reduction axes ic, kh, kw.
     """
-    n, c, h, w = constant_shape(data)
-    oco, _, kh, kw, ob = constant_shape(kernel)
+    n, c, h, w = extents(data)
+    oco, _, kh, kw, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
     wide = sum_dtype(data, out_dtype)
@@ -94,8 +94,8 @@ def depthwise_conv2d_NCHWc(
 
     Stages: data_pad (if there is padding), depthwise_conv2d_NCHWc with the reduction axes kh, kw.
     """
-    n, co, h, w, block_size = constant_shape(data)
-    kh, kw = constant_shape(kernel)[2:4]
+    n, co, h, w, block_size = extents(data)
+    kh, kw = extents(kernel)[2:4]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
     wide = sum_dtype(data, out_dtype)

@@ -18,14 +18,14 @@ from tilewright.topi.nn.conv2d import finish, sum_dtype, workload
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.shapes import transpose_output
 from tilewright.topi.transform import injective
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import extents
 
 
 def dilate(x: Tensor, dilation: Sequence[int], value: float = 0) -> Tensor:
     """x with dilation[d] - 1 elements of `value` between neighbours along dimension d; x itself if there are none."""
     if all(d == 1 for d in dilation):
         return x
-    shape = [(s - 1) * d + 1 for s, d in zip(constant_shape(x), dilation)]
+    shape = [(s - 1) * d + 1 for s, d in zip(extents(x), dilation)]
 
     def body(*indices: Any) -> Any:
         on_grid = [tir.eq(i % d, 0) for i, d in zip(indices, dilation) if d > 1]
@@ -37,7 +37,7 @@ def dilate(x: Tensor, dilation: Sequence[int], value: float = 0) -> Tensor:
 
 def whole_phases(kernel: Tensor, strides: Sequence[int], axes: tuple[int, int]) -> Tensor:
     """`kernel` continued with zeros along its two spatial `axes` to multiples of the strides: phases of equal taps."""
-    shape = constant_shape(kernel)
+    shape = extents(kernel)
     after = [0] * len(shape)
     for axis, stride in zip(axes, strides):
         after[axis] = -shape[axis] % stride
@@ -99,12 +99,12 @@ def conv2d_transpose_nchw(
     Stages: data_pad, conv2d_transpose_phases [N, O, QH, SH, SW, QW] with the reduction axes ic, jh, jw,
     conv2d_transpose_nchw, which interleaves the phases.
     """
-    n, c, h, w = constant_shape(data)
+    n, c, h, w = extents(data)
     kernel = dilate(kernel, (1, 1, *dilation))
-    true_taps = constant_shape(kernel)[2:]
+    true_taps = extents(kernel)[2:]
     kernel = whole_phases(kernel, strides, (2, 3))
-    ocg = constant_shape(kernel)[kernel_layout.index("O")]
-    rows, columns = _taps((h, w), constant_shape(kernel)[2:], true_taps, strides, padding, output_padding)
+    ocg = extents(kernel)[kernel_layout.index("O")]
+    rows, columns = _taps((h, w), extents(kernel)[2:], true_taps, strides, padding, output_padding)
     padded = pad(data, (0, 0, rows.before, columns.before), (0, 0, rows.after, columns.after))
     wide, icg = sum_dtype(data, out_dtype), c // groups
     rc = te.reduce_axis((0, icg), name="ic")
@@ -147,10 +147,10 @@ def conv2d_transpose_NCHWc(
     Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, SW, QW, ob] with the reduction axes ic_outer, jh, jw,
     ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases.
     """
-    n, ico, h, w, ib = constant_shape(data)
-    true_taps = constant_shape(kernel)[2:4]
+    n, ico, h, w, ib = extents(data)
+    true_taps = extents(kernel)[2:4]
     kernel = whole_phases(kernel, strides, (2, 3))
-    oco, _, *taps, _, ob = constant_shape(kernel)
+    oco, _, *taps, _, ob = extents(kernel)
     rows, columns = _taps((h, w), taps, true_taps, strides, padding, output_padding)
     padded = pad(data, (0, 0, rows.before, columns.before, 0), (0, 0, rows.after, columns.after, 0))
     wide = sum_dtype(data, out_dtype)

@@ -10,7 +10,7 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import finish, sum_dtype
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import extents
 
 _PAGE_BYTES, _LINE_BYTES = 4096, 64
 
@@ -20,7 +20,7 @@ _ROWS_OF_A_TILE = 6
 
 def dense(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     """`data` [..., K] times the transpose of `weight` [N, K]: [..., N]."""
-    units, depth = constant_shape(weight)
+    units, depth = extents(weight)
     wide = sum_dtype(data, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
 
@@ -33,7 +33,7 @@ def dense(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
 
 def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     """`data` [..., K] times the transpose of a weight packed in panels of b rows, [N/b, K, b]: [..., N]."""
-    panels, depth, block = constant_shape(weight)
+    panels, depth, block = extents(weight)
     wide = sum_dtype(data, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
     data = _rows_in_different_sets(data)
@@ -54,7 +54,7 @@ def _rows_in_different_sets(data: Tensor) -> Tensor:
     A register tile walks along several rows at once; rows a page apart fall into one set of the first-level cache, and
     push each other out. The copy costs a hundredth of the product.
     """
-    *rows, depth = constant_shape(data)
+    *rows, depth = extents(data)
     line = _LINE_BYTES // data.dtype.itemsize
     if math.prod(rows) < _ROWS_OF_A_TILE or depth * data.dtype.itemsize % _PAGE_BYTES:
         return data
@@ -69,7 +69,7 @@ def batch_matmul(
     Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory),
     batch_matmul.
     """
-    (batch_a, *left), (batch_b, *right) = constant_shape(a), constant_shape(b)
+    (batch_a, *left), (batch_b, *right) = extents(a), extents(b)
     rows, depth = reversed(left) if transpose_a else left
     columns = right[0] if transpose_b else right[1]
     wide = sum_dtype(a, out_dtype)
@@ -95,7 +95,7 @@ def batch_matmul(
 
 def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str = "") -> Tensor:
     """The product of two matrices, either transposed first."""
-    left, right = constant_shape(a), constant_shape(b)
+    left, right = extents(a), extents(b)
     rows, depth = reversed(left) if transpose_a else left
     wide = sum_dtype(a, out_dtype)
     k = te.reduce_axis((0, depth), name="k")

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
-from tilewright.topi.util import accumulator_dtype, constant_shape, normalize_axis
+from tilewright.topi.util import accumulator_dtype, extents, normalize_axis
 
 
 def _statistics(
@@ -51,7 +51,7 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, axis: int = -1, epsilon: 
     Stages: layer_norm_sum, _mean, _squares, _scale (one value a row), layer_norm.
     """
     at, wide = normalize_axis(axis, x.ndim), accumulator_dtype(x.dtype)
-    shape = constant_shape(x)
+    shape = extents(x)
     rows = [s for d, s in enumerate(shape) if d != at]
 
     def read(i: Any, k: Any) -> Any:
@@ -74,7 +74,7 @@ def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, num_groups: int, axis: in
     instance normalization.
     """
     at, wide = normalize_axis(axis, x.ndim), accumulator_dtype(x.dtype)
-    shape = constant_shape(x)
+    shape = extents(x)
     part = shape[at] // num_groups
     ranges = [(part if d == at else s, f"k{d}") for d, s in enumerate(shape) if d]
     count = 1
@@ -121,7 +121,7 @@ def batch_norm(
 
 def lrn(x: Tensor, size: int, axis: int, alpha: float, beta: float, bias: float) -> Tensor:
     """x / (bias + alpha / size * sum of squares over `size` neighbours along `axis`) ** beta."""
-    at, shape = normalize_axis(axis, x.ndim), constant_shape(x)
+    at, shape = normalize_axis(axis, x.ndim), extents(x)
     before = (size - 1) // 2
     k = te.reduce_axis((0, size), name="k")
 

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import extents
 
 
 def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0) -> Tensor:
@@ -17,7 +17,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
     before = list(pad_before)
     if not any(before) and not any(after):
         return x
-    shape = constant_shape(x)
+    shape = extents(x)
     value = tir.const(pad_value, x.dtype)
 
     def body(*indices: Any) -> Any:
@@ -44,7 +44,7 @@ def pad_by_phase(x: Tensor, padding: Sequence[int], columns: int, stride: int) -
 
     Element (n, c, y, p, q) of the result is column q * stride + p of the padded image, for the first `columns` columns.
     """
-    n, c, h, w = constant_shape(x)
+    n, c, h, w = extents(x)
     top, left, bottom, _ = padding
     zero = tir.const(0, x.dtype)
 
@@ -63,7 +63,7 @@ def pad_by_phase(x: Tensor, padding: Sequence[int], columns: int, stride: int) -
 
 def mirror_pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str) -> Tensor:
     """x continued past each end by its mirror image (``"reflect"``, the edge not repeated) or its ``"edge"``."""
-    shape = constant_shape(x)
+    shape = extents(x)
 
     def source(i: Any, before: int, after: int, size: int) -> Any:
         index = i - before

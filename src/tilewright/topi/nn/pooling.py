@@ -12,7 +12,7 @@ from tilewright.topi.layout import parse_layout
 from tilewright.topi.reduction import max as reduce_max
 from tilewright.topi.reduction import mean
 from tilewright.topi.shapes import pool_output
-from tilewright.topi.util import accumulator_dtype, constant_shape
+from tilewright.topi.util import accumulator_dtype, extents
 
 
 def spatial_axes(layout: str) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def pool2d(
 
     Padding is no stage: the reduction leaves out the taps beside the image.
     """
-    axes, shape = spatial_axes(layout), constant_shape(x)
+    axes, shape = spatial_axes(layout), extents(x)
     sides = [(padding[i], padding[i + 2]) for i in range(2)]
     sizes = [shape[a] for a in axes]
     out = [pool_output(sizes[i], pool_size[i], strides[i], *sides[i], dilation[i], ceil_mode) for i in range(2)]
@@ -135,7 +135,7 @@ def global_pool2d(x: Tensor, kind: str, layout: str = "NCHW") -> Tensor:
 
 def adaptive_pool2d(x: Tensor, kind: str, output_size: Sequence[int], layout: str = "NCHW") -> Tensor:
     """Pooling whose windows divide H and W into `output_size` nearly equal, possibly overlapping parts."""
-    axes, shape = spatial_axes(layout), constant_shape(x)
+    axes, shape = spatial_axes(layout), extents(x)
     sizes = [shape[a] for a in axes]
     if all(s % o == 0 for s, o in zip(sizes, output_size)):
         steps = [s // o for s, o in zip(sizes, output_size)]
