@@ -24,6 +24,7 @@ from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.pack_dense import pack_dense
+from tilewright.relay.transform.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.pass_manager import PassContext, PassInfo, run
 from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.simplify_expr import simplify_expr
@@ -55,6 +56,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
+    ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),

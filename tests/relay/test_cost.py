@@ -60,6 +60,8 @@ def test_matrix_products() -> None:
     assert cost(relay.op.nn.batch_matmul(turned, b, transpose_a=True), turned, b) == 2 * 4 * 5 * 7 * 6
     q, k, v = (relay.var(name, shape=(1, 2, size, 8)) for name, size in (("q", 5), ("k", 7), ("v", 7)))
     assert cost(relay.op.nn.attention(q, k, v), q, k, v) == 2 * 2 * 5 * 7 * (8 + 8)
+    gates, weight, state = var("g", 3, 2, 60), var("w", 1, 60, 20), var("h", 1, 2, 20)
+    assert cost(relay.op.nn.gru(gates, weight, state), gates, weight, state) == 2 * 3 * 2 * 60 * 20
 
 
 def test_elementwise_reducing_and_moving() -> None:

@@ -82,6 +82,11 @@ def _attention(call: Call, shapes: Shapes, result: TensorType) -> int:
     return -(-batch * heads * rows * columns * (depth + width) // result.size)
 
 
+def _recurrent(call: Call, shapes: Shapes, result: TensorType) -> int:
+    """One output needs a product with the state for each gate; the gates are [T, B, D * G * H]."""
+    return shapes[0][-1] // shapes[2][0]
+
+
 #: Operator -> multiply-adds of one element of its result.
 _PRODUCTS: dict[str, Callable[[Call, Shapes, TensorType], int]] = {
     "nn.conv2d": _conv2d,
@@ -91,6 +96,9 @@ _PRODUCTS: dict[str, Callable[[Call, Shapes, TensorType], int]] = {
     "nn.matmul": _matmul,
     "nn.batch_matmul": _matmul,
     "nn.attention": _attention,
+    "nn.lstm": _recurrent,
+    "nn.gru": _recurrent,
+    "nn.rnn": _recurrent,
 }
 
 

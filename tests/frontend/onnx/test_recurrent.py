@@ -83,17 +83,23 @@ def test_batch_first(check_node: Check, name: str) -> None:
     check_node(name, [swapped], consts, hidden_size=HIDDEN, outputs=2, opset=14, layout=1, expected=expected)
 
 
-def test_full_sequence_lengths_only(check_node: Check) -> None:
-    from tilewright.errors import UnsupportedError
+@pytest.mark.parametrize("name", list(GATES))
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequence_lengths(check_node: Check, name: str, direction: str) -> None:
+    x, consts = floats(STEPS, BATCH, WIDTH), weights(name, 2 if direction == "bidirectional" else 1)
+    options = {"hidden_size": HIDDEN, "direction": direction, "outputs": 2}
+    check_node(name, [x], [*consts, np.full(BATCH, STEPS, np.int32)], **options)
+    check_node(name, [x], [*consts, np.array([3, 5], np.int32)], **options)
 
-    x, consts = floats(STEPS, BATCH, WIDTH), weights("GRU", 1)
-    check_node("GRU", [x], [*consts, np.full(BATCH, STEPS, np.int32)], hidden_size=HIDDEN, outputs=2)
-    with pytest.raises(UnsupportedError, match="every sequence must have all 5 steps"):
-        check_node("GRU", [x], [*consts, np.array([3, 5], np.int32)], hidden_size=HIDDEN, outputs=2)
+
+def test_lengths_fed_at_run_time(check_node: Check) -> None:
+    w, r, b = weights("GRU", 1)
+    lengths = np.array([5, 2], np.int32)
+    check_node("GRU", [floats(STEPS, BATCH, WIDTH), w, r, b, lengths], hidden_size=HIDDEN, outputs=2)
 
 
-def test_input_product_is_taken_out_of_the_loop(make_model: Callable[..., Any]) -> None:
-    """One product over all steps, then one per step."""
+def test_the_steps_are_one_operator(make_model: Callable[..., Any]) -> None:
+    """One product of all inputs, and one operator for all steps."""
     from onnx import helper
 
     from tilewright.frontend.onnx import from_onnx
@@ -102,5 +108,15 @@ def test_input_product_is_taken_out_of_the_loop(make_model: Callable[..., Any]) 
     w, r, b = weights("LSTM", 1)
     node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN)
     model = make_model([node], {"x": floats(STEPS, BATCH, WIDTH)}, ["y"], 17, {"w": w, "r": r, "b": b})
-    products = [call for call in calls(from_onnx(model)[0]["main"].body) if call.op.name == "nn.dense"]
-    assert len(products) == 1 + STEPS - 1  # the first step's state is zero, so its product is a constant
+    names = [call.op.name for call in calls(from_onnx(model)[0]["main"].body)]
+    assert names.count("nn.dense") == 1 and names.count("nn.lstm") == 1
+
+
+def test_an_unknown_activation_is_refused(check_node: Check) -> None:
+    from tilewright.errors import UnsupportedError
+
+    with pytest.raises(UnsupportedError, match="activation 'Gelu'; supported: Sigmoid"):
+        check_node(
+            "RNN", [floats(STEPS, BATCH, WIDTH)], weights("RNN", 1),
+            hidden_size=HIDDEN, activations=["Gelu"], expected=[],
+        )  # fmt: skip

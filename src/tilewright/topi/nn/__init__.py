@@ -11,6 +11,7 @@ from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm,
 from tilewright.topi.nn.pad import mirror_pad, pad
 from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
 from tilewright.topi.nn.pooling_grad import max_pool2d_grad
+from tilewright.topi.nn.recurrent import recurrent
 from tilewright.topi.nn.softmax import log_softmax, softmax
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "pad",
     "pool2d",
     "prelu",
+    "recurrent",
     "relu",
     "softmax",
 ]

@@ -43,6 +43,11 @@ from tilewright.relay.op.nn.pooling import (
     global_max_pool2d,
     max_pool2d,
 )
+from tilewright.relay.op.nn.recurrent import (
+    gru,
+    lstm,
+    rnn,
+)
 from tilewright.relay.op.nn.winograd import (
     contrib_conv2d_winograd_weight_transform,
     contrib_conv2d_winograd_without_weight_transform,
@@ -73,11 +78,13 @@ __all__ = [
     "global_avg_pool2d",
     "global_max_pool2d",
     "group_norm",
+    "gru",
     "instance_norm",
     "layer_norm",
     "leaky_relu",
     "log_softmax",
     "lrn",
+    "lstm",
     "matmul",
     "max_pool2d",
     "max_pool2d_grad",
@@ -85,6 +92,7 @@ __all__ = [
     "pad",
     "prelu",
     "relu",
+    "rnn",
     "softmax",
     "space_to_depth",
 ]

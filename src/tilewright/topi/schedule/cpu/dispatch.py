@@ -15,6 +15,7 @@ from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_con
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
+from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
 from tilewright.topi.schedule.cpu.reduce import schedule_reduce
 from tilewright.topi.schedule.cpu.winograd import schedule_conv2d_winograd
 
@@ -33,6 +34,7 @@ TEMPLATES: dict[str, Template] = {
     "batch_matmul": schedule_batch_matmul,
     "attention": schedule_attention,
     "pool": schedule_pool,
+    "recurrent": schedule_recurrent,
 }
 
 

@@ -1,0 +1,187 @@
+"""Recurrent layers over a whole sequence: `nn.lstm`, `nn.gru` and `nn.rnn`, without the product with the inputs.
+
+That product does not depend on the state, so it is a `nn.dense` over all steps before the layer; what an
+operator here takes are the gates' inputs. The results are those of ONNX: Y [T, D, B, H], Y_h [D, B, H] and, of an
+LSTM, Y_c [D, B, H].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, tensors
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.topi.recurrent import (
+    ACTIVATIONS,
+    DEFAULT_ACTIVATIONS,
+    DEFAULT_ALPHA,
+    DEFAULT_BETA,
+    DIRECTIONS,
+    GATES,
+    Activation,
+    Recurrence,
+)
+from tilewright.topi.reference import recurrent as ref
+
+#: Inputs that may follow the states, and the kinds of layer that take them.
+OPTIONAL = {"peephole": ("lstm",), "bias": ("gru",), "lengths": ("lstm", "gru", "rnn")}
+
+
+def _inputs(kind: str, attrs: Attrs, values: Sequence[Any]) -> dict[str, Any]:
+    """The inputs of a call by name."""
+    states = ("hidden", "cell") if kind == "lstm" else ("hidden",)
+    names = ("gates", "weight", *states, *attrs["optional"])
+    require(len(values) == len(names), f"{len(values)} inputs are given for {', '.join(names)}")
+    return dict(zip(names, values, strict=True))
+
+
+def _recurrence(kind: str, attrs: Attrs) -> Recurrence:
+    """The options of a call, checked."""
+    direction = attrs["direction"]
+    require(direction in DIRECTIONS, f"direction {direction!r}; there are {', '.join(DIRECTIONS)}")
+    each, count = len(DEFAULT_ACTIVATIONS[kind]), len(DIRECTIONS[direction])
+    names, alphas, betas = attrs["activations"], attrs["activation_alpha"], attrs["activation_beta"]
+    fits = len(names) == len(alphas) == len(betas) == each * count
+    require(fits, f"{each * count} activations with as many alphas and betas are needed, not {names}")
+    for name in names:
+        require(name in ACTIVATIONS, f"activation {name!r}; there are {', '.join(ACTIVATIONS)}")
+    functions = [Activation(*values) for values in zip(names, alphas, betas, strict=True)]
+    return Recurrence(
+        kind,
+        DIRECTIONS[direction],
+        tuple(tuple(functions[d * each : (d + 1) * each]) for d in range(count)),
+        attrs["clip"],
+        attrs["input_forget"],
+        attrs["linear_before_reset"],
+    )
+
+
+def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
+    given = _inputs(kind, attrs, tensors(types))
+    gates, weight, hidden = given["gates"], given["weight"], given["hidden"]
+    require_float(gates)
+    require_same_dtype(*[t for name, t in given.items() if name != "lengths"])
+    directions, count = len(_recurrence(kind, attrs).reverse), GATES[kind]
+    require(gates.ndim == hidden.ndim == 3, f"gates {gates.shape} must be [T, B, D * {count} * H], states [D, B, H]")
+    steps, batch, width = gates.shape
+    size = hidden.shape[2]
+    require(
+        width == directions * count * size, f"{directions} directions of {size} units need {count} gates, not {width}"
+    )
+    shapes: dict[str, tuple[Any, ...]] = {"hidden": (directions, batch, size), "cell": (directions, batch, size)}
+    shapes |= {"peephole": (directions, 3 * size), "bias": (directions, size), "lengths": (batch,)}
+    for name, shape in shapes.items():
+        require(name not in given or given[name].shape == shape, f"{name} has not the shape {shape}")
+    if weight.ndim == 3:
+        require(weight.shape == (directions, count * size, size), f"weights {weight.shape} do not fit {size} units")
+    else:
+        blocks, block = (weight.shape[1], weight.shape[-1]) if weight.ndim == 5 else (0, 0)
+        fits = weight.shape == (directions, blocks, size, count, block) and blocks * block >= size
+        require(fits, f"packed weights {weight.shape} do not fit {size} units")
+    require("lengths" not in given or given["lengths"].dtype == "int32", "lengths must be int32")
+    state = TensorType((directions, batch, size), gates.dtype)
+    sequence = TensorType((steps, directions, batch, size), gates.dtype)
+    return TupleType([sequence, state, state] if kind == "lstm" else [sequence, state])
+
+
+def _register(kind: str) -> None:
+    def compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+        return topi.nn.recurrent(recurrence=_recurrence(kind, attrs), **_inputs(kind, attrs, inputs))
+
+    register(
+        f"nn.{kind}",
+        num_inputs=-1,
+        type_rule=lambda types, attrs: _type_rule(kind, types, attrs),
+        compute=compute,
+        pattern=OpPattern.OPAQUE,
+        reference=lambda attrs, *inputs: ref.recurrent(
+            recurrence=_recurrence(kind, attrs), **_inputs(kind, attrs, inputs)
+        ),
+    )
+
+
+for _kind in GATES:
+    _register(_kind)
+
+
+def _call(
+    kind: str, inputs: Sequence[Expr], optional: dict[str, Expr | None], direction: str, activations: Any, **attrs: Any
+) -> Call:
+    """A call with the activations spelled out, one for each direction and gate function."""
+    given = {name: value for name, value in optional.items() if value is not None}
+    plain = [Activation(n, DEFAULT_ALPHA.get(n, 0.0), DEFAULT_BETA.get(n, 0.0)) for n in DEFAULT_ACTIVATIONS[kind]]
+    chosen = list(activations) if activations else plain * len(DIRECTIONS.get(direction, (False,)))
+    return call(
+        f"nn.{kind}",
+        *inputs,
+        *given.values(),
+        optional=tuple(given),
+        direction=direction,
+        activations=tuple(a.name for a in chosen),
+        activation_alpha=tuple(float(a.alpha) for a in chosen),
+        activation_beta=tuple(float(a.beta) for a in chosen),
+        **{"clip": 0.0, "input_forget": False, "linear_before_reset": False, **attrs},
+    )
+
+
+def lstm(
+    gates: Expr,
+    weight: Expr,
+    hidden: Expr,
+    cell: Expr,
+    peephole: Expr | None = None,
+    lengths: Expr | None = None,
+    direction: str = "forward",
+    activations: Sequence[Activation] = (),
+    clip: float = 0.0,
+    input_forget: bool = False,
+) -> Call:
+    """An LSTM: (Y [T, D, B, H], Y_h [D, B, H], Y_c [D, B, H]); gates in the order input, output, forget, candidate.
+
+    `gates` [T, B, D * 4 * H] are x W^T and the biases, `weight` the recurrent weights [D, 4 * H, H], `hidden` and
+    `cell` [D, B, H] the first states, `peephole` [D, 3 * H], `lengths` [B] the steps of each sequence (int32).
+    `activations` are three functions for each direction.
+    """
+    optional = {"peephole": peephole, "lengths": lengths}
+    inputs = (gates, weight, hidden, cell)
+    return _call("lstm", inputs, optional, direction, activations, clip=float(clip), input_forget=bool(input_forget))
+
+
+def gru(
+    gates: Expr,
+    weight: Expr,
+    hidden: Expr,
+    bias: Expr | None = None,
+    lengths: Expr | None = None,
+    direction: str = "forward",
+    activations: Sequence[Activation] = (),
+    clip: float = 0.0,
+    linear_before_reset: bool = False,
+) -> Call:
+    """A GRU: (Y [T, D, B, H], Y_h [D, B, H]); gates in the order update, reset, candidate.
+
+    `gates` [T, B, D * 3 * H] and `weight` [D, 3 * H, H] as of `lstm`. With `linear_before_reset` the reset gate acts on
+    the candidate's product plus `bias` [D, H], else on the state before the product.
+    """
+    optional = {"bias": bias, "lengths": lengths}
+    late = bool(linear_before_reset)
+    inputs = (gates, weight, hidden)
+    return _call("gru", inputs, optional, direction, activations, clip=float(clip), linear_before_reset=late)
+
+
+def rnn(
+    gates: Expr,
+    weight: Expr,
+    hidden: Expr,
+    lengths: Expr | None = None,
+    direction: str = "forward",
+    activations: Sequence[Activation] = (),
+    clip: float = 0.0,
+) -> Call:
+    """A plain recurrent layer: (Y [T, D, B, H], Y_h [D, B, H]) of `gates` [T, B, D * H] and `weight` [D, H, H]."""
+    inputs = (gates, weight, hidden)
+    return _call("rnn", inputs, {"lengths": lengths}, direction, activations, clip=float(clip))

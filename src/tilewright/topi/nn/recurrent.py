@@ -1,0 +1,326 @@
+"""Recurrent layers (LSTM, GRU, RNN) as scans over time: what depends on the state, the input product already taken.
+
+A step multiplies the state with the recurrent weights of all gates, adds the gates' inputs and applies the cell:
+
+    inside[s, d, b, g, u] = sum over k of state[s - 1, d, b, k] * weight[d, u // block, k, g, u % block]
+    state[s, d, b, u]     = cell(inside[s, d, b, :, u] + gates[time(s, d, b), b, d, :, u], state[s - 1, d, b, u])
+
+Step s of the scan is s - 1 in time, or for a reverse direction counts from the end. Units are padded to whole blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.errors import UnsupportedError
+from tilewright.te import Tensor
+from tilewright.tir import IntImm
+from tilewright.topi import tag
+from tilewright.topi.recurrent import GATES, Activation, Recurrence
+from tilewright.topi.util import constant_shape
+
+#: Units of a block where the weights arrive unpacked.
+UNIT_BLOCK = 16
+
+Function = Callable[[Any], Any]
+
+
+def recurrent(
+    gates: Tensor,
+    weight: Tensor,
+    hidden: Tensor,
+    recurrence: Recurrence,
+    cell: Tensor | None = None,
+    peephole: Tensor | None = None,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+) -> list[Tensor]:
+    """Y [T, D, B, H], Y_h [D, B, H] and, for an LSTM, Y_c [D, B, H] of D directions.
+
+    `gates` [T, B, D * G * H] are the inputs of the G gates with the biases, in the order of ONNX; `weight` the
+    recurrent weights [D, G * H, H], or packed as [D, P, H, G, block] with P * block >= H units. `hidden` and `cell`
+    [D, B, H] are the first states, `peephole` [D, 3 * H] the weights from an LSTM's cell to its input, output and
+    forget gate, `bias` [D, H] what a GRU that is `linear_before_reset` adds to the candidate's product, and `lengths`
+    [B] the steps of each sequence.
+    """
+    layer = _Layer.of(gates, weight, hidden, recurrence, peephole, bias, lengths)
+    shape = (layer.steps + 1, *layer.state_shape)
+    first = [_padded_state(x, layer.units) for x in (hidden, cell) if x is not None]
+    states = [te.placeholder(shape, gates.dtype, f"{name}_state") for name, _ in zip("hc", first)]
+    update = _UPDATES[recurrence.kind](layer, states)
+    made = te.scan(first, update, states, name="recurrent", tag=tag.RECURRENT)
+    last = [
+        te.compute(x.shape, lambda d, b, u, y=y: y(layer.steps, d, b, u), name="last_state", tag=tag.INJECTIVE)
+        for x, y in zip((hidden, cell), made)
+        if x is not None
+    ]
+    return [_sequence(layer, made[0], layer.depth), *last]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What the steps of one layer read: inputs of the gates by step, packed weights, and the padded vectors."""
+
+    recurrence: Recurrence
+    gates: Callable[..., Any]
+    weight: Tensor
+    peephole: Callable[..., Any] | None
+    bias: Callable[..., Any] | None
+    lengths: Tensor | None
+    steps: Any
+    state_shape: tuple[int, Any, int]
+    depth: int
+
+    @staticmethod
+    def of(
+        gates: Tensor,
+        weight: Tensor,
+        hidden: Tensor,
+        recurrence: Recurrence,
+        peephole: Tensor | None,
+        bias: Tensor | None,
+        lengths: Tensor | None,
+    ) -> _Layer:
+        directions, batch, size = _state_sizes(hidden)
+        count = GATES[recurrence.kind]
+        packed = weight if weight.ndim == 5 else _packed(weight, count)
+        blocks, block = constant_shape(packed)[1], constant_shape(packed)[4]
+        units = blocks * block
+
+        def parts(x: Tensor | None, number: int) -> Callable[..., Any] | None:
+            return None if x is None else _parts(x, number, size, units)
+
+        read = _parts(gates, directions * count, size, units)
+        return _Layer(
+            recurrence,
+            lambda t, b, d, g, u: read(t, b, d * count + g, u),
+            packed,
+            parts(peephole, 3),
+            parts(bias, 1),
+            lengths,
+            gates.shape[0],
+            (directions, batch, units),
+            size,
+        )
+
+    @property
+    def units(self) -> int:
+        """The units of a state, whole blocks of them."""
+        return self.state_shape[2]
+
+    def time(self, step: Any, direction: Any, batch: Any) -> Any:
+        """The moment whose inputs step `step` (from 1) of a direction reads."""
+        end = self.steps if self.lengths is None else self.lengths(batch)
+        backward = tir.maximum(end - step, 0) if self.lengths is not None else end - step
+        return self.by_direction(direction, [backward if r else step - 1 for r in self.recurrence.reverse])
+
+    def by_direction(self, direction: Any, values: Sequence[Any]) -> Any:
+        """The value of the direction at hand."""
+        if len(values) == 1 or values[0] is values[1]:
+            return values[0]
+        return tir.select(tir.eq(direction, 0), values[0], values[1])
+
+    def activate(self, index: int, direction: Any, x: Any) -> Any:
+        """Activation function `index` of the direction at hand, of `x` clipped."""
+        chosen = [functions[index] for functions in self.recurrence.activations]
+        limit = self.recurrence.clip
+        of_cell = self.recurrence.kind == "lstm" and index == 2
+        if limit and not of_cell:
+            x = tir.minimum(tir.maximum(x, tir.const(-limit, x.dtype)), tir.const(limit, x.dtype))
+        if all(activation == chosen[0] for activation in chosen):
+            return activation_of(chosen[0], x)
+        return self.by_direction(direction, [activation_of(activation, x) for activation in chosen])
+
+    def kept(self, step: Any, batch: Any, fresh: Any, old: Any) -> Any:
+        """`fresh` while the sequence lasts, then `old`."""
+        return fresh if self.lengths is None else tir.select(step <= self.lengths(batch), fresh, old)
+
+    def product(self, state: Tensor, gates: Sequence[int], name: str) -> Tensor:
+        """The recurrent product of some neighbouring gates with the state before each step."""
+        first, count = gates[0], len(gates)
+        block = constant_shape(self.weight)[4]
+        k = te.reduce_axis((0, self.depth), name="k")
+        back = 1 if isinstance(state.op, te.PlaceholderOp) else 0
+        return te.compute(
+            (self.steps + 1, *self.state_shape[:2], count, self.units),
+            lambda s, d, b, g, u: te.sum(
+                state(s - back, d, b, k) * self.weight(d, u // block, k, first + g, u % block), axis=k
+            ),
+            name=name,
+            tag=tag.RECURRENT_PRODUCT,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- cells
+def _rnn(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+    (state,) = states
+    inside = layer.product(state, [0], "inside")
+
+    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
+        x = inside(s, d, b, 0, u) + layer.gates(layer.time(s, d, b), b, d, 0, u)
+        return layer.kept(s, b, layer.activate(0, d, x), state(s - 1, d, b, u))
+
+    return [te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL)]
+
+
+def _lstm(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+    """Gates in the order input, output, forget, candidate."""
+    state, memory = states
+    inside = layer.product(state, range(4), "inside")
+
+    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
+        at, old = layer.time(s, d, b), memory(s - 1, d, b, u)
+
+        def gate(index: int, peeped: Any = None) -> Any:
+            x = inside(s, d, b, index, u) + layer.gates(at, b, d, index, u)
+            return x if layer.peephole is None or peeped is None else x + layer.peephole(d, index, u) * peeped
+
+        into = layer.activate(0, d, gate(0, old))
+        one = tir.const(1.0, into.dtype)
+        forget = one - into if layer.recurrence.input_forget else layer.activate(0, d, gate(2, old))
+        fresh = forget * old + into * layer.activate(1, d, gate(3))
+        shown = layer.activate(0, d, gate(1, fresh)) * layer.activate(2, d, fresh)
+        return layer.kept(s, b, shown, state(s - 1, d, b, u)), layer.kept(s, b, fresh, old)
+
+    return list(te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL))
+
+
+def _gru(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+    """Gates in the order update, reset, candidate."""
+    (state,) = states
+    late = layer.recurrence.linear_before_reset
+    inside = layer.product(state, range(3 if late else 2), "inside")
+
+    def gate(index: int, s: Any, d: Any, b: Any, u: Any) -> Any:
+        x = inside(s, d, b, index, u) + layer.gates(layer.time(s, d, b), b, d, index, u)
+        return layer.activate(0, d, x)
+
+    if late:
+
+        def recurrent_part(s: Any, d: Any, b: Any, u: Any) -> Any:
+            x = inside(s, d, b, 2, u)
+            return gate(1, s, d, b, u) * (x if layer.bias is None else x + layer.bias(d, 0, u))
+
+        def update(*i: Any) -> Any:
+            return gate(0, *i)
+
+    else:
+        update, reset = te.compute(
+            state.shape,
+            lambda s, d, b, u: (gate(0, s, d, b, u), gate(1, s, d, b, u) * state(s - 1, d, b, u)),
+            name="reset_state",
+            tag=tag.RECURRENT_CELL,
+        )
+        candidate = layer.product(reset, [2], "candidate")
+
+        def recurrent_part(s: Any, d: Any, b: Any, u: Any) -> Any:
+            return candidate(s, d, b, 0, u)
+
+    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
+        x = layer.gates(layer.time(s, d, b), b, d, 2, u) + recurrent_part(s, d, b, u)
+        proposal, old = layer.activate(1, d, x), state(s - 1, d, b, u)
+        return layer.kept(s, b, proposal + update(s, d, b, u) * (old - proposal), old)
+
+    return [te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL)]
+
+
+_UPDATES: dict[str, Callable[[_Layer, list[Tensor]], list[Tensor]]] = {"rnn": _rnn, "lstm": _lstm, "gru": _gru}
+
+
+# ----------------------------------------------------------------------------------------------- what is around
+def _packed(weight: Tensor, count: int) -> Tensor:
+    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit."""
+    directions, _, size = constant_shape(weight)
+    blocks = -(-size // UNIT_BLOCK)
+
+    def element(d: Any, p: Any, k: Any, g: Any, lane: Any) -> Any:
+        u = p * UNIT_BLOCK + lane
+        found = weight(d, g * size + u, k)
+        return found if blocks * UNIT_BLOCK == size else tir.if_then_else(u < size, found, tir.const(0, found.dtype))
+
+    return te.compute((directions, blocks, size, count, UNIT_BLOCK), element, name="packed_weight", tag=tag.INJECTIVE)
+
+
+def _parts(x: Tensor, count: int, size: int, units: int) -> Callable[..., Any]:
+    """Reads `x` [..., count * size] as [..., count, units]; a padded copy where the units are not whole blocks."""
+    if units == size:
+        return lambda *i: x(*i[:-2], i[-2] * size + i[-1])
+    zero = tir.const(0, x.dtype)
+    copy = te.compute(
+        (*x.shape[:-1], count, units),
+        lambda *i: tir.if_then_else(i[-1] < size, x(*i[:-2], i[-2] * size + i[-1]), zero),
+        name=f"{x.name}_padded",
+        tag=tag.INJECTIVE,
+    )
+    return lambda *i: copy(*i)
+
+
+def _state_sizes(state: Tensor) -> tuple[int, Any, int]:
+    """Directions, batch and units of a state [D, B, H]; the batch may be symbolic."""
+    directions, batch, size = state.shape
+    if not isinstance(directions, IntImm) or not isinstance(size, IntImm):
+        raise UnsupportedError(f"{state.name} has the symbolic shape {state.shape}; a layer needs constant units")
+    return int(directions.value), batch, int(size.value)
+
+
+def _padded_state(x: Tensor, units: int) -> Tensor:
+    """A first state [D, B, H] as step 0, [1, D, B, units]."""
+    directions, batch, size = _state_sizes(x)
+    zero = tir.const(0, x.dtype)
+
+    def element(_: Any, d: Any, b: Any, u: Any) -> Any:
+        return x(d, b, u) if units == size else tir.if_then_else(u < size, x(d, b, u), zero)
+
+    return te.compute((1, directions, batch, units), element, name="first_state", tag=tag.INJECTIVE)
+
+
+def _sequence(layer: _Layer, states: Tensor, size: int) -> Tensor:
+    """The states in the order of time, [T, D, B, size]; zeros behind the end of a sequence."""
+    directions, batch, _ = layer.state_shape
+
+    def element(t: Any, d: Any, b: Any, u: Any) -> Any:
+        end = layer.steps if layer.lengths is None else layer.lengths(b)
+        step = layer.by_direction(d, [end - t if r else t + 1 for r in layer.recurrence.reverse])
+        if layer.lengths is None:
+            return states(step, d, b, u)
+        return tir.if_then_else(t < end, states(step, d, b, u), tir.const(0, states.dtype))
+
+    return te.compute((layer.steps, directions, batch, size), element, name="sequence", tag=tag.INJECTIVE)
+
+
+# -------------------------------------------------------------------------------------------------- activations
+def activation_of(activation: Activation, x: Any) -> Any:
+    """An activation function of ONNX, of an expression."""
+    alpha, beta = (tir.const(value, x.dtype) for value in (activation.alpha, activation.beta))
+    return _FUNCTIONS[activation.name](x, alpha, beta)
+
+
+def _elu(x: Any, alpha: Any, _: Any) -> Any:
+    zero = tir.const(0, x.dtype)
+    return tir.select(x < zero, alpha * (tir.exp(tir.minimum(x, zero)) - 1), x)
+
+
+def _softplus(x: Any, *_: Any) -> Any:
+    return tir.maximum(x, tir.const(0, x.dtype)) + tir.log(tir.exp(-tir.abs(x)) + 1)
+
+
+def _hard_sigmoid(x: Any, alpha: Any, beta: Any) -> Any:
+    return tir.minimum(tir.maximum(alpha * x + beta, tir.const(0, x.dtype)), tir.const(1, x.dtype))
+
+
+_FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "Sigmoid": lambda x, *_: tir.sigmoid(x),
+    "Tanh": lambda x, *_: tir.tanh(x),
+    "Relu": lambda x, *_: tir.maximum(x, tir.const(0, x.dtype)),
+    "Softplus": _softplus,
+    "Softsign": lambda x, *_: x / (tir.abs(x) + 1),
+    "HardSigmoid": _hard_sigmoid,
+    "LeakyRelu": lambda x, alpha, _: tir.select(x < tir.const(0, x.dtype), alpha * x, x),
+    "ThresholdedRelu": lambda x, alpha, _: tir.select(x > alpha, x, tir.const(0, x.dtype)),
+    "Elu": _elu,
+    "ScaledTanh": lambda x, alpha, beta: alpha * tir.tanh(beta * x),
+    "Affine": lambda x, alpha, beta: alpha * x + beta,
+}

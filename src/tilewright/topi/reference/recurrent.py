@@ -1,0 +1,128 @@
+"""Reference recurrent layers in NumPy, as ONNX defines them; computed in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.topi.recurrent import GATES, Activation, Recurrence
+
+Array = np.ndarray[Any, Any]
+
+_FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
+    "Sigmoid": lambda x, a, b: 1 / (1 + np.exp(-x)),
+    "Tanh": lambda x, a, b: np.tanh(x),
+    "Relu": lambda x, a, b: np.maximum(x, 0),
+    "Softplus": lambda x, a, b: np.logaddexp(x, 0),
+    "Softsign": lambda x, a, b: x / (1 + np.abs(x)),
+    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "LeakyRelu": lambda x, a, b: np.where(x < 0, a * x, x),
+    "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, 0),
+    "Elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
+    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
+    "Affine": lambda x, a, b: a * x + b,
+}
+
+
+def packed(weight: Array, gates: int, block: int) -> Array:
+    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit."""
+    directions, _, size = weight.shape
+    blocks = -(-size // block)
+    whole = np.zeros((directions, gates, blocks * block, size), weight.dtype)
+    whole[:, :, :size] = weight.reshape(directions, gates, size, size)
+    return whole.reshape(directions, gates, blocks, block, size).transpose(0, 2, 4, 1, 3)
+
+
+def unpacked(weight: Array, size: int) -> Array:
+    """Recurrent weights [D, G, H, H] of packed [D, P, H, G, block] or plain [D, G * H, H] ones."""
+    if weight.ndim == 3:
+        return weight.reshape(weight.shape[0], -1, size, size)
+    directions, blocks, depth, gates, block = weight.shape
+    return weight.transpose(0, 3, 1, 4, 2).reshape(directions, gates, blocks * block, depth)[:, :, :size]
+
+
+def recurrent(
+    gates: Array,
+    weight: Array,
+    hidden: Array,
+    recurrence: Recurrence,
+    cell: Array | None = None,
+    peephole: Array | None = None,
+    bias: Array | None = None,
+    lengths: Array | None = None,
+) -> tuple[Array, ...]:
+    """Y [T, D, B, H], Y_h [D, B, H] and Y_c of an LSTM; the arguments are those of `topi.nn.recurrent`."""
+    directions, batch, size = hidden.shape
+    steps = gates.shape[0]
+    inputs = gates.astype(np.float64).reshape(steps, batch, directions, GATES[recurrence.kind], size)
+    weights = unpacked(weight, size).astype(np.float64)
+    ends = np.full(batch, steps) if lengths is None else lengths
+    sequence = np.zeros((steps, directions, batch, size))
+    last = [np.zeros(hidden.shape) for _ in range(1 if cell is None else 2)]
+    for d, reverse in enumerate(recurrence.reverse):
+        for b in range(batch):
+            state = [x[d, b].astype(np.float64) for x in (hidden, cell) if x is not None]
+            step = _Cell(
+                recurrence,
+                recurrence.activations[d],
+                weights[d],
+                None if peephole is None else peephole[d].reshape(3, size).astype(np.float64),
+                0.0 if bias is None else bias[d].astype(np.float64),
+            )
+            for t in range(int(ends[b]))[:: -1 if reverse else 1]:
+                state = step(inputs[t, b, d], *state)
+                sequence[t, d, b] = state[0]
+            for result, value in zip(last, state, strict=True):
+                result[d, b] = value
+    return tuple(x.astype(gates.dtype) for x in (sequence, *last))
+
+
+class _Cell:
+    """One step of one sequence."""
+
+    def __init__(
+        self,
+        recurrence: Recurrence,
+        activations: tuple[Activation, ...],
+        weight: Array,
+        peephole: Array | None,
+        bias: Any,
+    ) -> None:
+        self.options, self.activations, self.weight = recurrence, activations, weight
+        self.peephole, self.bias = peephole, bias
+
+    def activate(self, index: int, x: Array) -> Array:
+        """Activation function `index` of clipped `x`."""
+        limit = self.options.clip
+        if limit and not (self.options.kind == "lstm" and index == 2):
+            x = np.clip(x, -limit, limit)
+        chosen = self.activations[index]
+        return _FUNCTIONS[chosen.name](x, chosen.alpha, chosen.beta)
+
+    def __call__(self, inputs: Array, *state: Array) -> list[Array]:
+        step: Callable[..., list[Array]] = getattr(self, self.options.kind)
+        return step(inputs, *state)
+
+    def rnn(self, inputs: Array, hidden: Array) -> list[Array]:
+        """h' = f(x + R h)."""
+        return [self.activate(0, inputs[0] + self.weight[0] @ hidden)]
+
+    def lstm(self, inputs: Array, hidden: Array, cell: Array) -> list[Array]:
+        """Gates: input, output, forget, candidate."""
+        gates = inputs + self.weight @ hidden
+        peeped = np.zeros((3, len(hidden))) if self.peephole is None else self.peephole
+        into = self.activate(0, gates[0] + peeped[0] * cell)
+        forget = 1 - into if self.options.input_forget else self.activate(0, gates[2] + peeped[2] * cell)
+        fresh = forget * cell + into * self.activate(1, gates[3])
+        return [self.activate(0, gates[1] + peeped[1] * fresh) * self.activate(2, fresh), fresh]
+
+    def gru(self, inputs: Array, hidden: Array) -> list[Array]:
+        """Gates: update, reset, candidate."""
+        update, reset = (self.activate(0, inputs[g] + self.weight[g] @ hidden) for g in (0, 1))
+        if self.options.linear_before_reset:
+            inner = reset * (self.weight[2] @ hidden + self.bias)
+        else:
+            inner = self.weight[2] @ (reset * hidden)
+        return [(1 - update) * self.activate(1, inputs[2] + inner) + update * hidden]

@@ -1,0 +1,46 @@
+"""Recurrent weights are packed once, and the values stay, also when compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.relay.helpers import assert_same, feed, module, weights
+from tilewright import relay
+from tilewright.relay.transform.pack_recurrent import pack_recurrent
+from tilewright.relay.visitor import calls
+from tilewright.target import Target
+
+TARGET = Target("llvm -mcpu=znver4")
+
+
+def _lstm(hidden: int, weight: relay.Expr) -> relay.Expr:
+    gates = relay.var("gates", shape=(4, 2, 4 * hidden))
+    states = [relay.var(name, shape=(1, 2, hidden)) for name in ("h", "c")]
+    return relay.nn.lstm(gates, weight, *states)
+
+
+@pytest.mark.parametrize(("hidden", "shape"), [(32, (1, 2, 32, 4, 16)), (21, (1, 2, 21, 4, 16))])
+def test_constant_weights_are_packed(hidden: int, shape: tuple[int, ...]) -> None:
+    before = module(_lstm(hidden, weights(1, 4 * hidden, hidden)))
+    after = pack_recurrent(before, TARGET)
+    (layer,) = calls(after["main"].body)
+    assert layer.args[1].data.shape == shape
+    assert_same(before, after)
+    assert pack_recurrent(after, TARGET)["main"].body is after["main"].body
+
+
+def test_weights_fed_at_run_time_stay() -> None:
+    before = module(_lstm(16, relay.var("w", shape=(1, 64, 16))))
+    assert pack_recurrent(before, TARGET)["main"].body is before["main"].body
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_compiled(constant: bool) -> None:
+    weight = weights(1, 84, 21) if constant else relay.var("w", shape=(1, 84, 21))
+    mod = module(_lstm(21, weight))
+    inputs = feed(mod)
+    named = {param.name: value for param, value in zip(mod["main"].params, inputs, strict=True)}
+    for got, want in zip(tw.compile(mod, cache=False).run(named), relay.interpret(mod, inputs), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

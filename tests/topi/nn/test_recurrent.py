@@ -1,0 +1,99 @@
+"""Recurrent layers as one kernel against NumPy: every kind of cell, direction and option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import codegen, te
+from tilewright.target import Target
+from tilewright.topi import nn
+from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES, Activation, Recurrence
+from tilewright.topi.reference import recurrent as ref
+from tilewright.topi.schedule.cpu.dispatch import schedule
+
+
+def _inputs(kind: str, steps: int, batch: int, directions: int, hidden: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    gates = GATES[kind]
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype("float32")
+
+    inputs = {
+        "gates": normal(steps, batch, directions * gates * hidden),
+        "weight": normal(directions, gates * hidden, hidden) / np.sqrt(hidden, dtype="float32"),
+        "hidden": normal(directions, batch, hidden),
+    }
+    return inputs | ({"cell": normal(directions, batch, hidden)} if kind == "lstm" else {})
+
+
+def _recurrence(kind: str, direction: str = "forward", **options: Any) -> Recurrence:
+    reverse = DIRECTIONS[direction]
+    plain = tuple(Activation(name) for name in DEFAULT_ACTIVATIONS[kind])
+    return Recurrence(kind, reverse, options.pop("activations", (plain,) * len(reverse)), **options)
+
+
+def _run(inputs: dict[str, np.ndarray], recurrence: Recurrence, threads: int = 2) -> list[np.ndarray]:
+    places = {name: te.placeholder(x.shape, str(x.dtype), name) for name, x in inputs.items()}
+    outs = nn.recurrent(recurrence=recurrence, **places)
+    target = Target("cpu")
+    func = te.lower(schedule(outs, target), [*places.values(), *outs], "layer")
+    results = [np.full([int(n.value) for n in out.shape], np.nan, "float32") for out in outs]
+    codegen.build([func], target, threads=threads)["layer"](*inputs.values(), *results)
+    return results
+
+
+def _check(inputs: dict[str, np.ndarray], recurrence: Recurrence) -> None:
+    expected = ref.recurrent(recurrence=recurrence, **inputs)
+    for got, want in zip(_run(inputs, recurrence), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 32), (3, 21), (9, 8)])
+def test_kinds_and_directions(kind: str, direction: str, batch: int, hidden: int) -> None:
+    _check(_inputs(kind, 5, batch, len(DIRECTIONS[direction]), hidden), _recurrence(kind, direction))
+
+
+@pytest.mark.parametrize("hidden", [48, 130])
+def test_packed_weights_and_steps_that_workers_share(hidden: int) -> None:
+    inputs = _inputs("lstm", 4, 2, 1, hidden)
+    inputs["weight"] = np.ascontiguousarray(ref.packed(inputs["weight"], 4, 16))
+    _check(inputs, _recurrence("lstm"))
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_sequences_of_different_lengths(kind: str) -> None:
+    inputs = _inputs(kind, 6, 4, 2, 16)
+    inputs["lengths"] = np.array([6, 1, 0, 4], "int32")
+    _check(inputs, _recurrence(kind, "bidirectional"))
+
+
+@pytest.mark.parametrize("hidden", [16, 19])
+def test_reset_before_and_after_the_product(hidden: int) -> None:
+    inputs = _inputs("gru", 4, 2, 2, hidden)
+    inputs["bias"] = np.random.default_rng(1).standard_normal((2, hidden)).astype("float32")
+    _check(inputs, _recurrence("gru", "bidirectional", linear_before_reset=True))
+
+
+def test_peepholes_clip_and_coupled_gates() -> None:
+    inputs = _inputs("lstm", 4, 2, 1, 20)
+    inputs["peephole"] = np.random.default_rng(1).standard_normal((1, 60)).astype("float32")
+    _check(inputs, _recurrence("lstm", clip=0.4))
+    _check(inputs, _recurrence("lstm", input_forget=True))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name: str) -> None:
+    chosen = ((Activation(name, 0.3, 0.2),), (Activation("Tanh"),))
+    _check(_inputs("rnn", 3, 2, 2, 16), _recurrence("rnn", "bidirectional", activations=chosen))
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    inputs, recurrence = _inputs("lstm", 6, 3, 1, 160), _recurrence("lstm")
+    for one, three in zip(_run(inputs, recurrence, 1), _run(inputs, recurrence, 3), strict=True):
+        np.testing.assert_array_equal(one, three)
