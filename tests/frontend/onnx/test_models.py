@@ -71,19 +71,3 @@ def test_benchmark_network(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.onnx"
     runpy.run_path(str(script))["fill"](name, str(path))
     compare(onnx.load(path), None, 3e-4 if name == "lstm_lm" else 1e-4)
-
-
-@pytest.mark.parametrize("name", ["silero_vad", "smart_turn_v3_int8"])
-def test_models_of_later_versions_are_refused_with_reasons(name: str) -> None:
-    from tilewright.errors import UnsupportedError
-
-    paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))
-    if not paths:
-        pytest.skip(f"the trained model {name} is not there")
-    shapes = {
-        "silero_vad": {"input": (1, 512), "state": (2, 1, 128)},
-        "smart_turn_v3_int8": {"input_features": (1, 80, 800)},
-    }[name]
-    pattern = "If.*its condition" if name == "silero_vad" else "QuantizeLinear"
-    with pytest.raises(UnsupportedError, match=pattern):
-        from_onnx(paths[0], shapes)

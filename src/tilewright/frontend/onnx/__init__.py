@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import EnvironmentError_
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def from_onnx(
-    model: OnnxModel, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: OnnxModel, input_shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for an ONNX model (path, bytes or `ModelProto`), and the specs of its inputs in order.
 
-    `input_shapes` fixes the dynamic dimensions. The attribute `output_names` of `main` holds the names of its results.
+    `input_shapes` fixes dynamic dimensions; those that stay open are symbolic. The attribute `output_names` of `main` holds the names of its results.
     Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every node
     that cannot be converted, `EnvironmentError_` when the `onnx` package is not installed.
     """

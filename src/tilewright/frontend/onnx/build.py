@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.onnx.dims import broadcast
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr, Tuple
+from tilewright.relay.type import as_dim
 from tilewright.support.dtype import DType
 
 
@@ -23,9 +25,9 @@ def scalar_like(node: OnnxNode, value: Any, like: Expr) -> Constant:
     return constant(value, node.dtype(like))
 
 
-def reshape(node: OnnxNode, value: Expr, shape: Sequence[int]) -> Expr:
+def reshape(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
     """`value` in `shape`; itself when it already has it."""
-    target = tuple(int(extent) for extent in shape)
+    target = tuple(as_dim(extent) for extent in shape)
     return value if node.shape(value) == target else op.reshape(value, newshape=target)
 
 
@@ -40,9 +42,9 @@ def cast(node: OnnxNode, value: Expr, dtype: str | DType) -> Expr:
     return value if node.dtype(value) == DType(dtype) else op.cast(value, dtype=str(dtype))
 
 
-def broadcast_to(node: OnnxNode, value: Expr, shape: Sequence[int]) -> Expr:
+def broadcast_to(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
     """`value` broadcast to `shape`; itself when it already has it."""
-    target = tuple(int(extent) for extent in shape)
+    target = tuple(as_dim(extent) for extent in shape)
     return value if node.shape(value) == target else op.broadcast_to(value, shape=target)
 
 
@@ -63,6 +65,6 @@ def index_axis(node: OnnxNode, value: Expr, axis: int, position: int) -> Expr:
     return op.squeeze(slice_axis(node, value, axis, position, position + 1), axis=(axis,))
 
 
-def broadcast_shapes(node: OnnxNode, *values: Expr) -> tuple[int, ...]:
+def broadcast_shapes(node: OnnxNode, *values: Expr) -> tuple[Any, ...]:
     """The common shape of `values` under NumPy broadcasting."""
-    return tuple(np.broadcast_shapes(*(node.shape(value) for value in values)))
+    return broadcast(*(node.shape(value) for value in values))

@@ -19,6 +19,7 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
     nn,
     normalization,
     pooling,
+    quantize,
     recurrent,
     reduce,
     shape,
@@ -33,15 +34,17 @@ from tilewright.relay.module import IRModule
 
 
 def convert_model(
-    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: Mapping[str, Sequence[int]] | None
+    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: Mapping[str, Sequence[Any]] | None
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.onnx.from_onnx`."""
     model = load_model(source)
     graph = model.proto.graph
     importer = GraphImporter(model)
+    importer.declare(graph)
     env: Environment = importer.initializers(graph.initializer)
-    specs = resolve_inputs([value for value in graph.input if value.name not in env], input_shapes)
-    params = [var(spec.name, shape=spec.shape, dtype=spec.dtype) for spec in specs]
+    given = [value for value in graph.input if value.name not in env]
+    specs = resolve_inputs(given, input_shapes, importer.symbols)
+    params = [var(spec.name, spec.type) for spec in specs]
     env.update({param.name: param for param in params})
     importer.run(graph.node, env, model.opsets)
     if importer.problems:
@@ -49,7 +52,8 @@ def convert_model(
     results = [_result(env, output.name, model.label) for output in graph.output]
     body = results[0] if len(results) == 1 else Tuple(results)
     attrs = {"output_names": tuple(output.name for output in graph.output)}
-    return IRModule({GlobalVar("main"): Function(params, body, attrs=attrs)}), specs
+    main = Function(params, body, attrs=attrs)
+    return IRModule({**importer.functions, GlobalVar("main"): main}), specs
 
 
 def _result(env: Environment, name: str, label: str) -> Expr:

@@ -10,7 +10,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, helper
 
 from tilewright.frontend.onnx.schema import find_schema
-from tilewright.relay.type import TensorType, Type
+from tilewright.frontend.onnx.value_types import type_to_proto
+from tilewright.relay.type import Type
 
 
 def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | None]) -> FunctionProto | None:
@@ -25,7 +26,7 @@ def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | Non
         body = FunctionProto()
         body.CopyFrom(schema.function_body)
     elif schema.has_context_dependent_function:
-        types = [_type_proto(type_).SerializeToString() for type_ in inputs]
+        types = [type_to_proto(type_).SerializeToString() for type_ in inputs]
         encoded = schema.get_context_dependent_function(proto.SerializeToString(), types)
         if not encoded:
             return None
@@ -36,12 +37,6 @@ def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | Non
     attributes.update({entry.name: entry for entry in proto.attribute})
     _put_attributes(body.node, attributes)
     return body
-
-
-def _type_proto(type_: Type | None) -> Any:
-    if not isinstance(type_, TensorType):
-        return onnx.TypeProto()
-    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(type_.dtype.numpy), type_.shape)
 
 
 def _put_attributes(nodes: Any, values: Mapping[str, Any]) -> None:

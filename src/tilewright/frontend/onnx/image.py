@@ -15,7 +15,9 @@ from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import constant, scalar_like, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
-from tilewright.frontend.onnx.resample import (
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+from tilewright.runtime.host_ops.resample import (
     COORDINATES,
     ROUNDINGS,
     Axis,
@@ -23,8 +25,7 @@ from tilewright.frontend.onnx.resample import (
     outside,
     weight_matrix,
 )
-from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.runtime.host_ops.resize import sized
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -100,22 +101,14 @@ def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
     if scales:
         outs = [_scaled(shape[axis], scale) for axis, scale in zip(axes, scales)]
     elif len(sizes) == len(axes):
-        outs, scales = _from_sizes(node, [shape[axis] for axis in axes], sizes)
+        policy = node.choice("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+        outs, scales = sized(policy, [shape[axis] for axis in axes], sizes)
     else:
         raise ModelError(f"{node.label}: neither scales nor sizes for its {len(axes)} axes are given")
     return {
         axis: Axis(shape[axis], out, scale, roi[position], roi[position + len(axes)])
         for position, (axis, out, scale) in enumerate(zip(axes, outs, scales))
     }
-
-
-def _from_sizes(node: OnnxNode, extents: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
-    policy = node.choice("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
-    scales = [size / extent for size, extent in zip(sizes, extents)]
-    if policy == "stretch":
-        return sizes, scales
-    scale = min(scales) if policy == "not_larger" else max(scales)
-    return [int(np.floor(extent * scale + 0.5)) for extent in extents], [scale] * len(extents)
 
 
 def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:

@@ -1,7 +1,9 @@
 """The walk over an ONNX graph: nodes are converted in order, constants folded on the way, problems collected.
 
-Shapes are static, so whatever a graph computes from shapes (Shape, Gather, Concat, Cast, Range …) has constant inputs
-and becomes a constant as soon as it is converted; Reshape, Slice, Resize and the like then find plain numbers.
+Whatever a graph computes from static shapes (Shape, Gather, Concat, Cast, Range …) has constant inputs and becomes a
+constant as soon as it is converted; what it computes from symbolic ones is tracked as expressions (`symbolic.py`).
+Reshape, Slice, Resize and the like then find what they need at import time. A node that needs more than that, or whose
+values are no plain tensors, becomes a host operator (`host.py`).
 """
 
 from __future__ import annotations
@@ -13,21 +15,35 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
+from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
-from tilewright.relay.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
 from tilewright.relay.interpreter import call_reference
-from tilewright.relay.transform.infer_type import type_of
-from tilewright.relay.type import tensor_types
+from tilewright.relay.op.registry import Op
+from tilewright.relay.transform.infer_type import tensor_type_of, type_of
+from tilewright.relay.type import TensorType, Type, tensor_types
 from tilewright.relay.visitor import children, rebuild
 
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.
 _FOLD_GROWTH_BYTES = 1 << 20
+_NO_TENSORS = frozenset({"SequenceEmpty", "SequenceConstruct", "SplitToSequence", "Optional"})
+_RANDOM = (
+    "RandomUniform",
+    "RandomUniformLike",
+    "RandomNormal",
+    "RandomNormalLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+)
+_NEVER_FOLDED = frozenset(f"onnx.{name}" for name in _RANDOM)
 NO_CONVERTER = "no converter for this operator"
 
 
@@ -40,13 +56,33 @@ Environment = dict[str, "Expr | _Unavailable"]
 
 
 class GraphImporter:
-    """Converts the nodes of one model. `problems` gathers one line for each node that cannot be converted."""
+    """Converts the nodes of one model.
+
+    `problems` gathers one line for each node that cannot be converted. `declared` holds the types that the model
+    states, by name of the value, `symbols` its symbolic extents by name, `symbolic` what is known of the elements of
+    shape tensors, and `functions` the loops, as functions of the module.
+    """
 
     def __init__(self, model: LoadedModel) -> None:
         self.directory: Path | None = model.directory
         self.weights = model.weights
         self.problems: dict[str, None] = {}
+        self.declared: dict[str, Any] = {}
+        self.symbols: dict[str, Any] = {}
+        self.symbolic: dict[Expr, np.ndarray] = {}
+        self.functions: dict[GlobalVar, Function] = {}
         self._finished: set[Expr] = set()
+        self._loops = 0
+
+    def count_loop(self) -> int:
+        """A number that no other loop of the model has."""
+        self._loops += 1
+        return self._loops
+
+    def declare(self, graph: Any) -> None:
+        """Note the types that `graph` states of its values."""
+        for value in [*graph.value_info, *graph.output]:
+            self.declared[value.name] = value.type
 
     def initializers(self, tensors: Iterable[Any]) -> Environment:
         """Constants of the initializers of a graph, by name."""
@@ -68,11 +104,18 @@ class GraphImporter:
                 if name:
                     env[name] = value
 
-    def subgraph(self, graph: Any, node: OnnxNode) -> list[Expr | None]:
-        """The outputs of a graph-valued attribute, converted in place; it sees the names around it."""
-        env: Environment = {**node.env, **self.initializers(graph.initializer)}
-        self.run(graph.node, env, node.opsets, f"{node.span}/")
-        values = [env.get(output.name) for output in graph.output]
+    def subgraph(
+        self, graph: Any, node: OnnxNode, inputs: Mapping[str, Expr] | None = None, env: Environment | None = None
+    ) -> list[Expr | None]:
+        """The outputs of a graph-valued attribute, converted in place; it sees `env`, by default the names around it.
+
+        None stands for an output that cannot be converted.
+        """
+        self.declare(graph)
+        around = node.env if env is None else env
+        inner: Environment = {**around, **self.initializers(graph.initializer), **(inputs or {})}
+        self.run(graph.node, inner, node.opsets, f"{node.span}/")
+        values = [self._lookup(output.name, inner, f"the graph of {node.label}") for output in graph.output]
         return [None if isinstance(value, _Unavailable) else value for value in values]
 
     def _convert(
@@ -87,12 +130,11 @@ class GraphImporter:
         node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
         try:
             if any(isinstance(value, _Unavailable) for value in inputs):
-                if converter is None and not has_definition(proto.op_type, domain, opset):
+                known = converter is not None or has_definition(proto.op_type, domain, opset)
+                if not known and host_name(domain, proto.op_type) is None:
                     node.unsupported(NO_CONVERTER)
-            elif converter is None:
-                return self._without_converter(node, domain)
             else:
-                return self._apply(converter, node)
+                return self._tracked(node, domain, converter)
         except UnsupportedError as error:
             self.problems.setdefault(str(error), None)
         except TypeMismatchError as error:
@@ -100,8 +142,46 @@ class GraphImporter:
         except TilewrightError:
             raise
         except Exception as error:
+            open_shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
+            if open_shapes:
+                reason = f"its inputs {', '.join(open_shapes)} have dimensions that vary from run to run"
+                self.problems.setdefault(f"{label}: {reason}; fix them with --input-shapes (input_shapes=…)", None)
+                return [UNAVAILABLE] * len(proto.output)
             raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
         return [UNAVAILABLE] * len(proto.output)
+
+    def _tracked(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | _Unavailable]:
+        """The outputs of a node. What is known of the elements of the first is kept; if all is, it is a constant."""
+        outputs = list(self._outputs(node, domain, converter))
+        first = outputs[0] if outputs else None
+        if not isinstance(first, Expr) or isinstance(first, Constant):
+            return outputs
+        known = symbolic.evaluate(node)
+        if known is None:
+            return outputs
+        if symbolic.is_integers(known):
+            return [Constant(known.astype(tensor_type_of(first).dtype.numpy)), *outputs[1:]]
+        self.symbolic[first] = known
+        return outputs
+
+    def _outputs(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | _Unavailable]:
+        """By the converter, on the host, or by the operator's definition, whichever fits first."""
+        on_host = host_name(domain, node.op_type) is not None
+        if on_host and needs_host(node.inputs):
+            return self._finished_all(convert_on_host(node, domain), node)
+        if converter is None:
+            return self._without_converter(node, domain)
+        try:
+            return self._apply(converter, node)
+        except NeedsValue:
+            if on_host:
+                return self._finished_all(convert_on_host(node, domain), node)
+            if has_definition(node.op_type, domain, node.opset):
+                return self._without_converter(node, domain)
+            raise
+
+    def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | _Unavailable]:
+        return [UNAVAILABLE if value is None else self._finish(value, node.span) for value in values]
 
     def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | _Unavailable]:
         result = converter(node)
@@ -109,15 +189,21 @@ class GraphImporter:
         unread = node.unread()
         if unread:
             node.unsupported(f"attribute {', '.join(unread)}")
-        return [UNAVAILABLE if value is None else self._finish(value, node.span) for value in outputs]
+        return self._finished_all(outputs, node)
 
     def _without_converter(self, node: OnnxNode, domain: str) -> list[Expr | _Unavailable]:
         """The value of an operator on constants, or what ONNX defines it to be in terms of simpler operators."""
         constants = [value.data if isinstance(value, Constant) else None for value in node.inputs]
-        if domain == DEFAULT_DOMAIN and all(isinstance(value, Constant | None) for value in node.inputs):
+        if (
+            domain == DEFAULT_DOMAIN
+            and node.op_type not in _NO_TENSORS
+            and (all(isinstance(value, Constant | None) for value in node.inputs))
+        ):
             folded = evaluate_node(node.proto, node.opsets, constants)
             if folded is not None:
                 return [Constant(value) for value in folded]
+        if host_name(domain, node.op_type) is not None:
+            return self._finished_all(convert_on_host(node, domain), node)
         types = [None if value is None else type_of(value) for value in node.inputs]
         body = expand_node(node.proto, domain, node.opset, types)
         if body is None:
@@ -162,6 +248,21 @@ class GraphImporter:
         return done.get(root, root)
 
 
+def _leaves(type_: Type) -> list[TensorType] | None:
+    """The tensors of a type, or None if there is anything in it but numbers of a static shape."""
+    try:
+        leaves = tensor_types(type_)
+    except TypeError:
+        return None
+    return leaves if all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves) else None
+
+
+def _is_static(value: Expr) -> bool:
+    """False for a tensor whose shape holds more than integers, and for what is no tensor."""
+    found = type_of(value)
+    return isinstance(found, TensorType) and found.is_static
+
+
 def _fold(call: Call) -> Expr | None:
     """The value of a call on constants, unless it is much larger than them."""
     data: list[np.ndarray] = []
@@ -173,7 +274,12 @@ def _fold(call: Call) -> Expr | None:
         values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
         data.extend(values)
         arguments.append(values if isinstance(arg, Tuple) else values[0])
-    produced = sum(leaf.nbytes for leaf in tensor_types(type_of(call)))
+    if not isinstance(call.op, Op) or call.op.name in _NEVER_FOLDED:
+        return None
+    leaves = _leaves(type_of(call))
+    if leaves is None:
+        return None
+    produced = sum(leaf.nbytes for leaf in leaves)
     if produced > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
         return None
     result = call_reference(call, arguments)

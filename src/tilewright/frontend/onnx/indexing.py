@@ -6,8 +6,10 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import (
+    broadcast_to,
     cast,
     concatenate,
+    constant,
     index_axis,
     reshape,
     scalar_like,
@@ -111,21 +113,44 @@ def convert_cumsum(node: OnnxNode) -> Expr:
     return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)
 
 
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
 @converts("ScatterElements", "Scatter", since=9)
 def convert_scatter_elements(node: OnnxNode) -> Expr:
-    """data with single elements replaced, at constant indices: out[index[i][j]][j] = updates[i][j] along axis 0."""
-    axis, shape = node.axis(0), node.shape()
-    indices = _checked(node, node.static(1, "indices"), shape[axis])
-    places: list[np.ndarray] = list(np.indices(indices.shape))
-    places[axis] = indices
-    return _scatter(node, np.asarray(np.ravel_multi_index(tuple(places), shape)))
+    """data with single elements replaced or combined: out[index[i][j]][j] = updates[i][j] along axis 0."""
+    axis = node.axis(0)
+    reduction = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
+    indices = node.array(1)
+    picked = node[1] if indices is None else Constant(_checked(node, indices, node.shape()[axis]))
+    if reduction == "update" and isinstance(picked, Constant):
+        places: list[np.ndarray] = list(np.indices(picked.data.shape))
+        places[axis] = picked.data
+        return _scatter(node, np.asarray(np.ravel_multi_index(tuple(places), node.shape())))
+    return op.scatter_elements(node[0], _from_front(node, picked, node.shape()[axis]), node[2], axis, reduction)
+
+
+def _from_front(node: OnnxNode, indices: Expr, extent: int) -> Expr:
+    """Indices computed at run time, negative ones counted from the front."""
+    if isinstance(indices, Constant):
+        return indices
+    return op.where(
+        op.less(indices, scalar_like(node, 0, indices)), op.add(indices, scalar_like(node, extent, indices)), indices
+    )
 
 
 @converts("ScatterND", since=11)
 def convert_scatter_nd(node: OnnxNode) -> Expr:
-    """data with slices replaced, at constant index tuples."""
-    indices, shape = node.static(1, "indices"), node.shape()
-    depth = indices.shape[-1]
+    """data with slices replaced or combined, at index tuples."""
+    reduction = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
+    indices, shape = node.array(1), node.shape()
+    depth = node.shape(1)[-1]
+    if indices is None or reduction != "update":
+        rank = node.rank(1)
+        extents = constant(np.array(shape[:depth]), node.dtype(1))
+        found = node[1]
+        front = op.where(op.less(found, scalar_like(node, 0, found)), op.add(found, extents), found)
+        return op.scatter_nd(node[0], transpose(front, (rank - 1, *range(rank - 1))), node[2], mode=reduction)
     columns = [_checked(node, indices[..., axis], shape[axis]) for axis in range(depth)]
     rows = np.ravel_multi_index(tuple(columns), shape[:depth]) if depth else np.zeros(indices.shape[:-1], np.int64)
     block = int(np.prod(shape[depth:], dtype=np.int64))
@@ -134,13 +159,31 @@ def convert_scatter_nd(node: OnnxNode) -> Expr:
 
 def _scatter(node: OnnxNode, places: np.ndarray) -> Expr:
     """The input with the elements at flat `places` replaced by the updates: one gather from both laid end to end."""
-    node.choice("reduction", "none", ("none",))
     shape = node.shape()
     count = int(np.prod(shape, dtype=np.int64))
     source = np.arange(count)
     source[places.reshape(-1)] = count + np.arange(places.size)
     both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (places.size,))], 0)
     return op.take(both, Constant(source.reshape(shape)), axis=0, mode="clip")
+
+
+@converts("TensorScatter", since=24)
+def convert_tensor_scatter(node: OnnxNode) -> Expr:
+    """A cache with rows written from a place that each sample has, onwards, or round in a circle."""
+    shape, rank = node.shape(), node.rank()
+    axis = node.axis(-2)
+    steps, extent = node.shape(1)[axis], shape[axis]
+    offset = constant(np.arange(steps), "int64")
+    if node.has(2):
+        start = reshape(node, cast(node, node[2], "int64"), (shape[0], 1))
+    else:
+        start = constant(np.zeros((shape[0], 1)), "int64")
+    place = op.add(start, offset)
+    if node.choice("mode", "linear", ("linear", "circular")) == "circular":
+        place = op.floor_mod(place, constant(extent, "int64"))
+    spread = [shape[0] if i == 0 else steps if i == axis else 1 for i in range(rank)]
+    indices = broadcast_to(node, reshape(node, place, spread), node.shape(1))
+    return op.scatter_elements(node[0], indices, node[1], axis, "update")
 
 
 _LONGEST_RANKING = 8192  # elements along the axis; the work of ranking grows with the square

@@ -1,4 +1,7 @@
-"""The inputs of a model and their static shapes: what the file declares, completed by what the user gave."""
+"""The inputs of a model and their shapes: what the file declares, completed by what the user gave.
+
+An extent that stays open becomes a size variable: one for each name in the file, one for each place without a name.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any
 
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.onnx.tensors import dtype_of
+from tilewright.frontend.onnx.value_types import type_from_proto
+from tilewright.relay.type import TensorType, Type
 from tilewright.support.dtype import DType
+from tilewright.te import size_var
 
 Dim = int | str
-"""A declared extent: a positive number, or the name of a dynamic one (``?`` where the file gives none)."""
+"""A declared extent: a number, or the name of a dynamic one (``?`` where the file gives none)."""
 
 
 @dataclass(frozen=True)
@@ -19,25 +25,42 @@ class InputSpec:
     """One input of the compiled model."""
 
     name: str
-    shape: tuple[int, ...]
-    dtype: DType
+    type: Type
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents of a tensor; () for anything else."""
+        return self.type.shape if isinstance(self.type, TensorType) else ()
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of a tensor."""
+        assert isinstance(self.type, TensorType)
+        return self.type.dtype
 
 
 @dataclass(frozen=True)
 class _Declared:
+    """`type` is that of an input which is no tensor."""
+
     name: str
     dims: tuple[Dim, ...] | None
-    dtype: DType
+    dtype: DType | None
+    type: Type | None = None
 
 
-def resolve_inputs(graph_inputs: Sequence[Any], input_shapes: Mapping[str, Sequence[int]] | None) -> list[InputSpec]:
-    """Static specs of the graph's inputs, in order.
+def resolve_inputs(
+    graph_inputs: Sequence[Any], input_shapes: Mapping[str, Sequence[Any]] | None, sizes: dict[str, Any] | None = None
+) -> list[InputSpec]:
+    """Specs of the graph's inputs, in order.
 
-    A dynamic extent takes its value from `input_shapes`, by position or from another input that shares its symbol.
-    Raises `ShapeError` naming an unknown input, a wrong rank, a conflict, or every input whose shape is still open.
+    A dynamic extent takes its value from `input_shapes`, by position or from another input that shares its symbol;
+    one that stays open becomes a size variable, kept in `sizes` by name.
+    Raises `ShapeError` naming an unknown input, a wrong rank, a conflict, or every input of unknown rank.
     """
+    sizes = {} if sizes is None else sizes
     declared = [_declared(value) for value in graph_inputs]
-    given = {name: tuple(int(extent) for extent in shape) for name, shape in (input_shapes or {}).items()}
+    given = {name: tuple(_given(extent) for extent in shape) for name, shape in (input_shapes or {}).items()}
     _check_names(given, declared)
     symbols: dict[str, tuple[int, str]] = {}
     for entry in declared:
@@ -46,14 +69,21 @@ def resolve_inputs(graph_inputs: Sequence[Any], input_shapes: Mapping[str, Seque
     specs, missing = [], []
     for entry in declared:
         dims = given.get(entry.name, entry.dims)
-        shape = None if dims is None else tuple(_value(dim, symbols) for dim in dims)
-        if shape is None or None in shape:
+        if entry.type is not None:
+            specs.append(InputSpec(entry.name, entry.type))
+        elif dims is None:
             missing.append(entry)
         else:
-            specs.append(InputSpec(entry.name, shape, entry.dtype))  # type: ignore[arg-type]
+            shape = [_extent(entry.name, axis, dim, symbols, sizes) for axis, dim in enumerate(dims)]
+            specs.append(InputSpec(entry.name, TensorType(shape, entry.dtype)))
     if missing:
         raise ShapeError(_missing_message(missing, symbols))
     return specs
+
+
+def _given(extent: Any) -> Dim:
+    """An extent that the user gave: a number, or a name for one that stays open."""
+    return extent if isinstance(extent, str) else int(extent)
 
 
 def _declared(value: Any) -> _Declared:
@@ -61,19 +91,22 @@ def _declared(value: Any) -> _Declared:
         raise ModelError(f"an input has a name that is not text: {value.name!r}")
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise UnsupportedError(f"input {value.name!r} is a {kind or 'value of no type'}; only tensors are supported")
+        type_ = type_from_proto(value.type, f"input {value.name!r}")
+        if type_ is None:
+            raise UnsupportedError(f"input {value.name!r} is a {kind or 'value of no type'}, which is not supported")
+        return _Declared(value.name, None, None, type_)
     tensor = value.type.tensor_type
     dims = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
     return _Declared(value.name, dims, dtype_of(tensor.elem_type, f"input {value.name!r}"))
 
 
 def _dim(dim: Any) -> Dim:
-    if dim.dim_value > 0:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
     return str(dim.dim_param) or "?"
 
 
-def _check_names(given: Mapping[str, tuple[int, ...]], declared: Sequence[_Declared]) -> None:
+def _check_names(given: Mapping[str, tuple[Dim, ...]], declared: Sequence[_Declared]) -> None:
     names = [entry.name for entry in declared]
     unknown = [name for name in given if name not in names]
     if unknown:
@@ -83,10 +116,10 @@ def _check_names(given: Mapping[str, tuple[int, ...]], declared: Sequence[_Decla
         )
 
 
-def _bind(entry: _Declared, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
+def _bind(entry: _Declared, shape: tuple[Dim, ...], symbols: dict[str, tuple[int, str]]) -> None:
     text = f"input {entry.name!r}: the given shape {list(shape)}"
-    if any(extent < 1 for extent in shape):
-        raise ShapeError(f"{text} has an extent below 1; every extent must be a positive number")
+    if any(isinstance(extent, int) and extent < 0 for extent in shape):
+        raise ShapeError(f"{text} has a negative extent")
     if entry.dims is None:
         return
     if len(shape) != len(entry.dims):
@@ -94,8 +127,10 @@ def _bind(entry: _Declared, shape: tuple[int, ...], symbols: dict[str, tuple[int
             f"{text} has {len(shape)} dimensions, but the model declares {len(entry.dims)}: {_dims_text(entry.dims)}"
         )
     for axis, (extent, dim) in enumerate(zip(shape, entry.dims)):
+        if isinstance(extent, str):
+            continue
         if isinstance(dim, int):
-            if dim != extent:
+            if dim not in (extent, 0):  # Some exporters write 0 for an extent that they leave open.
                 raise ShapeError(
                     f"{text} has extent {extent} at axis {axis}, which the model fixes to {dim}: "
                     + _dims_text(entry.dims)
@@ -115,11 +150,26 @@ def _value(dim: Dim, symbols: Mapping[str, tuple[int, str]]) -> int | None:
     return symbols[dim][0] if dim in symbols else None
 
 
+def _extent(name: str, axis: int, dim: Dim, symbols: Mapping[str, tuple[int, str]], sizes: dict[str, Any]) -> Any:
+    """The extent of an axis: a number, or the size variable of its name or place."""
+    value = _value(dim, symbols)
+    if value is not None:
+        return value
+    label = f"{name}_{axis}" if dim == "?" else str(dim)
+    return sizes.setdefault(label, size_var(_identifier(label)))
+
+
+def _identifier(label: str) -> str:
+    """`label` with what no identifier holds replaced."""
+    plain = "".join(letter if letter.isalnum() else "_" for letter in label)
+    return plain if plain[:1].isalpha() else f"n_{plain}"
+
+
 def _missing_message(missing: Sequence[_Declared], symbols: Mapping[str, tuple[int, str]]) -> str:
     lines = [f"  {entry.name!r}: {_dims_text(entry.dims)}, where {_open(entry.dims, symbols)}" for entry in missing]
     example = ",".join(f"{entry.name}:[{','.join(map(str, _example(entry.dims, symbols)))}]" for entry in missing)
     return (
-        "the model leaves input shapes open, and they must be fixed at compile time:\n"
+        "the model leaves the number of dimensions of inputs open, and it must be fixed at compile time:\n"
         + "\n".join(lines)
         + f'\nGive them, for example with --input-shapes "{example}"'
         + f" (in Python: input_shapes={{{', '.join(f'{e.name!r}: {_example(e.dims, symbols)}' for e in missing)}}})"

@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.quantize import cast_to
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
@@ -206,9 +207,7 @@ def _clip_computed(node: OnnxNode) -> Expr:
 @converts("Cast", since=6)
 def convert_cast(node: OnnxNode) -> Expr:
     """Conversion between element types."""
-    node.ignore("saturate", "round_mode")
-    target = dtype_of(node.require("to"), node.label)
-    return cast(node, node[0], target)
+    return cast_to(node, node[0], dtype_of(node.require("to"), node.label))
 
 
 @converts("Cast", since=1)
@@ -221,8 +220,13 @@ def convert_cast_1(node: OnnxNode) -> Expr:
 @converts("CastLike", since=15)
 def convert_cast_like(node: OnnxNode) -> Expr:
     """Conversion to the type of the second input."""
-    node.ignore("saturate", "round_mode")
-    return cast(node, node[0], node.dtype(1))
+    return cast_to(node, node[0], node.dtype(1))
+
+
+@converts("BitCast", since=26)
+def convert_bit_cast(node: OnnxNode) -> Expr:
+    """The same bits as another type of the same width."""
+    return op.reinterpret(node[0], dtype=str(dtype_of(node.require("to"), node.label)))
 
 
 @converts("IsInf", since=10)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, transpose
+from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
@@ -18,7 +18,13 @@ from tilewright.relay.expr import Expr
 @converts("Conv")
 def convert_conv(node: OnnxNode) -> Expr:
     """Convolution over one, two or more spatial axes, with optional bias."""
-    shape, kernel = node.shape(), node.shape(1)
+    result = convolve(node, node[0], node[1])
+    return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
+
+
+def convolve(node: OnnxNode, data: Expr, weight: Expr) -> Expr:
+    """The convolution that the attributes of `node` describe, of any two expressions."""
+    shape, kernel = node.shape(data), node.shape(weight)
     groups = int(node.attr("group", 1))
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[1] * groups or kernel[0] % groups:
@@ -26,9 +32,7 @@ def convert_conv(node: OnnxNode) -> Expr:
             f"{node.label}: weights of shape {list(kernel)} in {groups} groups "
             f"do not fit an input of shape {list(shape)}"
         )
-    found = windows(node, shape[2:], list(kernel[2:]))
-    result = _conv(node, node[0], node[1], found, groups)
-    return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
+    return _conv(node, data, weight, windows(node, shape[2:], list(kernel[2:])), groups)
 
 
 def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
@@ -86,22 +90,23 @@ def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], g
 
 @converts("ConvTranspose")
 def convert_conv_transpose(node: OnnxNode) -> Expr:
-    """Transposed convolution over one or two spatial axes; weights are (C, M / groups, …)."""
+    """Transposed convolution; weights are (C, M / groups, …)."""
     shape, kernel = node.shape(), node.shape(1)
     rank = len(shape) - 2
     groups = int(node.attr("group", 1))
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[0]:
         raise ModelError(f"{node.label}: weights of shape {list(kernel)} do not fit an input of shape {list(shape)}")
-    if rank not in (1, 2):
-        node.unsupported(f"{rank} spatial axes; supported: 1 and 2")
     found, extra = _transposed_windows(node, shape[2:], list(kernel[2:]))
     data, weight = node[0], node[1]
+    if rank > 2:
+        result = _conv_transpose_by_conv(node, found, extra, groups)
+        return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
     if rank == 1:
         data = reshape(node, data, (*shape[:2], 1, shape[2]))
         weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
         found, extra = [Window(1), *found], [0, *extra]
-    result: Expr = op.nn.conv2d_transpose(
+    result = op.nn.conv2d_transpose(
         data,
         weight,
         strides=tuple(window.stride for window in found),
@@ -115,6 +120,38 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
     if rank == 1:
         result = reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
     return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
+
+
+def _conv_transpose_by_conv(node: OnnxNode, found: list[Window], extra: list[int], groups: int) -> Expr:
+    """A convolution with the kernel turned round, of the data with zeros put between its elements and around it."""
+    data, weight = node[0], node[1]
+    shape, kernel = node.shape(), node.shape(1)
+    grouped = reshape(node, weight, (groups, shape[1] // groups, *kernel[1:]))
+    swapped = transpose(grouped, (0, 2, 1, *range(3, 1 + len(kernel))))
+    turned = reshape(node, swapped, (groups * kernel[1], shape[1] // groups, *kernel[2:]))
+    width = [(0, 0), (0, 0)]
+    for axis, window in enumerate(found, start=2):
+        turned = op.reverse(turned, axis=axis)
+        data = _spread(node, data, axis, window.stride)
+        margin = window.reach - 1
+        width.append((margin - window.before, margin - window.after + extra[axis - 2]))
+    for axis, (low, high) in enumerate(width):
+        data = slice_axis(node, data, axis, max(-low, 0), node.shape(data)[axis] - max(-high, 0))
+    padded = op.nn.pad(data, pad_width=tuple((max(low, 0), max(high, 0)) for low, high in width), pad_value=0.0)
+    return _conv(node, padded, turned, [Window(window.size, 1, window.dilation) for window in found], groups)
+
+
+def _spread(node: OnnxNode, data: Expr, axis: int, stride: int) -> Expr:
+    """`stride` - 1 zeros put between neighbours along an axis."""
+    if stride == 1:
+        return data
+    shape = node.shape(data)
+    wide = op.expand_dims(data, axis=axis + 1, num_newaxis=1)
+    width = [(0, 0)] * (len(shape) + 1)
+    width[axis + 1] = (0, stride - 1)
+    padded = op.nn.pad(wide, pad_width=tuple(width), pad_value=0.0)
+    flat = reshape(node, padded, (*shape[:axis], shape[axis] * stride, *shape[axis + 1 :]))
+    return slice_axis(node, flat, axis, 0, (shape[axis] - 1) * stride + 1)
 
 
 def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int]) -> tuple[list[Window], list[int]]:
@@ -184,6 +221,11 @@ def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     if len(right_shape) == 2:
         return op.nn.dense(left, transpose(right, (1, 0)), units=right_shape[1])
     return _batched(node, left, right)
+
+
+def matmul_with(node: OnnxNode, left: Expr, weight: Expr) -> Expr:
+    """The product of `left` [..., K] and the transpose of `weight` [N, K]."""
+    return op.nn.dense(left, weight, units=node.shape(weight)[0])
 
 
 def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:

@@ -9,9 +9,12 @@ import numpy as np
 from onnx import AttributeProto
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of
+from tilewright.frontend.onnx.value_types import type_from_proto
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.relay.type import Type
 from tilewright.support.dtype import DType
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 # Attributes that say how to train or which kernel to prefer; they do not change what inference computes.
 _WITHOUT_EFFECT = frozenset({"consumed_inputs", "is_test", "momentum", "spatial", "seed", "stash_type", "name"})
+
+
+class NeedsValue(UnsupportedError):
+    """A converter needs the value of an input that is computed at run time; the host may still run the node."""
 
 
 class OnnxNode:
@@ -68,7 +75,7 @@ class OnnxNode:
         """All inputs, none of which may be missing (variadic operators)."""
         return [self[index] for index in range(len(self.inputs))]
 
-    def shape(self, value: int | Expr = 0) -> tuple[int, ...]:
+    def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
         """Shape of an input (by index) or of any expression."""
         return tensor_type_of(self[value] if isinstance(value, int) else value).shape
 
@@ -90,11 +97,26 @@ class OnnxNode:
         self[index]
         value = self.array(index)
         if value is None:
-            self.unsupported(
-                f"its {what} (input {index}, {self.proto.input[index]!r}) is computed at run time; "
+            raise NeedsValue(
+                f"{self.label}: its {what} (input {index}, {self.proto.input[index]!r}) is computed at run time; "
                 "Tilewright needs it at compile time"
             )
         return value
+
+    def dims(self, index: int, what: str) -> list[Any]:
+        """An integer-vector input as a list of integers and expressions over the symbolic extents.
+
+        Raises `NeedsValue` where not even that is known at import time.
+        """
+        self[index]
+        known = self.importer.symbolic.get(self[index])
+        if known is not None and is_known(known.reshape(-1)):
+            return list(known.reshape(-1))
+        return self.ints(index, what)
+
+    def optional_dims(self, index: int, what: str) -> list[Any] | None:
+        """`dims` of an optional input, or None when it is absent."""
+        return self.dims(index, what) if self.has(index) else None
 
     def ints(self, index: int, what: str) -> list[int]:
         """A static integer-vector input as a list."""
@@ -158,6 +180,22 @@ class OnnxNode:
     def unread(self) -> list[str]:
         """Attributes that are present and that the converter has not looked at."""
         return [name for name in self._attributes if name not in self._read and name not in _WITHOUT_EFFECT]
+
+    def declared(self, name: str) -> Type | None:
+        """The type that the model declares for the value called `name`, or None."""
+        proto = self.importer.declared.get(name)
+        return None if proto is None else type_from_proto(proto, f"value {name!r}", self.importer.symbols)
+
+    def plain_attributes(self) -> dict[str, Any]:
+        """All attributes as plain data: tensors as lists, with their dtype under NAME_dtype."""
+        plain: dict[str, Any] = {}
+        for name in self._attributes:
+            value = self.attr(name)
+            if isinstance(value, np.ndarray):
+                plain[f"{name}_dtype"] = str(DType(value.dtype))
+                value = value.reshape(-1).tolist() if value.size != 1 else value.reshape(-1)[0].item()
+            plain[name] = value
+        return plain
 
     def unsupported(self, reason: str) -> NoReturn:
         """Raise the `UnsupportedError` of this node."""

@@ -1,30 +1,40 @@
-"""Operators about shapes: reading them (constants, since shapes are static) and changing them without moving data."""
+"""Operators about shapes: reading them and changing them without moving data."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import constant, reshape
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.dims import floor_div, is_static, product
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.op.host import shape_of
+from tilewright.relay.type import Any as Any_
 
 
 @converts("Shape")
 def convert_shape(node: OnnxNode) -> Expr:
-    """The static shape, or a part of it (opset 15), as int64."""
+    """The shape, or a part of it (opset 15), as int64."""
     shape = node.shape()
-    start, end = node.attr("start", 0), node.attr("end", len(shape))
-    return constant(np.array(shape[start:end], np.int64), "int64")
+    picked = range(*slice(node.attr("start", 0), node.attr("end", len(shape))).indices(len(shape)))
+    extents = [shape[axis] for axis in picked]
+    if is_static(extents):
+        return constant(np.array(extents, np.int64), "int64")
+    return op.take(shape_of(node[0]), constant(np.array(picked), "int64"), axis=0, mode="clip")
 
 
 @converts("Size")
 def convert_size(node: OnnxNode) -> Expr:
-    """The static element count as an int64 scalar."""
-    return constant(int(np.prod(node.shape(), dtype=np.int64)), "int64")
+    """The element count as an int64 scalar."""
+    count = product(node.shape())
+    return constant(count, "int64") if isinstance(count, int) else op.prod(shape_of(node[0]), axis=(0,), keepdims=False)
 
 
 @converts("Reshape")
@@ -36,24 +46,46 @@ def convert_reshape_1(node: OnnxNode) -> Expr:
 @converts("Reshape", since=5)
 def convert_reshape_5(node: OnnxNode) -> Expr:
     """Target shape as an input; 0 copies the input's extent unless allowzero is set, one -1 is derived."""
-    return _reshape(node, node.ints(1, "shape"), allow_zero=bool(node.attr("allowzero", 0)))
+    return _reshape(node, node.dims(1, "shape"), allow_zero=bool(node.attr("allowzero", 0)))
 
 
-def _reshape(node: OnnxNode, target: list[int], allow_zero: bool) -> Expr:
+def _reshape(node: OnnxNode, target: list[Any], allow_zero: bool) -> Expr:
     shape = node.shape()
     resolved = list(target)
     for axis, extent in enumerate(target):
-        if extent == 0 and not allow_zero:
+        if isinstance(extent, int) and extent == 0 and not allow_zero:
             if axis >= len(shape):
                 raise ModelError(f"{node.label}: target shape {target} copies axis {axis}, which {list(shape)} lacks")
             resolved[axis] = shape[axis]
-    count = int(np.prod(shape, dtype=np.int64))
-    if resolved.count(-1) == 1:
-        known = int(np.prod([extent for extent in resolved if extent != -1], dtype=np.int64))
-        resolved[resolved.index(-1)] = count // known if known else 0
-    if min(resolved, default=0) < 0 or int(np.prod(resolved, dtype=np.int64)) != count:
+    count = product(shape)
+    derived = [axis for axis, extent in enumerate(resolved) if isinstance(extent, int) and extent == -1]
+    if len(derived) == 1:
+        resolved[derived[0]] = _derived(node, shape, resolved)
+    if is_static([*resolved, count]) and (min(resolved, default=0) < 0 or product(resolved) != count):
         raise ModelError(f"{node.label}: an input of shape {list(shape)} does not reshape to {target}")
     return reshape(node, node[0], resolved)
+
+
+def _derived(node: OnnxNode, shape: Sequence[Any], target: Sequence[Any]) -> Any:
+    """The extent for -1 in `target`: what the factors common to both leave of the input's extents."""
+    source, others = list(shape), [extent for extent in target if not (isinstance(extent, int) and extent == -1)]
+    for extent in list(others):
+        matching = [i for i, other in enumerate(source) if other is extent]
+        if matching and not isinstance(extent, int):
+            source.pop(matching[0])
+            others = _without(others, extent)
+    known, count = product(others), product(source)
+    if isinstance(known, int) and isinstance(count, int):
+        return count // known if known else 0
+    if isinstance(known, Any_) or isinstance(count, Any_):
+        raise NeedsValue(f"{node.label}: the extent for -1 in its shape depends on data")
+    return floor_div(count, known)
+
+
+def _without(values: list[Any], gone: Any) -> list[Any]:
+    """`values` without the first that is the object `gone`."""
+    place = next(i for i, value in enumerate(values) if value is gone)
+    return values[:place] + values[place + 1 :]
 
 
 @converts("Flatten")
@@ -64,8 +96,7 @@ def convert_flatten(node: OnnxNode) -> Expr:
     if not -len(shape) <= axis <= len(shape):
         raise ModelError(f"{node.label}: axis {axis} is out of range for {len(shape)} dimensions")
     axis += len(shape) if axis < 0 else 0
-    leading = int(np.prod(shape[:axis], dtype=np.int64))
-    return reshape(node, node[0], (leading, int(np.prod(shape[axis:], dtype=np.int64))))
+    return reshape(node, node[0], (product(shape[:axis]), product(shape[axis:])))
 
 
 @converts("Squeeze")
@@ -83,9 +114,11 @@ def convert_squeeze_13(node: OnnxNode) -> Expr:
 def _squeeze(node: OnnxNode, axes: list[int] | None) -> Expr:
     shape = node.shape()
     if axes is None:
+        if not is_static(shape):
+            raise NeedsValue(f"{node.label}: which axes of {list(shape)} have the extent 1 is known at run time only")
         axes = [axis for axis, extent in enumerate(shape) if extent == 1]
     dropped = node.normalize_axes(axes, len(shape))
-    if any(shape[axis] != 1 for axis in dropped):
+    if any(isinstance(shape[axis], int) and shape[axis] != 1 for axis in dropped):
         raise ModelError(f"{node.label}: axes {axes} of shape {list(shape)} are not all of extent 1")
     return op.squeeze(node[0], axis=tuple(dropped)) if dropped else node[0]
 
@@ -111,10 +144,12 @@ def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
 
 @converts("ConstantOfShape", since=9)
 def convert_constant_of_shape(node: OnnxNode) -> Expr:
-    """A constant filled with one value (default float zero)."""
-    shape = node.ints(0, "shape")
+    """A tensor filled with one value (default float zero)."""
+    shape = node.dims(0, "shape")
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
+    if not is_static(shape):
+        return op.broadcast_to(Constant(value.reshape(())), shape=tuple(shape))
     # A broadcast view: no memory is spent on what may never be materialized.
     return Constant(np.broadcast_to(value.reshape(()), shape))
 

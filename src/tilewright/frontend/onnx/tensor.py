@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from tilewright import tir
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import (
     broadcast_to,
@@ -16,10 +18,13 @@ from tilewright.frontend.onnx.build import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.dims import broadcast, is_static
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.type import Any as Any_
+from tilewright.relay.type import as_dim
 
 
 @converts("Identity")
@@ -41,7 +46,12 @@ def convert_constant(node: OnnxNode) -> Expr:
         given = node.attr(name)
         if given is not None:
             return constant(given, dtype)
-    node.unsupported("a constant that is sparse or made of strings")
+    text = node.attr("value_string")
+    texts = node.attr("value_strings") if text is None else [text]
+    if texts is None:
+        node.unsupported("a sparse constant")
+    values = np.array(texts, object)
+    return Constant(values if text is None else values.reshape(()))
 
 
 @converts("Dropout")
@@ -60,8 +70,12 @@ def convert_dropout(node: OnnxNode) -> list[Expr]:
 def convert_concat(node: OnnxNode) -> Expr:
     """Inputs joined along an axis (default 1 in opsets 1 to 3); empty ones do not count."""
     axis = node.axis(1)
-    values = [value for value in node.given() if node.shape(value)[axis] > 0]
+    values = [value for value in node.given() if not _is_empty(node.shape(value)[axis])]
     return concatenate(values or node.given()[:1], axis)
+
+
+def _is_empty(extent: Any) -> bool:
+    return isinstance(extent, int) and extent == 0
 
 
 @converts("Split")
@@ -98,16 +112,19 @@ def convert_slice_1(node: OnnxNode) -> Expr:
 @converts("Slice", since=10)
 def convert_slice_10(node: OnnxNode) -> Expr:
     """Bounds, axes and steps as inputs."""
-    starts, ends = node.ints(1, "starts"), node.ints(2, "ends")
+    starts, ends = node.dims(1, "starts"), node.dims(2, "ends")
     return _slice(node, starts, ends, node.optional_ints(3, "axes"), node.optional_ints(4, "steps"))
 
 
-def _slice(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int] | None, steps: list[int] | None) -> Expr:
+def _slice(node: OnnxNode, starts: list[Any], ends: list[Any], axes: list[int] | None, steps: list[int] | None) -> Expr:
     data, shape = node[0], node.shape()
     axes = list(range(len(starts))) if axes is None else node.normalize_axes(axes, len(shape))
-    bounds: list[tuple[int, int, int, int]] = []
+    bounds: list[tuple[int, Any, Any, int]] = []
     reversed_axes: list[int] = []
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes)):
+        if not is_static([shape[axis], start, end]):
+            bounds += _symbolic_bounds(node, axis, start, end, step)
+            continue
         picked = range(*slice(start, end if end > -(2**62) else None, step).indices(shape[axis]))
         begin, stop, stride = picked.start, picked.stop, picked.step
         if stride < 0:
@@ -122,6 +139,29 @@ def _slice(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int] |
         return data
     chosen, begins, stops, strides = zip(*bounds)
     return op.strided_slice(data, begin=begins, end=stops, strides=strides, axes=chosen)
+
+
+_FAR = 2**31 - 1  # an end from here on means: to the last element
+
+
+def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int) -> list[tuple[int, Any, Any, int]]:
+    """The bounds along an axis of symbolic extent, or to a symbolic place; none where all is taken."""
+    extent = node.shape()[axis]
+    if isinstance(extent, Any_) or step < 1:
+        raise NeedsValue(f"{node.label}: the extent of axis {axis} is not known at import time")
+    begin = 0 if isinstance(start, int) and start == 0 else as_dim(extent + start) if _below_zero(start) else start
+    if isinstance(end, int) and end >= _FAR:
+        stop = extent
+    else:
+        stop = as_dim(extent + end) if _below_zero(end) else end
+    if isinstance(stop, int) and not isinstance(extent, int):
+        stop = as_dim(tir.minimum(tir.convert(stop), extent))
+    whole = isinstance(begin, int) and begin == 0 and stop is extent and step == 1
+    return [] if whole else [(axis, begin, stop, step)]
+
+
+def _below_zero(place: Any) -> bool:
+    return isinstance(place, int) and place < 0
 
 
 @converts("Transpose")
@@ -149,8 +189,8 @@ def convert_tile_6(node: OnnxNode) -> Expr:
 @converts("Expand", since=8)
 def convert_expand(node: OnnxNode) -> Expr:
     """Broadcast to the common shape of the input and the target."""
-    target = node.ints(1, "shape")
-    return broadcast_to(node, node[0], np.broadcast_shapes(node.shape(), tuple(target)))
+    target = node.dims(1, "shape")
+    return broadcast_to(node, node[0], broadcast(node.shape(), target))
 
 
 @converts("Where", since=9)

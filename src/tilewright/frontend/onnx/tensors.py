@@ -27,9 +27,22 @@ _DTYPES: dict[int, str] = {
     TensorProto.UINT32: "uint32",
     TensorProto.UINT64: "uint64",
     TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.STRING: "string",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
+    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4",
+    TensorProto.INT2: "int2",
+    TensorProto.UINT2: "uint2",
 }
 _MOST_DIMENSIONS = 64  # NumPy's limit
 _BITS_IN_INT32 = {TensorProto.FLOAT16: np.dtype(np.float16), TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
+#: Elements a byte of the types that a file packs, lowest bits first.
+_PACKED = {"float4_e2m1fn": 2, "int4": 2, "uint4": 2, "int2": 4, "uint2": 4}
 
 
 def dtype_of(element_type: int, where: str) -> DType:
@@ -45,6 +58,11 @@ def dtype_of(element_type: int, where: str) -> DType:
     return DType(name)
 
 
+def element_type_of(dtype: DType) -> int:
+    """The ONNX element type code of a dtype."""
+    return next(code for code, name in _DTYPES.items() if name == dtype)
+
+
 def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | None = None) -> np.ndarray:
     """The value of a `TensorProto` as a read-only array.
 
@@ -53,17 +71,22 @@ def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | 
     Raises `ModelError` when the stored bytes do not fill the declared shape.
     """
     where = f"{where} {tensor.name!r}" if tensor.name else where
-    dtype = dtype_of(tensor.data_type, where).numpy
+    element = dtype_of(tensor.data_type, where)
+    dtype = element.numpy
     shape = tuple(tensor.dims)
     if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
         raise ModelError(f"{where} declares the impossible shape {list(shape)}; the file is damaged")
-    if tensor.data_location == TensorProto.EXTERNAL:
+    count = math.prod(shape)
+    if element.is_string:
+        flat = np.array([text.decode("utf-8", "replace") for text in tensor.string_data], dtype)
+    elif element in _PACKED:
+        flat = _unpack(_packed_bytes(tensor, element, count, directory, where, raw), element, count)
+    elif tensor.data_location == TensorProto.EXTERNAL:
         flat = _external(tensor, dtype, shape, directory, where)
     elif raw is not None or tensor.HasField("raw_data"):
         flat = _from_bytes(tensor.raw_data if raw is None else raw, dtype, where)
     else:
         flat = _typed(tensor, dtype)
-    count = math.prod(shape)
     if flat.size != count:
         raise ModelError(
             f"{where} declares shape {list(shape)} ({count} elements) but holds {flat.size}; "
@@ -81,8 +104,31 @@ def _from_bytes(raw: bytes | memoryview, dtype: np.dtype[Any], where: str) -> np
     return flat if flat.flags.aligned else flat.copy()
 
 
+def _packed_bytes(
+    tensor: Any, element: DType, count: int, directory: Path | None, where: str, raw: memoryview | None
+) -> np.ndarray:
+    """The bytes that hold `count` elements of a packed type."""
+    size = -(-count // _PACKED[element])
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external(tensor, np.dtype(np.uint8), (size,), directory, where)
+    if raw is not None or tensor.HasField("raw_data"):
+        return _from_bytes(tensor.raw_data if raw is None else raw, np.dtype(np.uint8), where)
+    return np.array(tensor.int32_data, dtype=np.int32).astype(np.uint8)
+
+
+def _unpack(packed: np.ndarray, element: DType, count: int) -> np.ndarray:
+    """One element a byte, from bytes that hold several."""
+    parts = _PACKED[element]
+    bits = 8 // parts
+    shifts = np.arange(parts, dtype=np.uint8) * np.uint8(bits)
+    codes = (packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    return codes.reshape(-1)[:count].view(element.numpy)
+
+
 def _typed(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray:
     code = tensor.data_type
+    if DType(dtype).is_narrow:
+        return np.array(tensor.int32_data, dtype=np.uint8).view(dtype)
     if code in _BITS_IN_INT32:
         return np.array(tensor.int32_data, dtype=np.uint16).view(dtype)
     if code == TensorProto.FLOAT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.host_ops import dynamic, lists, random, selection, sequences, shapes, signals, strings
+from tilewright.runtime.host_ops import dynamic, lists, random, resize, selection, sequences, shapes, signals, strings
 from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "host_op",
     "lists",
     "random",
+    "resize",
     "selection",
     "sequences",
     "shapes",

@@ -223,3 +223,37 @@ def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
             width[axis] = (low, wanted - extent - low)
             data = np.pad(data, width)
     return data
+
+
+def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    peak = np.max(x, axis=axis, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0)
+    total = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
+    return total if keepdims else np.squeeze(total, axis)
+
+
+_REDUCTIONS: dict[str, Any] = {
+    "ReduceSum": lambda x, axis, keep: np.sum(x, axis=axis, keepdims=keep),
+    "ReduceMean": lambda x, axis, keep: np.mean(x, axis=axis, keepdims=keep),
+    "ReduceProd": lambda x, axis, keep: np.prod(x, axis=axis, keepdims=keep),
+    "ReduceMax": lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep),
+    "ReduceMin": lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep),
+    "ReduceL1": lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep),
+    "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep)),
+    "ReduceSumSquare": lambda x, axis, keep: np.sum(x * x, axis=axis, keepdims=keep),
+    "ReduceLogSum": lambda x, axis, keep: np.log(np.sum(x, axis=axis, keepdims=keep)),
+    "ReduceLogSumExp": _log_sum_exp,
+}
+
+
+def _register_reduction(name: str) -> None:
+    @onnx_op(name)
+    def reduction(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
+        chosen = axis_list(attrs, axes) or ([] if attrs.get("noop_with_empty_axes", 0) else list(range(data.ndim)))
+        wide = data.astype(np.float64) if data.dtype.kind == "f" or data.dtype.name == "bfloat16" else data
+        result = _REDUCTIONS[name](wide, tuple(chosen), bool(attrs.get("keepdims", 1)))
+        return np.asarray(result).astype(data.dtype)
+
+
+for _name in _REDUCTIONS:
+    _register_reduction(_name)

@@ -1,0 +1,335 @@
+"""Quantized operators: to and from integers and narrow floats, and products of quantized tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.onnx.build import cast, constant, reshape, transpose
+from tilewright.frontend.onnx.dims import is_static
+from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.tensors import dtype_of
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.op import qnn
+from tilewright.relay.op.qnn.quantize import limited
+from tilewright.support.dtype import DType
+from tilewright.topi.narrow import FLOATS
+
+MICROSOFT = "com.microsoft"
+
+
+def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> Expr:
+    """The zero point that input `index` gives, or zero."""
+    return node[index] if node.has(index) else constant(0, dtype if DType(dtype) not in FLOATS else "int32")
+
+
+@converts("QuantizeLinear", since=10)
+def convert_quantize_linear(node: OnnxNode) -> Expr:
+    """round(x / scale) + zero point, saturated; per tensor, per axis or in blocks along an axis."""
+    node.ignore("saturate", "precision")
+    data, rank = node[0], node.rank()
+    code = node.attr("output_dtype", 0)
+    target = node.dtype(2) if node.has(2) else dtype_of(code, node.label) if code else DType("uint8")
+    axis = _axis(node)
+    scale = _expanded(node, node[1], axis)
+    zero = zero_point_of(node, 2, target)
+    zero = _expanded(node, zero, axis) if node.has(2) and target not in FLOATS else constant(0, "int32")
+    if target in FLOATS and not node.attr("saturate", 1):
+        return op.cast(op.divide(data, _along(node, scale, axis, rank)), dtype=str(target))
+    return qnn.quantize(data, cast(node, scale, "float32"), cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
+
+
+@converts("DequantizeLinear", since=10)
+def convert_dequantize_linear(node: OnnxNode) -> Expr:
+    """(x - zero point) * scale, in the type of the scale."""
+    code = node.attr("output_dtype", 0)
+    target = dtype_of(code, node.label) if code else node.dtype(1)
+    axis = _axis(node)
+    zero = _expanded(node, node[2], axis) if node.has(2) and node.dtype() not in FLOATS else constant(0, "int32")
+    scale = cast(node, _expanded(node, node[1], axis), "float32")
+    return qnn.dequantize(node[0], scale, cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
+
+
+def _axis(node: OnnxNode) -> int:
+    """The axis that a vector of scales runs along; it does not count for a single scale."""
+    axis, rank = int(node.attr("axis", 1)), max(node.rank(), 1)
+    if node.rank(1) == 0 or (node.rank(1) == 1 and node.shape(1)[0] == 1):
+        return -1
+    return node.normalize_axis(axis, rank)
+
+
+def _along(node: OnnxNode, value: Expr, axis: int, rank: int) -> Expr:
+    """A vector as [n, 1, …], such that it broadcasts along `axis`."""
+    return reshape(node, value, (node.shape(value)[0], *(1,) * (rank - 1 - axis))) if node.rank(value) == 1 else value
+
+
+def _expanded(node: OnnxNode, value: Expr, axis: int) -> Expr:
+    """Scales of blocks repeated for each element of the block; other scales as they are."""
+    block = int(node.attr("block_size", 0))
+    if node.rank(value) < 2:
+        return value
+    extent, blocks = node.shape()[axis], node.shape(value)[axis]
+    if not is_static((extent, blocks)):
+        node.unsupported(f"blocks along axis {axis}, whose extent varies from run to run")
+    size = block or -(-extent // blocks)
+    return op.take(value, Constant(np.arange(extent) // size), axis=axis, mode="clip")
+
+
+@converts("DynamicQuantizeLinear", since=11)
+def convert_dynamic_quantize_linear(node: OnnxNode) -> list[Expr]:
+    """uint8 by the range that the data has, zero included: values, scale and zero point."""
+    data = cast(node, node[0], "float32")
+    axes = tuple(range(node.rank()))
+    low = op.minimum(op.min(data, axis=axes, keepdims=False), constant(0.0, "float32"))
+    high = op.maximum(op.max(data, axis=axes, keepdims=False), constant(0.0, "float32"))
+    span = op.divide(op.subtract(high, low), constant(255.0, "float32"))
+    zero = op.cast(op.round(op.clip(op.divide(op.negative(low), span), a_min=0.0, a_max=255.0)), dtype="uint8")
+    return [qnn.quantize(data, span, op.cast(zero, dtype="int32"), out_dtype="uint8"), span, zero]
+
+
+# ----------------------------------------------------------------------------------------------------- products
+def _shifted(node: OnnxNode, data: Expr, zero: Expr | None, axis: int | None) -> Expr:
+    """data - zero point in int32; a vector of zero points runs along `axis`."""
+    wide = cast(node, data, "int32")
+    if zero is None or (isinstance(zero, Constant) and not np.any(zero.data)):
+        return wide
+    zero = cast(node, zero, "int32")
+    if node.rank(zero) == 1 and node.shape(zero) == (1,):
+        zero = reshape(node, zero, ())
+    elif node.rank(zero) == 1 and axis is not None:
+        zero = _along(node, zero, axis % node.rank(data), node.rank(data))
+    return op.subtract(wide, zero)
+
+
+def _given(node: OnnxNode, index: int) -> Expr | None:
+    return node[index] if node.has(index) else None
+
+
+@converts("MatMulInteger", since=10)
+def convert_matmul_integer(node: OnnxNode) -> Expr:
+    """The product of integers in int32; zero points by rows of the left and columns of the right operand."""
+    left = _shifted(node, node[0], _given(node, 2), node.rank(0) - 2 if node.rank(0) > 1 else 0)
+    right = _shifted(node, node[1], _given(node, 3), node.rank(1) - 1)
+    return matmul(node, left, right)
+
+
+@converts("ConvInteger", since=10)
+def convert_conv_integer(node: OnnxNode) -> Expr:
+    """The convolution of integers in int32; padding stands for the zero point, that is, for zero."""
+    data = _shifted(node, node[0], _given(node, 2), None)
+    return convolve(node, data, _shifted(node, node[1], _given(node, 3), 0))
+
+
+@converts("QLinearMatMul", since=10)
+def convert_qlinear_matmul(node: OnnxNode) -> Expr:
+    """The product of quantized tensors, quantized to the output's scale."""
+    left = _shifted(node, node[0], node[2], node.rank(0) - 2 if node.rank(0) > 1 else 0)
+    right = _shifted(node, node[3], node[5], node.rank(3) - 1)
+    product = matmul(node, left, right)
+    scale = op.multiply(
+        _rows(node, cast(node, node[1], "float32"), node.rank(product), -2),
+        _rows(node, cast(node, node[4], "float32"), node.rank(product), -1),
+    )
+    return requantized(node, product, scale, 6)
+
+
+def _rows(node: OnnxNode, value: Expr, rank: int, axis: int) -> Expr:
+    """A vector of scales along `axis` of a product, or a single scale."""
+    if node.rank(value) != 1:
+        return value
+    if node.shape(value) == (1,):
+        return reshape(node, value, ())
+    return _along(node, value, axis % rank, rank)
+
+
+def requantized(node: OnnxNode, total: Expr, scale: Expr, output: int) -> Expr:
+    """int32 sums that stand for `scale` times themselves, at the scale (input `output`) and zero point after it."""
+    out_scale, out_zero = cast(node, node[output], "float32"), node[output + 1]
+    target = str(node.dtype(out_zero))
+    factor = op.divide(scale, _rows(node, out_scale, node.rank(total), -1))
+    scaled = op.round(op.multiply(op.cast(total, dtype="float32"), factor))
+    shifted = op.add(scaled, _rows(node, op.cast(out_zero, dtype="float32"), node.rank(total), -1))
+    low, high = DType(target).limits()
+    return op.cast(op.clip(shifted, a_min=low, a_max=high), dtype=target)
+
+
+@converts("QLinearConv", since=10)
+def convert_qlinear_conv(node: OnnxNode) -> Expr:
+    """The convolution of quantized tensors with an int32 bias, quantized to the output's scale."""
+    data = _shifted(node, node[0], node[2], None)
+    total = convolve(node, data, _shifted(node, node[3], node[5], 0))
+    rank = node.rank(total)
+    if node.has(8):
+        total = op.add(total, _along(node, cast(node, node[8], "int32"), 1, rank))
+    weight_scale = cast(node, node[4], "float32")
+    if node.rank(weight_scale) == 1:
+        weight_scale = reshape(node, weight_scale, ()) if node.shape(4) == (1,) else _along(node, weight_scale, 1, rank)
+    scale = op.multiply(_rows(node, cast(node, node[1], "float32"), rank, 1), weight_scale)
+    return requantized(node, total, scale, 6)
+
+
+# ------------------------------------------------------------------------ com.microsoft, as onnxruntime has them
+def _real(node: OnnxNode, data: int) -> Expr:
+    """The real numbers of the quantized input `data`, whose scale and zero point follow it."""
+    zero = zero_point_of(node, data + 2)
+    return qnn.dequantize(node[data], node[data + 1], cast(node, zero, "int32"))
+
+
+def _quantized(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
+    zero = zero_point_of(node, scale + 1, node.dtype(like))
+    return qnn.quantize(value, node[scale], cast(node, zero, "int32"), out_dtype=str(node.dtype(like)))
+
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {"QLinearAdd": op.add, "QLinearMul": op.multiply}
+
+
+@converts(*_BINARY, domain=MICROSOFT)
+def convert_qlinear_binary(node: OnnxNode) -> Expr:
+    """Broadcasting arithmetic of quantized tensors."""
+    return _quantized(node, _BINARY[node.op_type](_real(node, 0), _real(node, 3)), 6, 0)
+
+
+_UNARY: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
+    "QLinearSigmoid": lambda node, x: op.sigmoid(x),
+    "QLinearLeakyRelu": lambda node, x: op.nn.leaky_relu(x, alpha=float(node.attr("alpha", 0.01))),
+    "QLinearSoftmax": lambda node, x: op.nn.softmax(x, axis=int(node.attr("axis", -1))),
+}
+
+
+@converts(*_UNARY, domain=MICROSOFT)
+def convert_qlinear_unary(node: OnnxNode) -> Expr:
+    """A function of the real numbers that a quantized tensor stands for."""
+    node.ignore("opset")
+    return _quantized(node, _UNARY[node.op_type](node, _real(node, 0)), 3, 0)
+
+
+@converts("QLinearGlobalAveragePool", domain=MICROSOFT)
+def convert_qlinear_global_average_pool(node: OnnxNode) -> Expr:
+    """The mean over all places, channels first or last."""
+    rank = node.rank()
+    axes = tuple(range(1, rank - 1)) if node.attr("channels_last", 0) else tuple(range(2, rank))
+    return _quantized(node, op.mean(_real(node, 0), axis=axes, keepdims=True), 3, 0)
+
+
+@converts("QLinearConcat", domain=MICROSOFT)
+def convert_qlinear_concat(node: OnnxNode) -> Expr:
+    """Quantized tensors joined along an axis, each brought to the output's scale."""
+    parts = [_real(node, index) for index in range(2, len(node.inputs), 3)]
+    from tilewright.relay.expr import Tuple
+
+    joined = op.concatenate(Tuple(parts), axis=int(node.require("axis")))
+    return qnn.quantize(joined, node[0], cast(node, node[1], "int32"), out_dtype=str(node.dtype(1)))
+
+
+@converts("DequantizeLinear", "QuantizeLinear", domain=MICROSOFT)
+def convert_microsoft_linear(node: OnnxNode) -> Expr:
+    """The operators of onnxruntime's own domain mean the same as ONNX's."""
+    return convert_dequantize_linear(node) if node.op_type == "DequantizeLinear" else convert_quantize_linear(node)
+
+
+@converts("MatMulIntegerToFloat", domain=MICROSOFT)
+def convert_matmul_integer_to_float(node: OnnxNode) -> Expr:
+    """The product of quantized matrices as real numbers, with an optional bias."""
+    left = _shifted(node, node[0], _given(node, 4), None)
+    right = _shifted(node, node[1], _given(node, 5), node.rank(1) - 1)
+    product = op.cast(matmul(node, left, right), dtype="float32")
+    rank = node.rank(product)
+    scaled = op.multiply(product, op.multiply(_rows(node, node[2], rank, -2), _rows(node, node[3], rank, -1)))
+    return op.add(scaled, node[6]) if node.has(6) else scaled
+
+
+@converts("DynamicQuantizeMatMul", domain=MICROSOFT)
+def convert_dynamic_quantize_matmul(node: OnnxNode) -> Expr:
+    """The left operand quantized by its own range, the product as real numbers, with an optional bias."""
+    data, scale, zero = convert_dynamic_quantize_linear(node)
+    product = matmul(node, _shifted(node, data, zero, None), _shifted(node, node[1], _given(node, 3), node.rank(1) - 1))
+    real = op.multiply(
+        op.cast(product, dtype="float32"), op.multiply(scale, _rows(node, node[2], node.rank(product), -1))
+    )
+    return op.add(real, node[4]) if node.has(4) else real
+
+
+@converts("QGemm", domain=MICROSOFT)
+def convert_qgemm(node: OnnxNode) -> Expr:
+    """alpha * A' B' + C of quantized matrices, quantized, or as real numbers without an output scale."""
+    left = _shifted(node, node[0], node[2], None)
+    right_axis = 0 if node.attr("transB", 0) else 1
+    right = _shifted(node, node[3], node[5], right_axis)
+    left = transpose(left, (1, 0)) if node.attr("transA", 0) else left
+    right = transpose(right, (1, 0)) if node.attr("transB", 0) else right
+    total = matmul(node, left, right)
+    if node.has(6):
+        total = op.add(total, node[6])
+    alpha = constant(float(node.attr("alpha", 1.0)), "float32")
+    scale = op.multiply(op.multiply(node[1], _rows(node, node[4], 2, -1)), alpha)
+    return requantized(node, total, scale, 7) if node.has(7) else op.multiply(op.cast(total, dtype="float32"), scale)
+
+
+@converts("MatMulNBits", domain=MICROSOFT)
+def convert_matmul_n_bits(node: OnnxNode) -> Expr:
+    """A product with weights of 2, 4 or 8 bits in blocks of one scale each, unpacked at compile time.
+
+    Weights [N, blocks, block bytes]; scales and zero points by block; the zero point is the middle where none is given.
+    """
+    node.ignore("accuracy_level")
+    columns, depth = int(node.require("N")), int(node.require("K"))
+    bits, block = int(node.attr("bits", 4)), int(node.require("block_size"))
+    packed = node.static(1, "weights")
+    blocks = -(-depth // block)
+    codes = _bits(packed.reshape(columns, -1), bits).reshape(columns, blocks, -1)[:, :, :block].astype(np.float32)
+    scales = node.static(2, "scales").reshape(columns, blocks, 1)
+    weights = (codes - _zero_points(node, columns, blocks, bits)) * scales.astype(np.float32)
+    weights = weights.reshape(columns, blocks * block)[:, :depth]
+    if node.has(4):
+        node.unsupported("a permutation of the columns (g_idx)")
+    result = matmul_with(node, node[0], constant(weights, node.dtype()))
+    return op.add(result, node[5]) if node.has(5) else result
+
+
+def _zero_points(node: OnnxNode, columns: int, blocks: int, bits: int) -> np.ndarray | float:
+    if not node.has(3):
+        return float(1 << (bits - 1))
+    given = node.static(3, "zero points")
+    if given.dtype != np.uint8:
+        return given.reshape(columns, blocks, 1).astype(np.float32)
+    return _bits(given.reshape(columns, -1), bits)[:, :blocks].reshape(columns, blocks, 1).astype(np.float32)
+
+
+def _bits(packed: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers of `bits` bits in each row of bytes, lowest bits first."""
+    if bits not in (2, 4, 8):
+        raise ModelError(f"weights of {bits} bits; 2, 4 and 8 are supported")
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(packed.shape[0], -1)
+
+
+# -------------------------------------------------------------------------------------------------------- casts
+def cast_to(node: OnnxNode, value: Expr, target: DType) -> Expr:
+    """`value` in `target` as ONNX's Cast has it: narrow floats saturate unless the attribute `saturate` is 0."""
+    saturate, round_mode = bool(node.attr("saturate", 1)), str(node.attr("round_mode", "up"))
+    if target == "float8_e8m0fnu" and node.dtype(value).is_float:
+        return _to_powers_of_two(node, cast(node, value, "float32"), saturate, round_mode)
+    if target in FLOATS and target != "float4_e2m1fn" and saturate and node.dtype(value).is_float:
+        return op.cast(limited(cast(node, value, "float32"), target), dtype=str(target))
+    if target.is_narrow and not node.dtype(value).is_narrow and node.dtype(value) != "float32" and target in FLOATS:
+        value = cast(node, value, "float32")
+    return cast(node, value, target)
+
+
+def _to_powers_of_two(node: OnnxNode, value: Expr, saturate: bool, round_mode: str) -> Expr:
+    """float8_e8m0: the exponent of a float32, rounded up, down or to the nearest by the fraction's bits."""
+    bits = op.reinterpret(op.abs(value), dtype="int32")
+    carry = {"up": (1 << 23) - 1, "nearest": 1 << 22, "down": 0}[round_mode]
+    code = op.right_shift(op.add(bits, constant(carry, "int32")), constant(23, "int32"))
+    largest = constant(254, "int32")
+    if saturate:
+        code = op.minimum(code, largest)
+    else:
+        code = op.where(op.greater(code, largest), constant(255, "int32"), code)
+    code = op.where(op.isnan(value), constant(255, "int32"), code)
+    return op.reinterpret(op.cast(code, dtype="uint8"), dtype="float8_e8m0fnu")

@@ -1,0 +1,90 @@
+"""How quantized operators are registered: as composites, by what they are in plain operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.expr import Attrs, Call, Constant, Expr, Tuple
+from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.composite import register_composite
+from tilewright.relay.op.registry import TypeRule
+from tilewright.relay.op.tensor import cast
+from tilewright.relay.op.transform import reshape
+from tilewright.relay.transform.infer_type import tensor_type_of, type_of
+from tilewright.relay.type import TensorType, TupleType
+from tilewright.support.dtype import DType
+
+Canonical = Callable[[Attrs, Sequence[Expr]], Expr]
+
+
+def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonical: Canonical) -> None:
+    """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
+
+    def reference(attrs: Attrs, *values: np.ndarray) -> Any:
+        from tilewright.relay.interpreter import interpret
+
+        constants: list[Expr] = [Constant(np.asarray(value)) for value in values]
+        if attrs.get("tuple_size"):
+            count = attrs["tuple_size"]
+            constants = [Tuple(constants[i : i + count]) for i in (0, count, 2 * count)] + constants[3 * count :]
+        return interpret(canonical(attrs, constants), [])[0]
+
+    register_composite(
+        name,
+        num_inputs=num_inputs,
+        expansion=lambda args, attrs: canonical(attrs, args),
+        reference=reference,
+        type_rule=type_rule,
+    )
+
+
+def quantized_call(name: str, *args: Any, **attrs: Any) -> Call:
+    """A call of a quantized operator: Python numbers become float32 scales or int32 zero points."""
+    return call(name, *[as_parameter(arg) for arg in args], **attrs)
+
+
+def as_parameter(value: Any) -> Any:
+    """A scale (float) or zero point (int) given as a number, as a constant."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, list | tuple):
+        return Tuple([as_parameter(item) for item in value])
+    data = np.asarray(value)
+    return Constant(data.astype(np.float32 if data.dtype.kind == "f" else np.int32))
+
+
+def along(value: Expr, axis: int, ndim: int) -> Expr:
+    """A scale or zero point so that it broadcasts: a scalar as it is, a vector along `axis`, a full tensor as it is."""
+    type_ = tensor_type_of(value)
+    if type_.ndim != 1 or ndim == 1:
+        return reshape(value, ()) if type_.ndim == 1 and type_.shape == (1,) and ndim != 1 else value
+    axis = axis % ndim
+    return reshape(value, (type_.shape[0], *(1,) * (ndim - 1 - axis)))
+
+
+def as_type(value: Expr, dtype: str) -> Expr:
+    """`value` in `dtype`; itself when it already has it."""
+    return value if tensor_type_of(value).dtype == DType(dtype) else cast(value, dtype)
+
+
+def check_parameters(types: Types, axis: int, data: TensorType) -> None:
+    """Scales and zero points are scalars, vectors along `axis` of the data, or tensors that broadcast to it."""
+    for type_ in map(tensor, types):
+        vector = type_.ndim == 1 and data.ndim > 0
+        fits = not vector or type_.shape[0] in (1, data.shape[axis % data.ndim])
+        require(
+            fits and type_.ndim <= max(data.ndim, 1),
+            f"a scale or zero point of shape {type_.shape} does not fit axis {axis} of data of shape {data.shape}",
+        )
+
+
+def fields_of(value: Expr) -> list[Expr]:
+    """The fields of a tuple-valued expression."""
+    if isinstance(value, Tuple):
+        return list(value.fields)
+    found = type_of(value)
+    assert isinstance(found, TupleType)
+    return [value[i] for i in range(len(found.fields))]
