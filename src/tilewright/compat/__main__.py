@@ -1,0 +1,29 @@
+"""`python -m tilewright.compat script.py arguments…`: run a classic program on this package."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from tilewright.compat import install
+
+
+def main(arguments: list[str]) -> int:
+    """Run the script that `arguments` name, with the rest as its own; 2 if there is none."""
+    if not arguments:
+        print("usage: python -m tilewright.compat script.py [argument …]", file=sys.stderr)
+        return 2
+    script = Path(arguments[0])
+    if not script.is_file():
+        print(f"{script}: there is no such file", file=sys.stderr)
+        return 2
+    install()
+    sys.argv = arguments
+    sys.path.insert(0, str(script.resolve().parent))
+    runpy.run_path(str(script), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Adapters for classic names whose signature or object differs from this package's own."""

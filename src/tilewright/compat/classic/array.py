@@ -1,0 +1,91 @@
+"""`tvm.nd`: arrays, which are this package's tensors with the classic methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.compat.classic.device import Device, cpu
+from tilewright.errors import InputError
+from tilewright.runtime.tensor import Tensor
+
+
+class NDArray(Tensor):
+    """A tensor in CPU memory; `numpy()` and `asnumpy()` give its elements."""
+
+    __slots__ = ()
+
+    def asnumpy(self) -> np.ndarray[Any, Any]:
+        """The elements, in the oldest spelling."""
+        return self.numpy()
+
+    @property
+    def device(self) -> Any:
+        """Where the memory is: `cpu(0)`."""
+        return cpu()
+
+    def copyto(self, target: Any) -> NDArray:
+        """Copy the elements into another array, or to a device: then a fresh array."""
+        if isinstance(target, Device):
+            return array(self, target)
+        target.numpy()[...] = self.numpy()
+        return target
+
+    def copyfrom(self, source_array: Any) -> NDArray:
+        """Overwrite the elements with those of a NumPy array of the same shape."""
+        source = np.asarray(source_array)
+        if source.shape != self.shape:
+            raise InputError(f"an array of shape {source.shape} cannot be copied into one of shape {self.shape}")
+        self.numpy()[...] = source
+        return self
+
+    def same_as(self, other: Any) -> bool:
+        """True if both are one array."""
+        return self is other
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.numpy()[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.numpy()[index] = np.asarray(value)
+
+
+def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
+    """A fresh array with the elements of `arr`, in the element type NumPy gives them."""
+    require_cpu(device)
+    return NDArray.from_numpy(np.asarray(arr), copy=True)  # type: ignore[return-value]
+
+
+def empty(
+    shape: Sequence[int], dtype: str = "float32", device: Device | None = None, mem_scope: str | None = None
+) -> NDArray:
+    """Uninitialized memory."""
+    require_cpu(device)
+    return NDArray.empty(shape if isinstance(shape, Sequence) else (shape,), dtype)  # type: ignore[return-value]
+
+
+def from_dlpack(producer: Any) -> NDArray:
+    """An array on the memory of any object with `__dlpack__`."""
+    return NDArray.from_dlpack(producer)  # type: ignore[return-value]
+
+
+def require_cpu(device: Device | None) -> None:
+    """Raise `InputError` for a device on which nothing runs."""
+    if device is not None and not getattr(device, "exist", True):
+        raise InputError(f"{device} is not a device that models run on here; use tvm.cpu(0)")
+
+
+def to_numpy(value: Any) -> Any:
+    """A classic value (array, number, tuple of values) as NumPy arrays."""
+    if isinstance(value, list | tuple):
+        return tuple([to_numpy(item) for item in value])
+    return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
+def to_classic(value: Any) -> Any:
+    """NumPy arrays, nested in tuples or lists, as `NDArray`s in lists."""
+    if isinstance(value, list | tuple):
+        return [to_classic(item) for item in value]
+    return array(value) if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,351 @@
+"""`relay.build`, `relay.create_executor`, the graph executor and the virtual machine, over `tilewright.compile`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.compat.classic.array import NDArray, array, require_cpu, to_classic, to_numpy
+from tilewright.compat.classic.benchmark import BenchmarkResult, measure
+from tilewright.compat.classic.expr import bind_params_by_name
+from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compile import compile as compile_model
+from tilewright.compile import optimize as optimize_module
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.relay.interpreter import evaluate
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.type import FuncType, TupleType, Type
+from tilewright.runtime.executor import load
+from tilewright.runtime.model import Model
+from tilewright.target import Target
+
+
+def build(
+    ir_mod: Any,
+    target: Any = None,
+    target_host: Any = None,
+    executor: Any = None,
+    runtime: Any = None,
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> ExecutorFactory:
+    """Compile a module or function for `target`; `params` become constants of the compiled model.
+
+    `executor`, `runtime` and the memory pools of the classic signature make no difference here.
+    """
+    mod = _with_params(as_module(ir_mod), params)
+    return ExecutorFactory(compile_model(mod, single_target(target)), mod, params, mod_name)
+
+
+def optimize(
+    mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, Mapping[str, Any]]:
+    """The module after the graph passes, and the parameters, which are constants in it now."""
+    return IRModule.of(optimize_module(_with_params(as_module(mod), params), single_target(target))), params or {}
+
+
+def single_target(target: Any) -> Target:
+    """The one target of a classic argument: a string, a `Target`, or a mapping or list of one; the CPU if None."""
+    if isinstance(target, Mapping):
+        target = list(target.values())
+    if isinstance(target, list | tuple):
+        if len(target) != 1:
+            raise UnsupportedError(f"a model is compiled for one target, not for {len(target)}")
+        target = target[0]
+    return Target("cpu" if target is None else target)
+
+
+def _with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+    if not params:
+        return mod
+    changed = IRModule.of(mod.with_functions(mod.functions))
+    changed["main"] = bind_params_by_name(mod["main"], params)
+    return changed
+
+
+class ExecutorFactory:
+    """A compiled model before it is put on a device: `factory["default"](tvm.cpu())` puts it there.
+
+    It unpacks into (graph JSON, library, parameters), the oldest way to pass a compiled model on.
+    """
+
+    def __init__(self, model: Model, mod: Any, params: Mapping[str, Any] | None, name: str = "default") -> None:
+        self.executable = model
+        self.ir_mod = mod
+        self.params = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
+        self.libmod_name = name
+
+    def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
+        if name not in ("default", self.libmod_name, "debug_create"):
+            raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
+
+        def put_on(*devices: Any) -> ExecutorFactory:
+            for one in devices:
+                require_cpu(None if isinstance(one, str) else one)
+            return self
+
+        return put_on
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.graph_json, self, self.params))
+
+    @property
+    def lib(self) -> ExecutorFactory:
+        """What holds the code: this object."""
+        return self
+
+    @property
+    def module(self) -> ExecutorFactory:
+        """What holds the code: this object."""
+        return self
+
+    @property
+    def graph_json(self) -> str:
+        """What the compiler recorded of the model, as JSON text: inputs, outputs, kernels."""
+        return json.dumps(self.executable.manifest)
+
+    def get_graph_json(self) -> str:
+        """The text of `graph_json`."""
+        return self.graph_json
+
+    def get_lib(self) -> ExecutorFactory:
+        """What holds the code: this object."""
+        return self
+
+    def get_params(self) -> dict[str, NDArray]:
+        """The parameters given to `build`; they are constants of the code already."""
+        return self.params
+
+    def export_library(self, file_name: str | os.PathLike[str], *_: Any, **__: Any) -> None:
+        """Write the model to `file_name` in this package's own format, which `tvm.runtime.load_module` reads."""
+        self.executable.save(file_name)
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory:
+    """The model that `export_library` wrote to `path`."""
+    return ExecutorFactory(load(path), None, None)
+
+
+class GraphModule:
+    """A compiled model with the inputs it was given and the outputs it made."""
+
+    def __init__(self, module: ExecutorFactory) -> None:
+        if not isinstance(module, ExecutorFactory):
+            raise InputError(f'a GraphModule is made of factory["default"](device), not of a {type(module).__name__}')
+        self.module = module
+        self.executable = module.executable
+        self._inputs: dict[str, NDArray] = {}
+        self._outputs: list[NDArray] = []
+
+    def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
+        """Set the input called `key`, or number `key`, and those named by keywords; parameters may be among these."""
+        given = dict(params)
+        if key is not None:
+            given[key if isinstance(key, str) else self.executable.inputs[key].name] = value
+        names = [spec.name for spec in self.executable.inputs]
+        for name, one in given.items():
+            if name in names:
+                self._inputs[name] = array(self._fitting(name, to_numpy(one)))
+            elif name not in self.module.params:
+                raise InputError(f"the model has no input {name!r}; it has: {', '.join(names)}")
+
+    def _fitting(self, name: str, value: Any) -> Any:
+        """`value` in the input's dtype, as the classic executor copies it into its own buffer."""
+        spec = next(one for one in self.executable.inputs if one.name == name)
+        return np.asarray(value, dtype=spec.dtype.numpy) if value.dtype != spec.dtype.numpy else value
+
+    def run(self, **inputs: Any) -> None:
+        """Run the model on the inputs set, those given here included. Raises `InputError` if one was never set."""
+        self.set_input(**inputs)
+        missing = [spec.name for spec in self.executable.inputs if spec.name not in self._inputs]
+        if missing:
+            raise InputError(f"no value was set for the input{'s'[: len(missing) - 1]} {', '.join(missing)}")
+        self._outputs = to_classic(self.executable.run({k: v.numpy() for k, v in self._inputs.items()}))
+
+    def get_num_outputs(self) -> int:
+        """How many outputs the model has."""
+        return len(self.executable.outputs)
+
+    def get_num_inputs(self) -> int:
+        """How many inputs the model has."""
+        return len(self.executable.inputs)
+
+    def get_input(self, index: int | str, out: NDArray | None = None) -> NDArray:
+        """The value set for an input, by number or name."""
+        name = index if isinstance(index, str) else self.executable.inputs[index].name
+        if name not in self._inputs:
+            raise InputError(f"no value was set for the input {name!r}")
+        return self._inputs[name] if out is None else self._inputs[name].copyto(out)
+
+    def get_output(self, index: int, out: NDArray | None = None) -> NDArray:
+        """Output number `index` of the last run."""
+        if not self._outputs:
+            raise InputError("the model was not run yet: call run() before get_output()")
+        return self._outputs[index] if out is None else self._outputs[index].copyto(out)
+
+    def load_params(self, params_bytes: bytes | bytearray) -> None:
+        """Set the inputs that saved parameters name."""
+        from tilewright.compat.classic.params import load_param_dict
+
+        self.set_input(**load_param_dict(params_bytes))
+
+    def benchmark(
+        self, device: Any = None, func_name: str = "run", repeat: int = 5, number: int = 5, **_: Any
+    ) -> BenchmarkResult:
+        """Seconds of a run: `repeat` times the mean of `number` runs."""
+        return self.time_evaluator(func_name, device, number=number, repeat=repeat)()
+
+    def time_evaluator(
+        self, func_name: str, device: Any = None, number: int = 10, repeat: int = 1, **_: Any
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times runs: `repeat` times the mean of `number` runs."""
+        if func_name != "run":
+            raise UnsupportedError(f"only 'run' of a compiled model is timed, not {func_name!r}")
+        return lambda *_args: measure(self.run, number, repeat)
+
+
+def create(graph_json: Any, libmod: ExecutorFactory, device: Any = None) -> GraphModule:
+    """The graph executor of a compiled model, from what `relay.build` unpacks into."""
+    require_cpu(device)
+    return GraphModule(libmod)
+
+
+class Executor:
+    """What `create_executor` gives: `evaluate` runs an expression, or makes a function of one."""
+
+    def __init__(self, kind: str, mod: Any, target: Any, params: Mapping[str, Any] | None) -> None:
+        self.kind = kind
+        self.mod = IRModule() if mod is None else as_module(mod)
+        self.target = single_target(target)
+        self.params = params
+
+    def evaluate(self, expr: Any = None, binds: Mapping[relay.Var, Any] | None = None) -> Any:
+        """The value of `expr`; for a function (None: the module's `main`) a Python function of its parameters."""
+        from tilewright.compat.classic.expr import bind
+
+        if expr is None:
+            func = self.mod["main"]
+        elif isinstance(expr, relay.GlobalVar):
+            func = self.mod[expr]
+        else:
+            func = expr if isinstance(expr, relay.Function) else relay.Function([], expr)
+        if binds:
+            func = bind(func, binds)
+        if self.params:
+            func = bind_params_by_name(func, self.params)
+        runner = self._runner(func)
+        returns_function = expr is None or isinstance(expr, relay.GlobalVar | relay.Function)
+        return runner if returns_function else runner()
+
+    def _runner(self, func: relay.Function) -> Callable[..., Any]:
+        mod = IRModule.of(self.mod.with_functions(self.mod.functions))
+        mod["main"] = func
+        infer_type(mod)
+        result = mod["main"].checked_type
+        assert isinstance(result, FuncType)
+        compiled: list[Model] = []
+
+        def run(*args: Any, **named: Any) -> Any:
+            inputs = _inputs(func, args, named)
+            if self.kind == "debug":
+                return to_classic(evaluate(mod, inputs))
+            if not compiled:
+                compiled.append(compile_model(mod, self.target))
+            model = compiled[0]
+            leaves = model.run({spec.name: value for spec, value in zip(model.inputs, inputs, strict=True)})
+            return to_classic(unflatten(leaves, result.ret_type))
+
+        return run
+
+
+def _inputs(func: relay.Function, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, as NumPy arrays of their dtypes."""
+    values = list(args)
+    for param in func.params[len(args) :]:
+        if param.name not in named:
+            raise InputError(f"no value for the parameter {param.name!r} of the function")
+        values.append(named[param.name])
+    if len(values) != len(func.params):
+        raise InputError(f"the function has {len(func.params)} parameters, {len(values)} values were given")
+    return [_in_dtype(param, value) for param, value in zip(func.params, values, strict=True)]
+
+
+def _in_dtype(param: relay.Var, value: Any) -> Any:
+    """`value` as an array; a Python number takes the dtype of the parameter."""
+    type_ = param.checked_type
+    if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
+        return np.asarray(value, type_.dtype.numpy)
+    return to_numpy(value)
+
+
+def unflatten(leaves: Sequence[Any], type_: Type) -> Any:
+    """The arrays `leaves` as a value of `type_`: one array, or nested tuples of them."""
+    remaining = iter(leaves)
+
+    def build_value(part: Type) -> Any:
+        if isinstance(part, TupleType):
+            return tuple([build_value(field) for field in part.fields])
+        return next(remaining)
+
+    return build_value(type_)
+
+
+KINDS = ("debug", "graph", "vm", "aot")
+
+
+def create_executor(
+    kind: str = "debug",
+    mod: Any = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: Mapping[str, Any] | None = None,
+) -> Executor:
+    """An executor that evaluates expressions: "debug" by the operators' NumPy references, the others compiled."""
+    if kind not in KINDS:
+        raise InputError(f"there is no executor {kind!r}; there are: {', '.join(KINDS)}")
+    require_cpu(device)
+    return Executor(kind, mod, target, params)
+
+
+class VirtualMachine:
+    """A compiled model with the methods of the classic virtual machine."""
+
+    def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
+        require_cpu(device if not isinstance(device, list | tuple) else device[0])
+        self._model = exe.executable
+        self._inputs: dict[str, list[Any]] = {}
+
+    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
+        """Set the inputs that the next run without arguments takes."""
+        specs = self._model.inputs[len(args) :]
+        self._inputs[func_name] = [*args, *[named[spec.name] for spec in specs]]
+
+    def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
+        """Run the function `main`; one output as an array, several as a list."""
+        if func_name != "main":
+            raise UnsupportedError(f"compiled programs are entered at 'main', not at {func_name!r}")
+        if args or named:
+            self.set_input(func_name, *args, **named)
+        return to_classic(self._model(*[to_numpy(value) for value in self._inputs.get(func_name, [])]))
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        """Run `main`."""
+        return self.invoke("main", *args, **named)
+
+    def get_outputs(self) -> Any:
+        """The outputs of a run of `main` on the inputs that were set."""
+        return self.invoke("main")
+
+
+def vm_compile(
+    mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+) -> ExecutorFactory:
+    """Compile a module for the virtual machine: control flow, shapes that vary, data types."""
+    return build(mod, target, params=params)

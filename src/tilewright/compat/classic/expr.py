@@ -1,0 +1,101 @@
+"""Relay's builders in the classic spelling, where it differs: variables, constants, values that are tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.compat.classic.array import to_numpy
+from tilewright.errors import InputError
+from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.visitor import substitute
+from tilewright.runtime.tensor import Tensor
+
+
+def var(
+    name_hint: str, type_annotation: Any = None, shape: Sequence[Any] | None = None, dtype: str = "float32"
+) -> relay.Var:
+    """A variable by type, by `shape` and `dtype`, or, where `type_annotation` is a string, a scalar of that dtype."""
+    if type_annotation is not None and shape is not None:
+        raise InputError(f"the variable {name_hint!r} gets a type and a shape; give one of them")
+    if isinstance(type_annotation, str):
+        type_annotation = relay.scalar_type(type_annotation)
+    return relay.var(name_hint, type_annotation, shape, dtype)
+
+
+def const(value: Any, dtype: Any = None) -> relay.Constant:
+    """A constant from a number, an array of NumPy or an `NDArray`."""
+    return relay.const(value.numpy() if isinstance(value, Tensor) else value, dtype)
+
+
+class TupleWrapper:
+    """A tuple-valued call that can be unpacked, indexed and counted; `astuple()` is the call itself."""
+
+    def __init__(self, tuple_value: relay.Expr, size: int | None = None) -> None:
+        self.tuple_value = tuple_value
+        self.size = len(type_of(tuple_value).fields) if size is None else size  # type: ignore[attr-defined]
+
+    def astuple(self) -> relay.Expr:
+        """The call, whose value is a tuple."""
+        return self.tuple_value
+
+    def astext(self) -> str:
+        """The call as text."""
+        return repr(self.tuple_value)
+
+    def __getitem__(self, index: int) -> relay.TupleGetItem:
+        if not -self.size <= index < self.size:
+            raise IndexError(f"field {index} of a tuple of {self.size}")
+        return relay.TupleGetItem(self.tuple_value, index % self.size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[relay.TupleGetItem]:
+        return iter([self[index] for index in range(self.size)])
+
+
+def tuple_valued(builder: Callable[..., relay.Expr], size: Callable[..., int] | None = None) -> Callable[..., Any]:
+    """`builder` with its result in a `TupleWrapper`; `size` tells the number of fields from the arguments."""
+
+    def build(*args: Any, **options: Any) -> TupleWrapper:
+        count = None if size is None else size(*args, **options)
+        return TupleWrapper(builder(*args, **options), count)
+
+    build.__name__, build.__doc__ = getattr(builder, "__name__", "build"), builder.__doc__
+    return build
+
+
+def _sections(data: Any, indices_or_sections: Any, axis: int = 0) -> int:
+    return indices_or_sections if isinstance(indices_or_sections, int) else len(indices_or_sections) + 1
+
+
+split = tuple_valued(relay.split, _sections)
+batch_norm = tuple_valued(relay.nn.batch_norm, lambda *args, **options: 3)
+
+
+def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:
+    """`expr` with variables replaced; bound parameters of a function are no longer among its parameters."""
+    values: dict[relay.Expr, relay.Expr] = {param: as_constant(value) for param, value in binds.items()}
+    if not isinstance(expr, relay.Function):
+        return substitute(expr, values)
+    params = [param for param in expr.params if param not in values]
+    return relay.Function(params, substitute(expr.body, values), expr.ret_type, expr.type_params, expr.attrs)
+
+
+def bind_params_by_name(func: relay.Function, params: Mapping[str, Any]) -> relay.Function:
+    """`func` with the parameters that `params` names replaced by constants."""
+    by_name = {param.name: param for param in func.params}
+    if len(by_name) != len(func.params):
+        raise InputError("two parameters of the function share a name; bind them by the variable: relay.bind")
+    bound = bind(func, {by_name[name]: value for name, value in params.items() if name in by_name})
+    assert isinstance(bound, relay.Function)
+    return bound
+
+
+def as_constant(value: Any) -> relay.Expr:
+    """An expression as it is, anything else as a constant."""
+    return value if isinstance(value, relay.Expr) else relay.Constant(np.asarray(to_numpy(value)))

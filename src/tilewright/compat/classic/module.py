@@ -1,0 +1,108 @@
+"""`tvm.IRModule`: a Relay module that may be added to while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.compat.classic.weights import infer_weights
+from tilewright.errors import InputError
+from tilewright.relay.expr import Expr, Function, GlobalVar
+from tilewright.relay.module import IRModule as RelayModule
+from tilewright.relay.type import GlobalTypeVar, TypeData
+from tilewright.relay.visitor import free_vars, global_vars
+
+
+class IRModule(RelayModule):
+    """`mod["main"] = func` adds or replaces a function; passes leave the module they get as it is."""
+
+    def __init__(self, functions: Mapping[Any, Any] | None = None, type_definitions: Any = None) -> None:
+        super().__init__({}, type_definitions)
+        for key, value in (functions or {}).items():
+            self[key] = value
+
+    @classmethod
+    def of(cls, mod: RelayModule) -> IRModule:
+        """`mod` with the classic methods."""
+        return mod if isinstance(mod, IRModule) else cls(mod.functions, mod.type_definitions)
+
+    @classmethod
+    def from_expr(cls, expr: Any, functions: Any = None, type_defs: Any = None) -> IRModule:
+        """A module whose `main` is `expr`; the free variables of what is no function become its parameters."""
+        func = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
+        return cls({**(functions or {}), "main": func}, type_defs)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, TypeData):
+            self.type_definitions[value.header] = value  # type: ignore[index]
+            return
+        if not isinstance(value, Function):
+            raise InputError(f"a module holds functions and type definitions, not a {type(value).__name__}")
+        name = key if isinstance(key, str) else key.name
+        old = self._by_name.get(name)
+        gvar = GlobalVar(key) if isinstance(key, str) else key
+        if old is not None:
+            gvar = self._replaced(old, key)
+        self._by_name[name] = gvar
+        self.functions[gvar] = value  # type: ignore[index]
+
+    def _replaced(self, old: GlobalVar, key: Any) -> GlobalVar:
+        """Take the function of `old` out; the variable for its successor, whose type is not known yet."""
+        del self.functions[old]  # type: ignore[attr-defined]
+        if isinstance(key, GlobalVar):
+            return key
+        named = any(old in global_vars(func) for func in self.functions.values())
+        return old if named else GlobalVar(old.name)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, GlobalTypeVar):
+            return self.type_data(key)
+        if isinstance(key, GlobalVar) and key not in self.functions:
+            key = key.name
+        return super().__getitem__(key)
+
+    def update(self, other: RelayModule) -> None:
+        """Add the functions and data types of `other`, replacing those of the same name."""
+        self.type_definitions.update(other.type_definitions)  # type: ignore[attr-defined]
+        for gvar, func in other.functions.items():
+            self[gvar] = func
+
+    def update_func(self, var: GlobalVar, func: Function) -> None:
+        """Put `func` in the place of the function called `var`."""
+        self[var] = func
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The variable of the function called `name`. Raises `InputError` where there is none."""
+        if name not in self:
+            raise InputError(f"the module has no function {name!r}; it has: {', '.join(self._by_name) or 'none'}")
+        return self.global_var(name)
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        """The variables of all functions, in order."""
+        return list(self.functions)
+
+    def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        """The variable of the data type called `name`."""
+        return self.type_data(name).header
+
+    def get_type(self, name: str) -> tuple[Any, ...]:
+        """The variable of the data type called `name`, then its constructors."""
+        data = self.type_data(name)
+        return (data.header, *data.constructors)
+
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The module as text."""
+        return repr(self)
+
+
+def as_module(subject: Any) -> IRModule:
+    """A module from a module, a function or another expression, the types of open parameters settled by their readers.
+
+    Raises `InputError` for anything else.
+    """
+    if isinstance(subject, RelayModule | Expr):
+        mod = IRModule.of(subject) if isinstance(subject, RelayModule) else IRModule.from_expr(subject)
+        for func in mod.functions.values():
+            infer_weights(func)
+        return mod
+    raise InputError(f"a Relay module or function is needed, not a {type(subject).__name__}")

@@ -1,0 +1,76 @@
+"""`relay.transform` and `tvm.transform`: passes that give back modules with the classic methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.errors import InputError
+from tilewright.relay.module import IRModule as RelayModule
+from tilewright.relay.transform import pass_manager
+from tilewright.relay.transform.pass_manager import Pass, PassInfo
+from tilewright.relay.transform.passes import PASSES, create
+
+
+class ClassicPass(Pass):
+    """A pass whose result is an `IRModule` of this layer."""
+
+    def __call__(self, mod: RelayModule) -> IRModule:
+        """The module after the pass. Raises `InputError` for what is no module."""
+        if not isinstance(mod, RelayModule):
+            raise InputError(f"{self.info.name} is a pass over modules: wrap the {type(mod).__name__} in an IRModule")
+        return IRModule.of(super().__call__(as_module(mod)))
+
+
+def classic(one: Pass) -> ClassicPass:
+    """`one` with results of this layer."""
+    return ClassicPass(one.info, one.transform)
+
+
+def constructor(name: str) -> Callable[..., ClassicPass]:
+    """The classic constructor called `name`: `FoldConstant()` is a pass."""
+
+    def build(*args: Any, **options: Any) -> ClassicPass:
+        return classic(create(name, *args, **options))
+
+    build.__name__, build.__doc__ = name, PASSES[name][0].__doc__
+    return build
+
+
+#: The constructors of all graph passes by their classic names.
+CONSTRUCTORS = {name: constructor(name) for name in PASSES}
+
+
+class Sequential(pass_manager.Sequential):
+    """Passes one after the other; those that the context switches off are skipped."""
+
+    def __init__(
+        self, passes: Sequence[Pass], opt_level: int = 0, name: str = "sequential", required: Sequence[str] = ()
+    ) -> None:
+        super().__init__(passes, opt_level, name, required)
+
+    def __call__(self, mod: RelayModule) -> IRModule:
+        """The module after all passes."""
+        return IRModule.of(super().__call__(as_module(mod)))
+
+
+def module_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None) -> Any:
+    """A pass from a function `f(mod, ctx)` or a class with `transform_module`; a decorator too."""
+    return _as_classic(pass_manager.module_pass, pass_func, opt_level, name, required)
+
+
+def function_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None) -> Any:
+    """A pass from a function `f(func, mod, ctx)` or a class with `transform_function`; a decorator too."""
+    return _as_classic(pass_manager.function_pass, pass_func, opt_level, name, required)
+
+
+def _as_classic(make: Any, pass_func: Any, opt_level: int, name: str | None, required: Any) -> Any:
+    def decorate(subject: Any) -> Any:
+        made = make(subject, opt_level=opt_level, name=name, required=required or ())
+        return classic(made) if isinstance(made, Pass) else lambda *args, **options: classic(made(*args, **options))
+
+    return decorate if pass_func is None else decorate(pass_func)
+
+
+__all__ = ["CONSTRUCTORS", "ClassicPass", "PassInfo", "Sequential", "classic", "function_pass", "module_pass"]

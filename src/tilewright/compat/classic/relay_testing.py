@@ -1,0 +1,101 @@
+"""`relay.testing`: running inference and passes on one expression, counting, checking gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.compat.classic.array import NDArray, array
+from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.testing import check_numerical_grads
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.visitor import calls
+
+
+def run_infer_type(expr: relay.Expr) -> relay.Expr:
+    """`expr` with its types inferred."""
+    return _main_of(infer_module(IRModule.from_expr(expr)), expr)
+
+
+def infer_module(mod: Any) -> IRModule:
+    """The module with its types inferred, those of open parameters from the operators that read them."""
+    return IRModule.of(infer_type(as_module(mod)))
+
+
+def run_opt_pass(expr: relay.Expr, opt_pass: Any, import_prelude: bool = False) -> relay.Expr:
+    """`expr` after a pass or a list of passes."""
+    mod = IRModule.from_expr(expr)
+    for one in opt_pass if isinstance(opt_pass, Sequence) else [opt_pass]:
+        mod = one(infer_module(mod))
+    return _main_of(infer_module(mod), expr)
+
+
+def _main_of(mod: IRModule, like: relay.Expr) -> relay.Expr:
+    """The function `main`, or its body if `like` is no function."""
+    main: relay.Function = mod["main"]
+    return main if isinstance(like, relay.Function) else main.body
+
+
+def rand(dtype: str = "float32", *shape: int) -> NDArray:
+    """Uniform random numbers between 0 and 1."""
+    return array(np.random.default_rng().random(shape).astype(dtype))
+
+
+def count_ops(expr: relay.Expr) -> dict[str, int]:
+    """How often each operator is called in `expr`."""
+    found: dict[str, int] = {}
+    for call in calls(expr):
+        name = getattr(call.op, "name", "function")
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def check_grad(
+    func: relay.Function,
+    inputs: Sequence[Any] | None = None,
+    test_inputs: Sequence[Any] | None = None,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    scale: float | None = None,
+    mean: float = 0,
+    mode: str = "higher_order",
+    target_devices: Any = None,
+    executor_kind: str = "debug",
+) -> None:
+    """Raise `AssertionError` unless the gradient of `func` agrees with finite differences.
+
+    `inputs` are random by default; `test_inputs` are those whose gradients are checked (all by default).
+    """
+    from tilewright.relay.transform.gradient import gradient
+
+    mod = infer_module(IRModule.from_expr(func))
+    main: relay.Function = mod["main"]
+    rng = np.random.default_rng(0)
+    values = list(inputs) if inputs is not None else [_random(param, rng, mean) for param in main.params]
+    backward = gradient(main)
+    _, grads = relay.evaluate(IRModule.from_expr(backward), values)
+    checked = range(len(values)) if test_inputs is None else [i for i, v in enumerate(values) if _among(v, test_inputs)]
+
+    def total(*changed: Any) -> float:
+        full = list(values)
+        for index, value in zip(checked, changed, strict=True):
+            full[index] = value
+        return float(np.sum(relay.evaluate(mod, full)))
+
+    check_numerical_grads(
+        total, [values[i] for i in checked], [grads[i] for i in checked], delta=eps, atol=atol, rtol=rtol
+    )
+
+
+def _among(value: Any, others: Sequence[Any]) -> bool:
+    return any(value is other for other in others)
+
+
+def _random(param: relay.Var, rng: np.random.Generator, mean: float) -> Any:
+    type_ = param.checked_type
+    assert isinstance(type_, relay.TensorType)
+    return (rng.standard_normal(type_.concrete_shape) + mean).astype(type_.dtype.numpy)

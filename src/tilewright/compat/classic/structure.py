@@ -1,0 +1,34 @@
+"""`tvm.ir.structural_equal` and its kin, for expressions, types and modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import relay
+from tilewright.relay.type import Type
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """True if both are equal up to the names of variables; free variables are matched in order of first use."""
+    if isinstance(lhs, Type) or isinstance(rhs, Type):
+        return bool(lhs == rhs)
+    if isinstance(lhs, relay.IRModule) and isinstance(rhs, relay.IRModule):
+        names = sorted(gvar.name for gvar in lhs)
+        if names != sorted(gvar.name for gvar in rhs):
+            return False
+        return all(relay.structural_equal(lhs[name], rhs[name]) for name in names)
+    if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
+        same_free = map_free_vars or relay.visitor.free_vars(lhs) == relay.visitor.free_vars(rhs)
+        return same_free and relay.structural_equal(lhs, rhs)
+    return bool(lhs == rhs)
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A number that is equal for structurally equal expressions."""
+    return int(relay.structural_hash(node)[:16], 16) if isinstance(node, relay.Expr) else hash(node)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise `ValueError` showing both, unless they are structurally equal."""
+    if not structural_equal(lhs, rhs, map_free_vars):
+        raise ValueError(f"StructuralEqual check failed:\n{lhs!r}\nis not\n{rhs!r}")

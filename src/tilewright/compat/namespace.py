@@ -1,0 +1,132 @@
+"""Modules made from tables: `tvm.relay` is a `Namespace` whose names are looked up when they are used.
+
+`install` puts a finder before the others, which makes `tvm` and the namespaces below it from `tables.TABLES`. Nothing
+of the compiler is imported before a program asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Collection, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from tilewright.compat.tables import ROOTS, TABLES, Table
+
+
+class Namespace(ModuleType):
+    """A module whose attributes are the names of one table."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table.name, table.doc)
+        self.__path__: list[str] = []
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        value = sorted(self.__dir__()) if name == "__all__" else find(self._table, name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return public_names(self._table)
+
+
+def find(table: Table, name: str) -> Any:
+    """What `name` is in the namespace of `table`: an entry, a namespace below it, or a public name of `table.open`.
+
+    Raises `AttributeError` with what to use instead.
+    """
+    if name in table.names:
+        return resolve(table.names[name])
+    if f"{table.name}.{name}" in TABLES:
+        return importlib.import_module(f"{table.name}.{name}")
+    for module_name in table.open:
+        module = importlib.import_module(module_name)
+        if not name.startswith("_") and name in exported(module):
+            return getattr(module, name)
+    raise AttributeError(missing(table, name))
+
+
+def resolve(target: str) -> Any:
+    """The object that "package.module:attribute.attribute" names, or the module itself without a colon."""
+    module_name, _, path = target.partition(":")
+    value: Any = importlib.import_module(module_name)
+    for attribute in path.split(".") if path else ():
+        value = getattr(value, attribute)
+    return value
+
+
+def missing(table: Table, name: str) -> str:
+    """The message for a name that is not there: the table's advice, or the names nearest to it."""
+    if name in table.absent:
+        return f"{table.name}.{name} is not part of tilewright.compat; {table.absent[name]}"
+    near = difflib.get_close_matches(name, public_names(table), n=3)
+    hint = f"; near it: {', '.join(near)}" if near else ""
+    return f"{table.name}.{name} is not part of tilewright.compat{hint} (docs/compat.md lists what is)"
+
+
+def public_names(table: Table) -> list[str]:
+    """Every name that `find` finds in the namespace of `table`."""
+    below = [name.removeprefix(f"{table.name}.") for name in TABLES if name.startswith(f"{table.name}.")]
+    names = {*table.names, *[name for name in below if "." not in name]}
+    for module_name in table.open:
+        module = importlib.import_module(module_name)
+        names |= {name for name in exported(module) if not name.startswith("_")}
+    return sorted(names)
+
+
+def exported(module: ModuleType) -> Collection[str]:
+    """The names that a module lists in `__all__`; without a list, what it defines itself."""
+    if hasattr(module, "__all__"):
+        return frozenset(module.__all__)
+    return [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+
+
+class _NamespaceLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Namespace(TABLES[spec.name])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """A namespace is complete when it is made."""
+
+
+class _Finder(MetaPathFinder):
+    """Finds `tvm` and what lies below it, and nothing else."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        root, _, rest = name.partition(".")
+        if root not in ROOTS:
+            return None
+        if name in TABLES:
+            return ModuleSpec(name, _NamespaceLoader(), is_package=True)
+        parent, _, last = name.rpartition(".")
+        # No `name=` here: the import system hides an error that carries it when `from parent import name` fails.
+        raise ModuleNotFoundError(missing(TABLES.get(parent, TABLES[root]), last if parent in TABLES else rest))
+
+
+_FINDER = _Finder()
+
+
+def install() -> None:
+    """Make `import tvm` mean this package, in this process. Modules of a `tvm` imported before are set aside."""
+    if _FINDER not in sys.meta_path:
+        _forget()
+        sys.meta_path.insert(0, _FINDER)
+
+
+def uninstall() -> None:
+    """Undo `install`: the next `import tvm` finds whatever Python finds."""
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+        _forget()
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] in ROOTS]:
+        del sys.modules[name]

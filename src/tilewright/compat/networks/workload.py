@@ -1,0 +1,59 @@
+"""`create_workload`: a module and random parameters for a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.compat.classic.array import NDArray, array
+from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.relay.transform.infer_type import infer_type
+
+#: The parameters with these endings start as a constant.
+_CONSTANTS = {"_gamma": 1.0, "_beta": 0.0, "_bias": 0.0, "_mean": 0.0, "_var": 1.0}
+_INPUTS = ("data", "x")
+
+Initializer = Callable[[str, np.ndarray[Any, Any]], None]
+
+
+class Xavier:
+    """Fills weights with uniform numbers between ±sqrt(magnitude / mean of inputs and outputs of a unit)."""
+
+    def __init__(
+        self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3, seed: int = 0
+    ) -> None:
+        self.magnitude = magnitude
+        self.random = np.random.default_rng(seed)
+
+    def __call__(self, name: str, value: np.ndarray[Any, Any]) -> None:
+        """Fill `value`, the parameter called `name`: constants for biases and statistics."""
+        for ending, constant in _CONSTANTS.items():
+            if name.endswith(ending):
+                value[...] = constant
+                return
+        window = float(np.prod(value.shape[2:])) if value.ndim > 2 else 1.0
+        outputs, inputs = value.shape[0] * window, (value.shape[1] if value.ndim > 1 else 1) * window
+        scale = np.sqrt(self.magnitude / max((inputs + outputs) / 2, 1.0))
+        value[...] = self.random.uniform(-scale, scale, value.shape)
+
+
+def create_workload(
+    net: relay.Function, initializer: Initializer | None = None, seed: int = 0
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A typed module of `net` and values for all its parameters but "data" and "x"."""
+    mod = as_module(net)
+    infer_type(mod)
+    fill = initializer or Xavier(seed=seed)
+    params: dict[str, NDArray] = {}
+    for param in mod["main"].params:
+        if param.name in _INPUTS:
+            continue
+        type_ = param.checked_type
+        assert isinstance(type_, relay.TensorType)
+        value = np.zeros(type_.concrete_shape, type_.dtype.numpy)
+        fill(param.name, value)
+        params[param.name] = array(value)
+    return mod, params

@@ -1,0 +1,29 @@
+"""`tvm.contrib`."""
+
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+_EXECUTOR = leads_to(f"{_CLASSIC}.executor", "GraphModule", "create")
+_DEBUG = leads_to(f"{_CLASSIC}.executor", "create", GraphModuleDebug="GraphModule")
+
+TABLES = (
+    Table("tvm.contrib", "What the classic stack kept beside its core."),
+    Table("tvm.contrib.graph_executor", "The graph executor.", names=_EXECUTOR),
+    Table("tvm.contrib.graph_runtime", "The graph executor, by its oldest name.", names=_EXECUTOR),
+    Table("tvm.contrib.debugger", "The graph executor with looking inside."),
+    Table("tvm.contrib.debugger.debug_executor", "The graph executor with looking inside.", names=_DEBUG),
+    Table(
+        "tvm.contrib.utils", "Temporary directories.", names=leads_to(f"{_CLASSIC}.utils", "tempdir", "TempDirectory")
+    ),
+    Table(
+        "tvm.contrib.pickle_memoize",
+        "Results kept between calls.",
+        names=leads_to(f"{_CLASSIC}.utils", "memoize"),
+    ),
+    Table(
+        "tvm.contrib.nvcc",
+        "CUDA's compiler.",
+        names=leads_to(f"{_CLASSIC}.utils", have_fp16="no_gpu", have_int8="no_gpu", have_bf16="no_gpu"),
+        absent={"compile_cuda": "there is no CUDA compiler here"},
+    ),
+)

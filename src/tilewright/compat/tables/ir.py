@@ -1,0 +1,51 @@
+"""`tvm.ir`, `tvm.transform`, `tvm.instrument` and `tvm.parser`."""
+
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+_TRANSFORM = {
+    **leads_to("tilewright.relay.transform.pass_manager", "PassContext", "PassInfo", "Pass"),
+    **leads_to(f"{_CLASSIC}.passes", "Sequential", "module_pass", "function_pass"),
+}
+_INSTRUMENT = leads_to(
+    "tilewright.relay.transform.instrument",
+    "PassInstrument",
+    "pass_instrument",
+    PassTimingInstrument="PassTiming",
+    PassPrintingInstrument="PrintPasses",
+)
+_TYPES = leads_to(
+    "tilewright.relay.type",
+    "Type",
+    "TensorType",
+    "TupleType",
+    "FuncType",
+    "TypeVar",
+    "GlobalTypeVar",
+    "TypeCall",
+    "TypeData",
+    "RelayRefType",
+    "IncompleteType",
+    TypeKind="Kind",
+    RelayRefType="RefType",
+)
+
+TABLES = (
+    Table(
+        "tvm.ir",
+        "Modules, types, structural equality.",
+        names={
+            **leads_to(f"{_CLASSIC}.module", "IRModule"),
+            **leads_to(f"{_CLASSIC}.structure", "structural_equal", "structural_hash", "assert_structural_equal"),
+            **_TYPES,
+            **leads_to("tilewright.relay.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
+            **leads_to("tilewright.relay.adt", "Constructor"),
+            **leads_to("tilewright.relay.op.registry", "Op"),
+        },
+    ),
+    Table("tvm.ir.transform", "Passes.", names=_TRANSFORM),
+    Table("tvm.ir.instrument", "Instruments of passes.", names=_INSTRUMENT),
+    Table("tvm.ir.module", "Modules.", names=leads_to(f"{_CLASSIC}.module", "IRModule")),
+    Table("tvm.transform", "Passes.", names=_TRANSFORM),
+    Table("tvm.instrument", "Instruments of passes.", names=_INSTRUMENT),
+)

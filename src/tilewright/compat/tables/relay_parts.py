@@ -1,0 +1,97 @@
+"""The namespaces below `tvm.relay`, but for `tvm.relay.testing`."""
+
+from tilewright.compat.tables.relay import ADT, EXPR, TUPLE_VALUED, TYPES
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+_BUILD = {
+    **leads_to(f"{_CLASSIC}.executor", "build", "create_executor", "optimize"),
+    **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
+}
+_VM = leads_to(f"{_CLASSIC}.executor", "VirtualMachine", compile="vm_compile", Executable="ExecutorFactory")
+_REGISTRY = leads_to("tilewright.relay.op.registry", "Op", "OpPattern", "get")
+
+TABLES = (
+    Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
+    Table("tvm.relay.ty", "Types.", names=TYPES),
+    Table("tvm.relay.adt", "Data types and match.", names={**ADT, **leads_to("tilewright.relay.type", "TypeData")}),
+    Table("tvm.relay.function", "Functions.", names=leads_to("tilewright.relay.expr", "Function")),
+    Table(
+        "tvm.relay.expr_functor",
+        "Walkers to derive from.",
+        names=leads_to(f"{_CLASSIC}.functor", "ExprFunctor", "ExprMutator", "ExprVisitor"),
+    ),
+    Table(
+        "tvm.relay.scope_builder",
+        "Programs written line by line.",
+        names=leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
+    ),
+    Table("tvm.relay.build_module", "Compiling and running.", names=_BUILD),
+    Table(
+        "tvm.relay.param_dict",
+        "Parameters as bytes.",
+        names=leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
+    ),
+    Table("tvm.relay.vm", "The virtual machine.", names=_VM),
+    Table("tvm.relay.backend", "Executors."),
+    Table("tvm.relay.backend.vm", "The virtual machine.", names=_VM),
+    Table(
+        "tvm.relay.backend.interpreter",
+        "Values of the interpreter.",
+        names=leads_to("tilewright.relay.values", "ConstructorValue", "RefValue", "Closure"),
+    ),
+    Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **_REGISTRY}, open=("tilewright.relay.op",)),
+    Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
+    Table(
+        "tvm.relay.nn",
+        "Operators of neural networks.",
+        names=leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+        open=("tilewright.relay.op.nn",),
+    ),
+    Table(
+        "tvm.relay.op.nn",
+        "Operators of neural networks.",
+        names=leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+        open=("tilewright.relay.op.nn",),
+    ),
+    Table("tvm.relay.image", "Operators of images.", open=("tilewright.relay.op.image",)),
+    Table("tvm.relay.op.image", "Operators of images.", open=("tilewright.relay.op.image",)),
+    Table(
+        "tvm.relay.transform",
+        "Graph passes.",
+        names={
+            **leads_to(f"{_CLASSIC}.passes", "function_pass", "module_pass"),
+            **leads_to("tilewright.relay.transform.pass_manager", "PassContext", FunctionPass="Pass"),
+            **leads_to("tilewright.relay.transform.gradient", "gradient"),
+        },
+        open=(f"{_CLASSIC}.pass_constructors",),
+    ),
+    Table(
+        "tvm.relay.analysis",
+        "Questions about expressions.",
+        names={
+            **leads_to("tilewright.relay.visitor", "all_vars", "bound_vars", "free_vars"),
+            **leads_to(
+                f"{_CLASSIC}.analysis",
+                "all_type_vars",
+                "bound_type_vars",
+                "free_type_vars",
+                "get_total_mac_number",
+                "post_order_visit",
+                "well_formed",
+            ),
+        },
+    ),
+    Table(
+        "tvm.relay.frontend",
+        "Importers of model files.",
+        names=leads_to(f"{_CLASSIC}.frontend", "from_onnx"),
+        absent={
+            "from_pytorch": "export the model to ONNX (torch.onnx.export) and use from_onnx",
+            "from_keras": "export the model to ONNX (tf2onnx) and use from_onnx",
+            "from_tensorflow": "export the model to ONNX (tf2onnx) and use from_onnx",
+            "from_tflite": "export the model to ONNX (tf2onnx) and use from_onnx",
+            "from_mxnet": "export the model to ONNX and use from_onnx",
+        },
+    ),
+)

@@ -1,0 +1,40 @@
+"""`tvm.relay.testing` and its networks."""
+
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+_NETWORKS = "tilewright.compat.networks"
+_NAMES = ("dcgan", "densenet", "dqn", "lstm", "mlp", "mobilenet", "resnet", "squeezenet", "synthetic", "vgg")
+
+TABLES = (
+    Table(
+        "tvm.relay.testing",
+        "Networks and helpers of test suites.",
+        names={
+            **leads_to(
+                f"{_CLASSIC}.relay_testing",
+                "check_grad",
+                "count_ops",
+                "rand",
+                "run_infer_type",
+                "run_opt_pass",
+            ),
+            **leads_to(f"{_NETWORKS}.workload", "create_workload"),
+            **leads_to(f"{_CLASSIC}.testing", "enabled_targets"),
+        },
+    ),
+    Table("tvm.relay.testing.layers", "Layers.", open=(f"{_NETWORKS}.layers",)),
+    Table(
+        "tvm.relay.testing.init",
+        "Random parameters.",
+        names=leads_to(f"{_NETWORKS}.workload", "Xavier", "create_workload"),
+    ),
+    *[
+        Table(
+            f"tvm.relay.testing.{name}",
+            f"The network {name}.",
+            names=leads_to(f"{_NETWORKS}.{name}", "get_net", "get_workload"),
+        )
+        for name in _NAMES
+    ],
+)

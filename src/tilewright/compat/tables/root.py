@@ -1,0 +1,50 @@
+"""`tvm`."""
+
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+
+TABLES = (
+    Table(
+        "tvm",
+        "The classic top-level package, as far as Tilewright stands for it.",
+        names={
+            **leads_to(f"{_CLASSIC}.module", "IRModule"),
+            **leads_to(
+                f"{_CLASSIC}.device",
+                "device",
+                "cpu",
+                "cuda",
+                "opencl",
+                "vulkan",
+                "metal",
+                "rocm",
+                "ext_dev",
+                Device="Device",
+                context="device",
+                gpu="cuda",
+                cl="opencl",
+            ),
+            **leads_to(f"{_CLASSIC}.version", "__version__"),
+            **leads_to("tilewright.errors", TVMError="TilewrightError"),
+            **leads_to("tilewright.support.dtype", DataType="DType"),
+        },
+    ),
+    Table(
+        "tvm.error",
+        "Exceptions by their classic names.",
+        names=leads_to(
+            "tilewright.errors",
+            TVMError="TilewrightError",
+            DiagnosticError="UserError",
+            OpError="UnsupportedError",
+            OpNotImplemented="UnsupportedError",
+            OpAttributeUnImplemented="UnsupportedError",
+            OpAttributeInvalid="ModelError",
+            OpAttributeRequired="ModelError",
+            InternalError="InternalError",
+        ),
+    ),
+    Table("tvm._ffi", "The classic foreign function interface: there is none here."),
+    Table("tvm._ffi.base", "Its exception.", names=leads_to("tilewright.errors", TVMError="TilewrightError")),
+)

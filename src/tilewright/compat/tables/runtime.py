@@ -1,0 +1,49 @@
+"""`tvm.nd` and `tvm.runtime`."""
+
+from tilewright.compat.tables.table import Table, leads_to
+
+_CLASSIC = "tilewright.compat.classic"
+_ND = {
+    **leads_to(f"{_CLASSIC}.array", "NDArray", "array", "empty", "from_dlpack"),
+    **leads_to(f"{_CLASSIC}.device", "device", "cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "ext_dev",
+               context="device", gpu="cuda"),
+}  # fmt: skip
+_VM = leads_to(f"{_CLASSIC}.executor", "VirtualMachine", Executable="ExecutorFactory")
+
+TABLES = (
+    Table("tvm.nd", "Arrays.", names=_ND),
+    Table(
+        "tvm.runtime",
+        "Arrays, devices, compiled modules.",
+        names={
+            **_ND,
+            **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
+            **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
+            **leads_to(f"{_CLASSIC}.runtime", "enabled", "convert"),
+            **leads_to(f"{_CLASSIC}.device", "Device"),
+            **leads_to("tilewright.support.dtype", DataType="DType"),
+        },
+    ),
+    Table("tvm.runtime.ndarray", "Arrays.", names=_ND),
+    Table(
+        "tvm.runtime.module",
+        "Compiled modules.",
+        names={
+            **leads_to(f"{_CLASSIC}.benchmark", "BenchmarkResult"),
+            **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
+        },
+    ),
+    Table(
+        "tvm.runtime.container",
+        "Values that are no arrays.",
+        names=leads_to(f"{_CLASSIC}.runtime", "ADT", "tuple_object", "String"),
+    ),
+    Table("tvm.runtime.vm", "The virtual machine.", names=_VM),
+    Table(
+        "tvm.runtime.profiler_vm",
+        "The virtual machine, profiled.",
+        absent={
+            "VirtualMachineProfiler": "compile with tilewright.compile and call profile() of what it gives",
+        },
+    ),
+)

@@ -1,0 +1,92 @@
+"""Namespaces from tables: every entry leads somewhere, and what is not there says so."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright import compat
+from tilewright.compat.namespace import find, public_names, resolve
+from tilewright.compat.tables import TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_entry_of_every_table_leads_somewhere(name: str) -> None:
+    table = TABLES[name]
+    for target in table.names.values():
+        assert resolve(target) is not None
+    for public in public_names(table):
+        assert find(table, public) is not None
+    assert importlib.import_module(name).__doc__ == table.doc
+
+
+def test_no_name_is_both_there_and_absent() -> None:
+    assert not [(t.name, name) for t in TABLES.values() for name in t.absent if name in t.names]
+
+
+def test_names_are_this_package_s_own_objects() -> None:
+    import tvm
+    from tvm import relay
+    from tvm.relay.op.nn import conv2d
+
+    from tilewright import relay as own
+
+    assert relay is tvm.relay
+    assert relay.Call is own.Call and relay.expr.Call is own.Call
+    assert conv2d is own.nn.conv2d and relay.nn.conv2d is conv2d
+    assert "conv2d" in dir(relay.nn)
+
+
+def test_what_is_not_there_names_the_nearest_or_the_replacement() -> None:
+    import tvm
+    from tvm import relay
+
+    with pytest.raises(AttributeError, match=r"tvm.relay.reshap is not part of tilewright.compat; near it: .*reshape"):
+        _ = relay.reshap
+    with pytest.raises(AttributeError, match=r"build_config is not part .* use tvm.transform.PassContext"):
+        _ = relay.build_config
+    assert not hasattr(tvm, "no_such_thing")
+    with pytest.raises(ImportError, match=r"from_pytorch is not part .* export the model to ONNX"):
+        from tvm.relay.frontend import from_pytorch  # noqa: F401
+    with pytest.raises(ImportError, match=r"tvm.no_such_package is not part of tilewright.compat"):
+        importlib.import_module("tvm.no_such_package")
+
+
+def test_uninstalling_makes_tvm_unknown_again() -> None:
+    compat.uninstall()
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tvm")
+
+
+def test_a_script_runs_unmodified(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("NAME = 'tanh'\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom tvm import relay\nfrom helper import NAME\n"
+        "x = relay.var('x', shape=(2,))\nprint(sys.argv[1:], getattr(relay, NAME)(x).op.name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright.compat", str(script), "--flag"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['--flag'] tanh"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [([], "usage:"), (["nowhere.py"], "there is no such file")])
+def test_a_missing_script_is_named(arguments: list[str], message: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "tilewright.compat", *arguments], capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr
+
+
+def test_the_coverage_report_counts_uses(tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    table.write_text("tier\tname\tuses\tfiles\ncore\ttvm.relay.var\t3\t1\ncore\ttvm.relay.nowhere\t1\t1\n")
+    script = ROOT / "scripts" / "compat_report.py"
+    done = subprocess.run([sys.executable, str(script), str(table), "--print"], capture_output=True, text=True)
+    assert "| `tvm.relay` | core | 2 | 1 | 4 | 3 (75.0%) |" in done.stdout
+    assert "`tvm.relay.nowhere` (1)" in done.stdout
