@@ -28,15 +28,43 @@ def convert_if(node: OnnxNode) -> Sequence[Expr | None]:
     condition = node.array(0)
     if condition is not None:
         return node.importer.subgraph(then_branch if bool(condition.reshape(-1)[0]) else else_branch, node)
-    branches = [node.importer.subgraph(graph, node) for graph in (then_branch, else_branch)]
-    if any(value is None for branch in branches for value in branch):
-        return [None] * len(branches[0])
+    branches = _branches(node, then_branch, else_branch)
+    if branches is None:
+        return [None] * len(then_branch.output)
     if len(branches[0]) != len(branches[1]):
         raise ModelError(f"{node.label}: its branches give {len(branches[0])} and {len(branches[1])} values")
     pairs = [_of_one_type(node, a, b) for a, b in zip(*branches)]  # type: ignore[arg-type]
     then_value, else_value = (Tuple([pair[side] for pair in pairs]) for side in (0, 1))
     chosen = If(as_scalar(node, node[0]), then_value, else_value)
     return [chosen[index] for index in range(len(pairs))]
+
+
+def _branches(node: OnnxNode, *graphs: Any) -> list[list[Expr]] | None:
+    """The values of both branches; None where an operator in one is not supported.
+
+    A branch whose shapes cannot be, such as that for another sampling rate in a model whose input has a fixed length,
+    stops the model when it is taken.
+    """
+    found: list[list[Expr] | ModelError] = []
+    for graph in graphs:
+        try:
+            values = node.importer.subgraph(graph, node)
+        except ModelError as error:
+            found.append(error)
+            continue
+        kept = [value for value in values if value is not None]
+        if len(kept) != len(values):
+            return None
+        found.append(kept)
+    sound = [values for values in found if not isinstance(values, ModelError)]
+    if not sound:
+        raise next(error for error in found if isinstance(error, ModelError))
+    return [_failing(values, sound[0]) if isinstance(values, ModelError) else values for values in found]
+
+
+def _failing(error: ModelError, like: list[Expr]) -> list[Expr]:
+    """Values of the types of `like` whose evaluation raises `error`."""
+    return [host_call("Fail", [], type_of(value), message=str(error)) for value in like]
 
 
 def _of_one_type(node: OnnxNode, a: Expr, b: Expr) -> tuple[Expr, Expr]:

@@ -43,7 +43,7 @@ _RANDOM = (
     "Multinomial",
     "Dropout",
 )
-_NEVER_FOLDED = frozenset(f"onnx.{name}" for name in _RANDOM)
+_NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 NO_CONVERTER = "no converter for this operator"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, slice_axis, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -37,6 +38,8 @@ def convert_recurrent(node: OnnxNode) -> list[Expr]:
     kind = node.op_type.lower()
     batch_first = bool(node.attr("layout", 0))
     dtype = "float32" if node.dtype() in _HALF else str(node.dtype())
+    if node.rank() != 3:
+        raise ModelError(f"{node.label}: it takes [steps, batch, width], not an input of shape {list(node.shape())}")
     data = transpose(cast(node, node[0], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
     direction = node.choice("direction", "forward", tuple(DIRECTIONS))
     node.ignore("output_sequence")

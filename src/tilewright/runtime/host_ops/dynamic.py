@@ -182,6 +182,12 @@ def identity(attrs: Attrs, value: Any) -> Any:
     return value
 
 
+@onnx_op("Fail")
+def fail(attrs: Attrs) -> Any:
+    """Stops the model: what was found wrong with a branch when the model was imported, now that it is taken."""
+    raise InputError(f"the inputs lead into a branch of the model that cannot run on them: {attrs['message']}")
+
+
 @onnx_op("Concat")
 def concat(attrs: Attrs, *values: Array) -> Array:
     """Tensors joined along an axis."""
