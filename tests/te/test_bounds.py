@@ -153,3 +153,13 @@ def test_shared_memory_holds_what_all_threads_read():
     s[AS].compute_at(s[C], inner)
     s[AL].compute_at(s[C], inner)
     assert extents_of(s, AS) == [16] and extents_of(s, AL) == [1]
+
+
+def test_pixels_of_an_image_fused_to_one_loop_are_exact():
+    A = te.placeholder((56 * 10,), name="A")
+    P = te.compute((560,), lambda p: A[p] * 2.0, name="P")
+    C = te.compute((10, 56), lambda y, x: P[y * 56 + x] + 1.0, name="C")
+    s = te.create_schedule(C)
+    tiles, _ = s[C].split(s[C].fuse(*C.op.axis), factor=32)
+    s[P].compute_at(s[C], tiles)
+    assert extents_of(s, P) == [32]

@@ -21,6 +21,7 @@ from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr,
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.visitor import collect_vars
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
@@ -223,7 +224,8 @@ def _reader_evaluator(
             elif iv.var not in fixed:
                 running.env[iv.var] = _whole(extent)
                 full.add(iv)
-    return IndexEvaluator(_root_intervals(reader, bounds.stages[reader], running, full), bounds.ranges)
+    env, known = _root_intervals(reader, bounds.stages[reader], running, full)
+    return IndexEvaluator(env, bounds.ranges, known)
 
 
 def _stages_within(stage: Stage, reader: Stage, at: Stage, ivar: IterVar) -> list[Stage]:
@@ -246,9 +248,10 @@ def _stages_within(stage: Stage, reader: Stage, at: Stage, ivar: IterVar) -> lis
 
 def _root_intervals(
     reader: Stage, its: StageBounds, running: IndexEvaluator, full: set[IterVar]
-) -> dict[Var, Interval]:
-    """Intervals of the reader's own axes, from those of its loops."""
+) -> tuple[dict[Var, Interval], dict[Expr, Interval]]:
+    """Intervals of the reader's own axes, from those of its loops; and of `y * width + x` where y and x are fused."""
     env = running.env
+    known: dict[Expr, Interval] = {}
     starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}
     for relation in reversed(reader.relations):
         step = its.extents[relation.inner]
@@ -257,6 +260,9 @@ def _root_intervals(
             wholes = [(relation.parent, relation.outer.var * step + relation.inner.var)]
         else:
             is_full = relation.fused in full
+            position = running.eval(relation.fused.var)
+            if not is_full and position is not None:
+                known[relation.outer.var * step + relation.inner.var] = position
             wholes = [(relation.outer, relation.fused.var // step), (relation.inner, relation.fused.var % step)]
         for iv, expr in wholes:
             value = None if is_full else running.eval(expr)
@@ -272,7 +278,8 @@ def _root_intervals(
             result[iv.var] = _whole(iv.dom.extent)
         else:
             result[iv.var] = total(start, relative)
-    return result
+    at_zero = {iv.var for iv, low in its.mins.items() if not low.terms and low.constant == 0}
+    return result, {whole: interval for whole, interval in known.items() if at_zero.issuperset(collect_vars(whole))}
 
 
 def _whole(extent: Expr) -> Interval:

@@ -47,13 +47,19 @@ class IndexEvaluator:
     """Intervals of index expressions, given those of some variables; every other variable is a fixed unknown.
 
     `eval` gives None where nothing useful is known (an index read from memory that depends on a running variable).
-    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)).
+    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)). `known`
+    are the intervals of whole expressions, where these say more than the intervals of their variables.
     """
 
-    def __init__(self, env: Mapping[Var, Interval] | None = None, ranges: Mapping[Var, Span] | None = None) -> None:
+    def __init__(
+        self,
+        env: Mapping[Var, Interval] | None = None,
+        ranges: Mapping[Var, Span] | None = None,
+        known: Mapping[Expr, Interval] | None = None,
+    ) -> None:
         self.env = dict(env or {})
         self.ranges = ranges if ranges is not None else {}
-        self._memo: dict[Expr, Interval | None] = {}
+        self._memo: dict[Expr, Interval | None] = dict(known or {})
         self._moving: dict[Expr, bool] = {}
 
     def eval(self, expr: Expr) -> Interval | None:

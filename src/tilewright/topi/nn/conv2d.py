@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
@@ -58,19 +58,24 @@ def conv2d_nchw(
 ) -> Tensor:
     """Convolution of `data` [N, C, H, W] with `kernel` [O, C/groups, KH, KW] to [N, O, OH, OW].
 
-    Stages: data_pad (if there is padding), conv2d_nchw with the reduction axes ic, kh, kw.
+    Stages: data_pad [N, C, H, S, W / S], the padded columns by their remainder to the stride S (left out where there is
+    neither padding nor a stride), conv2d_nchw with the reduction axes ic, kh, kw. A kernel of one tap without groups or
+    padding is a matrix product, see `conv2d_1x1_nchw`.
     """
     n, _, h, w = extents(data)
     o, icg, kh, kw = extents(kernel)
+    constant = all(isinstance(extent, int) for extent in (h, w, o, icg))
+    if constant and (kh, kw, groups) == (1, 1, 1) and not any(padding):
+        return conv2d_1x1_nchw(data, kernel, strides, out_dtype)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    read = _columns_by_phase(data, padding, strides[1], (ow - 1) * strides[1] + (kw - 1) * dilation[1] + 1)
     wide = sum_dtype(data, out_dtype)
     rc = te.reduce_axis((0, icg), name="ic")
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, f: Any, y: Any, x: Any) -> Any:
         channel = rc if groups == 1 else f // (o // groups) * icg + rc
-        value = padded(b, channel, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
+        value = read(b, channel, y * strides[0] + ry * dilation[0], x, rx * dilation[1])
         return te.sum(value.astype(wide) * kernel(f, rc, ry, rx).astype(wide), axis=[rc, ry, rx])
 
     out = te.compute(
@@ -79,6 +84,35 @@ def conv2d_nchw(
         name="conv2d_nchw",
         tag=tag.CONV2D_NCHW,
         attrs=workload(strides, padding, dilation, groups),
+    )
+    return finish(out, data, out_dtype)
+
+
+def conv2d_1x1_nchw(data: Tensor, kernel: Tensor, strides: Sequence[int] = (1, 1), out_dtype: str = "") -> Tensor:
+    """Convolution of `data` [N, C, H, W] by one tap, `kernel` [O, C, 1, 1], to [N, O, OH, OW]: a product of matrices.
+
+    Stages: data_pad (only with strides: the pixels that count, [N, C, OH, OW]), conv2d_1x1_nchw [N, O, OH * OW] with
+    the reduction axis ic, conv2d_image.
+    """
+    n, c, h, w = extents(data)
+    o = extents(kernel)[0]
+    oh, ow = -(-h // strides[0]), -(-w // strides[1])
+    wide = sum_dtype(data, out_dtype)
+    read = data
+    if tuple(strides) != (1, 1):
+        read = te.compute(
+            (n, c, oh, ow), lambda b, f, y, x: data(b, f, y * strides[0], x * strides[1]), name="data_pad", tag=tag.PAD
+        )
+    rc = te.reduce_axis((0, c), name="ic")
+    product = te.compute(
+        (n, o, oh * ow),
+        lambda b, f, p: te.sum(read(b, rc, p // ow, p % ow).astype(wide) * kernel(f, rc, 0, 0).astype(wide), axis=rc),
+        name="conv2d_1x1_nchw",
+        tag=tag.CONV2D_1X1_NCHW,
+        attrs=workload(strides, (0, 0, 0, 0), (1, 1), 1),
+    )
+    out = te.compute(
+        (n, o, oh, ow), lambda b, f, y, x: product(b, f, y * ow + x), name="conv2d_image", tag=tag.INJECTIVE
     )
     return finish(out, data, out_dtype)
 
@@ -99,19 +133,14 @@ def depthwise_conv2d_nchw(
     """
     n, c, h, w = extents(data)
     o, _, kh, kw = extents(kernel)
-    multiplier, stride = o // c, strides[1]
+    multiplier = o // c
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    columns = (ow - 1) * stride + (kw - 1) * dilation[1] + 1
-    split = pad_by_phase(data, padding, columns, stride) if any(padding) or stride > 1 else None
+    read = _columns_by_phase(data, padding, strides[1], (ow - 1) * strides[1] + (kw - 1) * dilation[1] + 1)
     wide = sum_dtype(data, out_dtype)
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, f: Any, y: Any, x: Any) -> Any:
-        channel, row, shift = f // multiplier, y * strides[0] + ry * dilation[0], rx * dilation[1]
-        if split is None:
-            value = data(b, channel, row, x + shift)
-        else:
-            value = split(b, channel, row, shift % stride, x + shift // stride)
+        value = read(b, f // multiplier, y * strides[0] + ry * dilation[0], x, rx * dilation[1])
         return te.sum(value.astype(wide) * kernel(f, 0, ry, rx).astype(wide), axis=[ry, rx])
 
     out = te.compute(
@@ -122,3 +151,18 @@ def depthwise_conv2d_nchw(
         attrs=workload(strides, padding, dilation, c, channel_multiplier=multiplier),
     )
     return finish(out, data, out_dtype)
+
+
+def _columns_by_phase(data: Tensor, padding: Sequence[int], stride: int, columns: int) -> Callable[..., Any]:
+    """How to read images for vectors of output columns: a function of (image, channel, padded row, column, shift).
+
+    It gives element `column * stride + shift` of the row. Neighbouring columns are neighbours in memory, unless the
+    number of columns is symbolic.
+    """
+    if not isinstance(columns, int):
+        padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+        return lambda b, f, row, x, shift: padded(b, f, row, x * stride + shift)
+    if not any(padding) and stride == 1:
+        return lambda b, f, row, x, shift: data(b, f, row, x + shift)
+    split = pad_by_phase(data, padding, columns, stride)
+    return lambda b, f, row, x, shift: split(b, f, row, shift % stride, x + shift // stride)

@@ -1,7 +1,7 @@
-"""Convolution in the plain layout, for few output channels or groups: vectors run along the columns of the image.
+"""Convolution in the plain layout: vectors run along the columns of the image.
 
-A register tile is a few output channels (or rows, where there is one channel) by a few vectors of columns; each step
-broadcasts a weight and reads vectors of neighbouring columns.
+A register tile is a few output channels by a few vectors of columns, of several rows where rows are short; each step
+broadcasts a weight for each channel and reads vectors of neighbouring columns.
 """
 
 from __future__ import annotations
@@ -9,38 +9,77 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of
+from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 
-#: Accumulators a tile may keep: half of the register file is left for what is read and broadcast.
-_ACCUMULATORS = 12
+#: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
+_UNROLLED_STEPS = 256
 
 
 def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
-    """Schedule `conv` (tags conv2d_nchw and depthwise_conv2d_nchw: [N, O, H, W]) and its epilogue `out`."""
+    """Schedule `conv` (tag conv2d_nchw: [N, O, H, W]) and its epilogue `out`.
+
+    The rows that a band of outputs reads stay in the caches while all filters pass by.
+    """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
     _, channels, height, width = shape_of(out)
     lanes = min(target.vector_bits // 32, 1 << (width - 1).bit_length())
-    vectors = min(2, -(-width // lanes))
-    shared = tile.divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
-    rows = 1 if shared > 1 else max(1, min(height, _ACCUMULATORS // (shared * vectors)))
+    per_group = channels // conv.op.attrs.get("groups", 1)
+    chosen = tile.choose_plain_image(per_group, height, width, lanes, target)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis
-    group, filter_ = s[out].split(channel, factor=shared)
-    bands, row = s[out].split(row, factor=rows)
-    tiles, column = s[out].split(column, factor=lanes * vectors)
+    group, filter_ = s[out].split(channel, factor=chosen.filters)
+    bands, row = s[out].split(row, factor=chosen.rows)
+    tiles, column = s[out].split(column, factor=lanes * chosen.vectors)
     vector, lane = s[out].split(column, factor=lanes)
-    s[out].reorder(batch, group, bands, tiles, filter_, row, vector, lane)
+    s[out].reorder(batch, bands, tiles, group, filter_, row, vector, lane)
     s[out].vectorize(lane)
-    parallel_outer(s, out, [batch, group, bands], terms_of(conv))
+    for axis in (filter_, row, vector):
+        s[out].unroll(axis)
+    work = parallel_outer(s, out, [batch, bands, tiles, group], terms_of(conv))
 
-    s[accumulator].compute_at(s[out], tiles)
+    s[accumulator].compute_at(s[out], work)
     batch, channel, row, column = s[accumulator].op.axis
     vector, lane = s[accumulator].split(column, factor=lanes)
-    s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, channel, row, vector, lane)
-    for axis in (channel, row, vector):
+    reduction = s[accumulator].op.reduce_axis
+    s[accumulator].reorder(batch, *reduction, channel, row, vector, lane)
+    steps = chosen.filters * chosen.rows * chosen.vectors * extent_of(reduction[-1])
+    for axis in (*(reduction[-1:] if steps <= _UNROLLED_STEPS else ()), channel, row, vector):
+        s[accumulator].unroll(axis)
+    s[accumulator].vectorize(lane)
+
+
+def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule `conv` (tag conv2d_1x1_nchw: [N, O, P]) and its epilogue `out` [N, O, H, W]: vectors of pixels.
+
+    The image is one row of pixels, so that short rows need no vectors of their own. A worker's tiles of pixels stay in
+    its caches while all filters pass by.
+    """
+    for operand in conv.op.input_tensors:
+        schedule_pad_at_root(s, operand)
+    _, filters, pixels = shape_of(conv)
+    lanes = min(target.vector_bits // 32, 1 << (pixels - 1).bit_length())
+    chosen = tile.choose_plain(filters, pixels, lanes, target)
+    accumulator = inline_between(s, conv, out)
+
+    batch, channel, row, column = s[out].op.axis
+    pixel = s[out].fuse(row, column)
+    group, filter_ = s[out].split(channel, factor=chosen.rows)
+    tiles, pixel = s[out].split(pixel, factor=lanes * chosen.blocks)
+    vector, lane = s[out].split(pixel, factor=lanes)
+    s[out].reorder(batch, tiles, group, filter_, vector, lane)
+    for axis in (filter_, vector):
+        s[out].unroll(axis)
+    s[out].vectorize(lane)
+    work = parallel_outer(s, out, [batch, tiles, group], terms_of(conv))
+
+    s[accumulator].compute_at(s[out], work)
+    batch, channel, pixel = s[accumulator].op.axis
+    vector, lane = s[accumulator].split(pixel, factor=lanes)
+    s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, channel, vector, lane)
+    for axis in (channel, vector):
         s[accumulator].unroll(axis)
     s[accumulator].vectorize(lane)
 

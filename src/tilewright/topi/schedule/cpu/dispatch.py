@@ -9,7 +9,11 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu.attention import schedule_attention
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d, schedule_conv2d_transpose
-from tilewright.topi.schedule.cpu.conv2d_nchw import schedule_conv2d_nchw, schedule_conv2d_transpose_nchw
+from tilewright.topi.schedule.cpu.conv2d_nchw import (
+    schedule_conv2d_1x1_nchw,
+    schedule_conv2d_nchw,
+    schedule_conv2d_transpose_nchw,
+)
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
@@ -28,6 +32,7 @@ TEMPLATES: dict[str, Template] = {
     "conv2d_winograd_NCHWc": schedule_conv2d_winograd,
     "conv2d_transpose_NCHWc": schedule_conv2d_transpose,
     "conv2d_nchw": schedule_conv2d_nchw,
+    "conv2d_1x1_nchw": schedule_conv2d_1x1_nchw,
     "depthwise_conv2d_nchw": schedule_depthwise_conv2d_nchw,
     "conv2d_transpose_nchw": schedule_conv2d_transpose_nchw,
     "dense_pack": schedule_dense,

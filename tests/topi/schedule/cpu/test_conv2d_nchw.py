@@ -1,0 +1,58 @@
+"""Convolutions of plain images: every tail of rows, columns, pixels and filters, beside the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import TARGET, run, sample
+from tilewright import te, tir, topi
+from tilewright.topi.reference import conv as reference
+from tilewright.topi.schedule.cpu import tile
+
+#: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups
+WINDOWS = [
+    ((1, 3, 64, 37, 112), (7, 7), (2, 2), (2, 2, 3, 3), (1, 1), 1),
+    ((2, 5, 7, 9, 13), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    ((1, 8, 12, 7, 7), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    ((1, 6, 4, 12, 40), (3, 5), (1, 3), (0, 2, 0, 2), (1, 1), 1),
+    ((1, 8, 12, 10, 33), (3, 3), (1, 1), (2, 2, 2, 2), (2, 2), 4),
+    ((1, 4, 6, 5, 1), (3, 1), (1, 1), (1, 0, 1, 0), (1, 1), 1),
+    ((1, 64, 64, 16, 14), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    ((2, 24, 10, 7, 7), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    ((1, 32, 48, 28, 28), (1, 1), (2, 2), (0, 0, 0, 0), (1, 1), 1),
+    ((1, 16, 8, 9, 15), (1, 1), (1, 2), (0, 0, 0, 0), (1, 1), 1),
+    ((1, 16, 8, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    ((1, 16, 8, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize(("size", "window", "strides", "padding", "dilation", "groups"), WINDOWS)
+def test_equals_the_reference(size, window, strides, padding, dilation, groups):
+    batch, channels, filters, height, width = size
+    data, kernel = sample(batch, channels, height, width), sample(filters, channels // groups, *window, seed=1)
+    bias = sample(filters, 1, 1, seed=2)
+
+    def build(x: te.Tensor, w: te.Tensor, b: te.Tensor) -> te.Tensor:
+        biased = topi.add(topi.nn.conv2d_nchw(x, w, strides, padding, dilation, groups), b)
+        return te.compute(biased.shape, lambda *i: tir.maximum(biased(*i), 0.0), name="relu", tag="elemwise")
+
+    expected = reference.conv2d_nchw(data, kernel, strides, padding, dilation, groups)
+    np.testing.assert_allclose(run(build, data, kernel, bias), np.maximum(expected + bias, 0), rtol=1e-5, atol=1e-4)
+
+
+def test_a_residual_is_added_in_the_same_kernel():
+    data, kernel, other = sample(1, 16, 14, 14), sample(32, 16, 1, 1, seed=1), sample(1, 32, 14, 14, seed=2)
+    out = run(lambda x, w, y: topi.add(topi.nn.conv2d_nchw(x, w, (1, 1), (0, 0, 0, 0)), y), data, kernel, other)
+    expected = reference.conv2d_nchw(data, kernel, (1, 1), (0, 0, 0, 0)) + other
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_tiles_fit_the_registers_and_the_image():
+    image = tile.choose_plain_image(12, 14, 14, 16, TARGET)
+    assert (12 % image.filters, 14 % image.rows, image.vectors) == (0, 0, 1)
+    assert tile.LATENCY_BOUND <= image.filters * image.rows < TARGET.vector_registers - 2
+    for filters, pixels in ((64, 3136), (256, 196), (6, 49)):
+        chosen = tile.choose_plain(filters, pixels, 16, TARGET)
+        assert filters % chosen.rows == 0
+        assert chosen.rows * chosen.blocks + 2 < TARGET.vector_registers
