@@ -73,6 +73,7 @@ from tilewright.topi.reduction import (
     sum,
 )
 from tilewright.topi.scatter import scatter_elements, scatter_nd
+from tilewright.topi.sort import argsort, searchsorted
 from tilewright.topi.transform import (
     concatenate,
     cumsum,
@@ -103,6 +104,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -166,6 +168,7 @@ __all__ = [
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "searchsorted",
     "sigmoid",
     "sign",
     "sin",

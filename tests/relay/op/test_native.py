@@ -44,7 +44,7 @@ def test_kernel(name):
     for number, (arrays, outputs, expected) in enumerate(runs):
         module[f"k{number}"](*arrays, *outputs)
         for got, want in zip(outputs, expected, strict=True):
-            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5, err_msg=str(CASES[name][number].attrs))
+            _close(got, want, CASES[name][number])
 
 
 @pytest.mark.parametrize("name", COMPOSITE)
@@ -56,7 +56,13 @@ def test_expansion(name):
         assert expanded is not call and type_of(expanded) == type_of(call)
         for got, want in zip(interpret(expanded, []), expected, strict=True):
             assert got.dtype == want.dtype
-            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5, err_msg=str(call.attrs))
+            _close(got, want, call)
+
+
+def _close(got, want, call):
+    """Within float32's rounding of sums as large as the largest result."""
+    finite = np.abs(want[np.isfinite(want)].astype("float64"))
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * max(1, finite.max(initial=0)), err_msg=str(call.attrs))
 
 
 def _typed(call):

@@ -7,13 +7,12 @@ the forward computation are shared, not computed again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Call, Expr, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.op.composite import expand_call
-from tilewright.relay.op.registry import Op
+from tilewright.relay.op.registry import Expansion, Op
 from tilewright.relay.op.tensor import ones, zeros
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TensorType, TupleType, Type
@@ -110,7 +109,7 @@ def operator_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
     if op.gradient is not None:
         return op.gradient(call, g)
     if op.expansion is not None:
-        return adjoints(expand_call(call), call.args, g)
+        return gradient_of_parts(call, g, op.expansion)
     where = f" (from {call.span})" if call.span else ""
     args = ", ".join(str(type_of(arg)) for arg in call.args)
     attrs = f", {call.attrs!r}" if call.attrs else ""
@@ -118,6 +117,36 @@ def operator_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
         f"{op.name}({args}{attrs}){where} has no gradient; leave what depends on it out of the loss, or give the "
         f"operator one with registry.set_gradient({op.name!r}, …)"
     )
+
+
+def gradient_of_parts(call: Call, g: Expr, expression: Expansion) -> Sequence[Expr | None]:
+    """The gradients of the arguments of `call`, which stands for `expression(args, attrs)`.
+
+    The expression is differentiated on variables of its own, since one value may be several of the arguments.
+    """
+    known: dict[Expr, Expr] = {}
+    args = [_stand_in(arg, known) for arg in call.args]
+    seed = _stand_in(g, known, type_of(call))
+    leaves = [leaf for leaf in known if leaf is not seed]
+    found = dict(zip(leaves, adjoints(expression(args, call.attrs), leaves, seed), strict=True))
+    return [substitute(_over_leaves(arg, found), known) for arg in args]
+
+
+def _stand_in(value: Expr, known: dict[Expr, Expr], type_: Type | None = None) -> Expr:
+    """A variable for `value`, or a tuple of variables for a tuple; `known` maps each variable to what it stands for."""
+    if isinstance(value, Tuple):
+        stand_in: Expr = Tuple([_stand_in(field, known) for field in value.fields])
+        type_of(stand_in)
+        return stand_in
+    kind = type_ or type_of(value)
+    var = Var(f"x{len(known)}", kind)
+    var.set_inferred_type(kind)
+    known[var] = value
+    return var
+
+
+def _over_leaves(arg: Expr, found: Mapping[Expr, Expr]) -> Expr:
+    return Tuple([_over_leaves(field, found) for field in arg.fields]) if isinstance(arg, Tuple) else found[arg]
 
 
 # --------------------------------------------------------------------------------------------- partial adjoints

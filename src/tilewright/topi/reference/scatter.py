@@ -26,7 +26,7 @@ def _put(out: np.ndarray, where: tuple[np.ndarray, ...], updates: np.ndarray, mo
 
 def scatter_elements(data: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, mode: str) -> np.ndarray:
     """`data` with updates[i, k, …] at [i, indices[i, k, …], …] along `axis`; negative indices count from the back."""
-    grid = list(np.indices(indices.shape))
+    grid: list[np.ndarray] = list(np.indices(indices.shape))
     grid[axis] = indices % data.shape[axis]
     return _put(data.copy(), tuple(grid), updates, mode)
 

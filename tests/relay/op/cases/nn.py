@@ -88,6 +88,15 @@ CASES = {
     "nn.instance_norm": [op.nn.instance_norm(f(2, 6, 5, 7), f(6), f(6))],
     "nn.batch_norm": [op.nn.batch_norm(f(2, 6, 5, 7), f(6), f(6), f(6), f(6, low=0.1))],
     "nn.lrn": [op.nn.lrn(f(1, 9, 5, 7), 3)],
+    "nn.lstm": [
+        op.nn.lstm(f(3, 2, 32), f(1, 32, 8), f(1, 2, 8), f(1, 2, 8)),
+        op.nn.lstm(f(3, 2, 64), f(2, 32, 8), f(2, 2, 8), f(2, 2, 8), f(2, 24), direction="bidirectional"),
+    ],
+    "nn.gru": [
+        op.nn.gru(f(3, 2, 24), f(1, 24, 8), f(1, 2, 8)),
+        op.nn.gru(f(3, 2, 24), f(1, 24, 8), f(1, 2, 8), f(1, 8), direction="reverse", linear_before_reset=True),
+    ],
+    "nn.rnn": [op.nn.rnn(f(3, 2, 16), f(2, 8, 8), f(2, 2, 8), direction="bidirectional")],
     "nn.attention": [
         op.nn.attention(f(2, 3, 5, 8), f(2, 3, 7, 8), f(2, 3, 7, 16), scale=0.3),
         op.nn.attention(f(1, 4, 9, 16), f(1, 2, 9, 16), f(1, 2, 9, 8), scale=0.25, causal=True, out_layout="BSHD"),

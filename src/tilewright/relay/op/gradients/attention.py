@@ -13,9 +13,9 @@ from tilewright.relay.op.registry import set_gradient
 
 
 def _attention_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
-    from tilewright.relay.transform.adjoint import adjoints
+    from tilewright.relay.transform.adjoint import gradient_of_parts
 
-    return adjoints(attention_in_parts(call.args, call.attrs), call.args, g)
+    return gradient_of_parts(call, g, attention_in_parts)
 
 
 def attention_in_parts(args: Sequence[Expr], attrs: Attrs) -> Expr:

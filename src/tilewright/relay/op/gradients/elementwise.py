@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op import nn, reduce, tensor
+from tilewright.relay.op.annotation import MARKS
 from tilewright.relay.op.gradients.common import (
     broadcasting,
     constant_pieces,
@@ -16,6 +17,7 @@ from tilewright.relay.op.gradients.common import (
     tensor_type,
     unbroadcast,
 )
+from tilewright.relay.op.math import cosh, sinh
 from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.transform import reshape
 
@@ -39,11 +41,22 @@ elementwise(
         "sin": lambda g, x, y: g * tensor.cos(x),
         "cos": lambda g, x, y: -(g * tensor.sin(x)),
         "tan": lambda g, x, y: g * (number(1, x) + y * y),
+        "acos": lambda g, x, y: -(g * tensor.rsqrt(number(1, x) - x * x)),
+        "acosh": lambda g, x, y: g * tensor.rsqrt(x * x - number(1, x)),
+        "asin": lambda g, x, y: g * tensor.rsqrt(number(1, x) - x * x),
+        "asinh": lambda g, x, y: g * tensor.rsqrt(x * x + number(1, x)),
+        "atan": lambda g, x, y: g / (x * x + number(1, x)),
+        "atanh": lambda g, x, y: g / (number(1, x) - x * x),
+        "cosh": lambda g, x, y: g * sinh(x),
+        "sinh": lambda g, x, y: g * cosh(x),
+        "log2": lambda g, x, y: g / (x * number(math.log(2), x)),
+        "log10": lambda g, x, y: g / (x * number(math.log(10), x)),
         "copy": lambda g, x, y: g,
         "nn.relu": lambda g, x, y: _step(tensor.greater(x, number(0, x)), g),
         "nn.dropout": lambda g, x, y: g,
     }
 )
+elementwise({name: lambda g, x, y: g for name in MARKS})
 constant_pieces("sign", "floor", "ceil", "trunc", "round", "zeros_like", "ones_like")
 constant_pieces("zeros", "ones", "arange")
 

@@ -1,0 +1,98 @@
+"""Annotations: calls that compute nothing but tell a pass something about what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import topi
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op import layout_rules
+from tilewright.relay.op.common import call, one, same_as_input
+from tilewright.relay.op.registry import OpPattern, register
+
+#: Each returns its operand unchanged.
+MARKS = (
+    "annotation.bitpack_start",
+    "annotation.bitpack_end",
+    "annotation.cast_hint",
+    "annotation.checkpoint",
+    "annotation.compiler_begin",
+    "annotation.compiler_end",
+    "annotation.stop_fusion",
+    "annotation.with_funcid",
+    "debug",
+    "device_copy",
+    "on_device",
+)
+
+
+def _register(name: str) -> None:
+    register(
+        name,
+        num_inputs=1,
+        type_rule=same_as_input,
+        compute=one(topi.identity),
+        pattern=OpPattern.OPAQUE if name in ("annotation.stop_fusion", "device_copy") else OpPattern.ELEMWISE,
+        reference=lambda _attrs, x: x,
+        layout=layout_rules.follow_input,
+    )
+
+
+for _name in MARKS:
+    _register(_name)
+
+
+def bitpack_start(data: Expr) -> Call:
+    """`data`; from here on the graph works on packed bits."""
+    return call("annotation.bitpack_start", data)
+
+
+def bitpack_end(data: Expr) -> Call:
+    """`data`; up to here the graph works on packed bits."""
+    return call("annotation.bitpack_end", data)
+
+
+def cast_hint(data: Expr, dtype: str) -> Call:
+    """`data`, which may be kept in `dtype`."""
+    return call("annotation.cast_hint", data, dtype=str(dtype))
+
+
+def checkpoint(data: Expr) -> Call:
+    """`data`, which the backward pass may compute again instead of keeping it."""
+    return call("annotation.checkpoint", data)
+
+
+def compiler_begin(data: Expr, compiler: str) -> Call:
+    """`data`, the input of a region for the external `compiler`."""
+    return call("annotation.compiler_begin", data, compiler=compiler)
+
+
+def compiler_end(data: Expr, compiler: str) -> Call:
+    """`data`, a result of a region for the external `compiler`."""
+    return call("annotation.compiler_end", data, compiler=compiler)
+
+
+def stop_fusion(data: Expr) -> Call:
+    """`data`, computed by a kernel of its own."""
+    return call("annotation.stop_fusion", data)
+
+
+def with_funcid(data: Expr, func_id: int) -> Call:
+    """`data`, which belongs to the function numbered `func_id`."""
+    return call("annotation.with_funcid", data, func_id=func_id)
+
+
+def debug(data: Expr) -> Call:
+    """`data`, where an interpreter may stop."""
+    return call("debug", data)
+
+
+def device_copy(data: Expr, src_device: Any = "cpu", dst_device: Any = "cpu") -> Call:
+    """`data` on another device."""
+    return call("device_copy", data, src_device=str(src_device), dst_device=str(dst_device))
+
+
+def on_device(data: Expr, device: Any = "cpu", constrain_result: bool = False, constrain_body: bool = True) -> Call:
+    """`data`, which lives on `device`."""
+    attrs = {"constrain_result": constrain_result, "constrain_body": constrain_body}
+    return call("on_device", data, device=str(device), **attrs)

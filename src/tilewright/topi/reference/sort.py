@@ -1,0 +1,25 @@
+"""Reference sorting in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def argsort(x: np.ndarray, axis: int, ascending: bool) -> np.ndarray:
+    """Positions that sort `x` along `axis`, equal elements in order, NaN last either way."""
+    if ascending:
+        return np.argsort(x, axis=axis, kind="stable")
+    if x.dtype.kind == "f":
+        return np.argsort(-x, axis=axis, kind="stable")
+    # Descending and stable: sort the reversed row, and read it backwards.
+    last = x.shape[axis] - 1
+    return last - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+
+
+def searchsorted(rows: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray:
+    """Where each of `values` belongs in the sorted last axis of `rows`."""
+    side = "right" if right else "left"
+    if rows.ndim == 1:
+        return np.searchsorted(rows, values, side)  # type: ignore[call-overload]
+    flat = zip(rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
+    return np.stack([np.searchsorted(row, value, side) for row, value in flat]).reshape(values.shape)  # type: ignore[call-overload]
