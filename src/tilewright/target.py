@@ -4,6 +4,7 @@
     Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
     Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -mattr=+dotprod")
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
+    Target("c")                                          the same by way of C99 source and a C compiler
 
 `str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
 `Target(str(target)) == target`.
@@ -63,7 +64,7 @@ _CACHES = {
 }  # fmt: skip
 _OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores)=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
-KINDS = ("cpu", "llvm")
+KINDS = ("cpu", "llvm", "c")
 
 
 class Target:
@@ -143,9 +144,14 @@ class Target:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(spec: str) -> Target:
+    from tilewright.device_target import DEVICE_KINDS, device_target
+
     words = spec.split()
+    if words and words[0] in DEVICE_KINDS:
+        return device_target(spec)
     if not words or words[0] not in KINDS:
-        raise TargetError(f"unknown target {spec!r}; known: {', '.join(KINDS)} ('cpu' is this machine; 'llvm' takes "
+        known = ", ".join((*KINDS, *DEVICE_KINDS))
+        raise TargetError(f"unknown target {spec!r}; known: {known} ('cpu' is this machine; 'llvm' takes "
                           "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3=)")  # fmt: skip
     options: dict[str, str] = {}
     for word in words[1:]:
@@ -166,10 +172,10 @@ def _parsed(spec: str) -> Target:
     else:
         _check_cpu(cpu, architecture, spec)
         changes = _feature_changes(options.get("mattr", ""), spec)
-    return _make(triple, cpu, changes, options, spec)
+    return _make("c" if words[0] == "c" else "llvm", triple, cpu, changes, options, spec)
 
 
-def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:
+def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:
     architecture = _architecture(triple)
     base = PROCESSORS[architecture].get(cpu, ())
     changes = {name: on for name, on in sorted(changes.items()) if on != (name in base)}
@@ -184,10 +190,10 @@ def _make(triple: str, cpu: str, changes: dict[str, bool], options: dict[str, st
             if not options[name].isdigit() or int(options[name]) < 1:
                 raise TargetError(f"target {spec!r}: -{name}={options[name]} is not a positive number")
             figures[name] = int(options[name])
-    words = [f"llvm -mtriple={triple} -mcpu={cpu}", f"-mattr={attributes}" if attributes else ""]
+    words = [f"{kind} -mtriple={triple} -mcpu={cpu}", f"-mattr={attributes}" if attributes else ""]
     words += [f"-{name}={figures[name]}" for name in _FIGURES]
     return _filled(
-        kind="llvm",
+        kind=kind,
         triple=triple,
         cpu=cpu,
         features=features,

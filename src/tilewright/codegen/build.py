@@ -2,86 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from tilewright.codegen.build_device import build_device
+from tilewright.codegen.function_info import function_info
 from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.source import emit_c
+from tilewright.codegen.source.compile_c import compile_c
+from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import TargetError
-from tilewright.runtime.module import FunctionInfo, Module, Param
+from tilewright.runtime.module import Module
 from tilewright.support.trace import span
 from tilewright.target import Target
-from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import IntImm, Var
-from tilewright.tir.stmt import BufferStore, PrimFunc, Stmt
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.bind_threads import has_threads
+from tilewright.tir.transform.legalize_float16 import legalize_float16
 from tilewright.tir.transform.plan_allocations import workspace_size
+from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 
 
-def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Module:
-    """A runtime module of lowered functions. Raises `TargetError` if this machine cannot run code for `target`."""
+def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Any:
+    """A runtime module of lowered functions: a `runtime.Module`, or a `runtime.gpu.DeviceModule` for a device.
+
+    Raises `TargetError` if this machine cannot run code for `target`.
+    """
     target = Target(target)
     funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
+    if target.kind in DEVICE_KINDS:
+        return build_device(funcs, target)
+    for func in funcs:
+        if has_threads(func):
+            raise TargetError(f"{func.name} has loops bound to device threads; build it for: {', '.join(DEVICE_KINDS)}")
     sizes = [size for size in map(workspace_size, funcs) if size is not None]
     if not target.is_host:
         raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
+    code, messages = _compile([*funcs, *sizes], target)
+    return Module(code, [function_info(f) for f in funcs], messages, str(target), threads)
+
+
+def _compile(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, tuple[str, ...]]:
+    """Object code by LLVM or by way of C, and the messages of its assertions."""
+    if target.kind == "c":
+        with span("codegen"):
+            source = emit_c([scalarize_vectors(legalize_float16(f)) for f in funcs])
+        with span("C compiler"):
+            return compile_c(source.text, target), source.messages
     with span("codegen"):
-        emitted = emit_module([*funcs, *sizes], target)
+        emitted = emit_module(funcs, target)
     with span("llvm"):
-        code = compile_object(emitted.text, target)
-    return Module(code, [function_info(f) for f in funcs], emitted.messages, str(target), threads)
-
-
-def function_info(func: PrimFunc) -> FunctionInfo:
-    """How the runtime calls `func`: its parameters without the workspaces, and the sizes of those.
-
-    Shapes come from the attribute "param_shapes" (one tuple per parameter) where lowering has flattened the buffers.
-    Scalars that the attribute "inferred" lists are read off the shapes of the arguments, not given by the caller.
-    """
-    shared, private = func.attrs.get("workspace_bytes", 0), func.attrs.get("worker_workspace_bytes", 0)
-    varies = workspace_size(func)
-    if varies is not None:
-        shared = private = 0
-    params = func.params[:-2] if varies is not None or shared or private else func.params
-    inferred = func.attrs.get("inferred", ())
-    shapes: Sequence[Any] = func.attrs.get("param_shapes") or [None] * len(params)
-    stored = set(_stored(func.body))
-    names = _scalar_names(params)
-
-    def extent(size: Any) -> int | str | None:
-        if isinstance(size, IntImm):
-            return size.value
-        return size if isinstance(size, int) else names.get(size)
-
-    infos = []
-    for param, shape in zip(params, shapes):
-        if isinstance(param, Buffer):
-            sizes = tuple(param.shape if shape is None else shape)
-            infos.append(Param(param.name, str(param.dtype), tuple(map(extent, sizes)), False, param in stored))
-        else:
-            infos.append(Param(names[param], str(param.dtype), None, True, inferred=param in inferred))
-    return FunctionInfo(func.name, tuple(infos), int(shared), int(private), "" if varies is None else varies.name)
-
-
-def _scalar_names(params: Sequence[Buffer | Var]) -> dict[Any, str]:
-    """A name of its own for each scalar parameter."""
-    names: dict[Any, str] = {}
-    for param in params:
-        if isinstance(param, Var):
-            name, taken = param.name, set(names.values())
-            while name in taken:
-                name += "_"
-            names[param] = name
-    return names
-
-
-def _stored(stmt: Stmt) -> Iterator[Buffer]:
-    """The buffers stored to anywhere in `stmt`."""
-    stack: list[Any] = [stmt]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, BufferStore):
-            yield top.buffer
-        for value in top.fields():
-            if isinstance(value, Stmt):
-                stack.append(value)
-            elif isinstance(value, tuple):
-                stack += [x for x in value if isinstance(x, Stmt)]
+        return compile_object(emitted.text, target), emitted.messages

@@ -203,7 +203,7 @@ def _enclosing_loops(stage: Stage, path: Sequence[tuple[Stage, IterVar]]) -> set
 
 def _is_thread_of_block(stage: Stage, axis: IterVar) -> bool:
     thread = stage.attr(axis).thread
-    return thread is not None and thread.thread_tag.startswith("threadIdx")
+    return thread is not None and thread.thread_tag.split(".")[0] in ("threadIdx", "vthread", "cthread")
 
 
 def _reader_evaluator(

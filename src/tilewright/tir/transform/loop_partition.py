@@ -139,6 +139,8 @@ class _Partitioner:
         inner = _loop_ranges(loop.body)
         self.ranges.update(inner)
         self.ranges[loop.var] = whole = (low.value, low.value + extent.value - 1)
+        if loop.kind is ForKind.THREAD_BINDING:  # all threads take the same way, so that they can meet at barriers
+            return map_stmt(loop, self.stmt, _same)
         if loop.kind is ForKind.PARALLEL:
             body = self._versions(loop.body, loop.var, [loop.var], guards)
             return self._loop_over(loop, whole, body)
@@ -178,7 +180,7 @@ class _Partitioner:
         low, high = (op.const(v, loop.var.dtype) for v in piece)
         if piece == (loop.min.value, loop.min.value + loop.extent.value - 1):  # type: ignore[attr-defined]
             return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
-        if low is high and loop.kind is not ForKind.THREAD_BINDING:
+        if low is high:
             return substitute_var(body, loop.var, low)
         var = Var(loop.var.name, loop.var.dtype)
         body = substitute_var(body, loop.var, var if loop.kind is not ForKind.VECTORIZED else var + low)

@@ -27,8 +27,8 @@ _NATIVE = frozenset(
 )  # codegen has these for float32, float64
 
 
-def lower_intrinsics(func: PrimFunc) -> PrimFunc:
-    """`func` with no `likely` and no math call that codegen does not know.
+def lower_intrinsics(func: PrimFunc, native: frozenset[str] = frozenset()) -> PrimFunc:
+    """`func` with no `likely` and no math call that codegen does not know; `native` names further ones it knows.
 
     float32: polynomials of `tir/math`. float16 and bfloat16: through float32. float64: the C library, lane by lane.
 
@@ -40,7 +40,7 @@ def lower_intrinsics(func: PrimFunc) -> PrimFunc:
         found = memo.get(x)
         if found is None:
             found = map_children(x, expr)
-            if isinstance(found, Call):
+            if isinstance(found, Call) and found.op not in native:
                 found = _lower(found)
             memo[x] = found
         return found

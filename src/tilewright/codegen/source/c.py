@@ -1,0 +1,148 @@
+"""C99: a header's worth of prelude, then one function per kernel and its packed entry.
+
+    int32_t k(float* restrict a, …, const tilewright_context* ctx)      0, or the number of the assertion that failed
+    int32_t k__entry(void** slots, const tilewright_context* ctx)       slots: 8 bytes a parameter, by address or value
+
+The text needs no library but <math.h>, and that only for float64; signed integers must wrap (`-fwrapv`). Alone on a
+bare machine, call a kernel with `tilewright_alone` as its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.codegen.source.dialect import Dialect, float_names
+from tilewright.codegen.source.expressions import EXPRESSIONS
+from tilewright.codegen.source.half import CONVERSIONS, half_functions
+from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.codegen.source.statements import statement
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import SizeVar, Var
+from tilewright.tir.stmt import PrimFunc
+
+_INTEGERS = {f"{u}int{bits}": f"{u}int{bits}_t" for bits in (8, 16, 32, 64) for u in ("", "u")}
+_LIBRARY = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt tanh erf lgamma tgamma sin cos tan asin acos atan sinh cosh asinh "
+    "acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma=tilewright_fma"
+)
+C99 = Dialect(
+    name="C",
+    types={"bool": "bool", **_INTEGERS, "float32": "float", "float64": "double", "float16": "uint16_t",
+           "bfloat16": "uint16_t", "handle": "void*"},
+    functions=float_names(_LIBRARY, {"float32": "f", "float64": ""}),
+    conversions=CONVERSIONS,
+    literal=c_literal,
+    threads={"worker_id": "ctx->worker", "num_workers": "ctx->workers"},
+    barriers={"workers": "tilewright_barrier(ctx);"},
+    scopes={"local": "", "global": ""},
+    array="{scope}{type} {name}[{size}] TILEWRIGHT_ALIGNED;",
+    reinterpret="tilewright_bits_{source_dtype}_{target_dtype}({value})",
+    fail="if (!({condition})) return {code};",
+    call_function="{{ int32_t code = {name}({arguments}ctx); if (code) return code; }}",
+)  # fmt: skip
+
+_HEAD = """\
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct { int32_t worker, workers; void* barrier; } tilewright_context;
+static const tilewright_context tilewright_alone = { 0, 1, 0 };
+extern void tilewright_barrier(const tilewright_context* ctx);
+
+#if defined(__GNUC__)
+#define TILEWRIGHT_ALIGNED __attribute__((aligned(64)))
+#define TILEWRIGHT_MAYBE __attribute__((unused)) static inline
+#else
+#define TILEWRIGHT_ALIGNED
+#define TILEWRIGHT_MAYBE static inline
+#endif
+#ifdef FP_FAST_FMAF
+#define tilewright_fmaf(a, b, c) fmaf(a, b, c)
+#else
+#define tilewright_fmaf(a, b, c) ((a) * (b) + (c))
+#endif
+#define tilewright_fma(a, b, c) fma(a, b, c)"""
+_BITS = [("float32", "float", "int32", "int32_t"), ("float32", "float", "uint32", "uint32_t"),
+         ("float64", "double", "int64", "int64_t"), ("float64", "double", "uint64", "uint64_t")]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EmittedSource:
+    """Source text, and the messages that the functions' non-zero return codes (1-based) stand for."""
+
+    text: str
+    messages: tuple[str, ...]
+
+
+def emit_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
+    """The C99 text of one translation unit that holds `funcs` and their packed entries."""
+    messages: list[str] = []
+    declared = [f"int32_t {f.name}({_parameters(f, _builder(f))});" for f in funcs]
+    parts = [_prelude(), "\n".join(declared)]
+    for func in funcs:
+        parts += [_function(func, messages), _entry(func)]
+    return EmittedSource("\n\n".join(parts) + "\n", tuple(messages))
+
+
+def _prelude() -> str:
+    q = "TILEWRIGHT_MAYBE "
+    bits = []
+    for dtype, spelled, other_dtype, other in _BITS:
+        for a, a_type, b, b_type in ((dtype, spelled, other_dtype, other), (other_dtype, other, dtype, spelled)):
+            union = f"union {{ {a_type} from; {b_type} to; }} u; u.from = x; return u.to;"
+            bits.append(f"{q}{b_type} tilewright_bits_{a}_{b}({a_type} x) {{ {union} }}")
+    half = half_functions(q, "uint16_t", "uint32_t", "tilewright_bits_uint32_float32", "tilewright_bits_float32_uint32")
+    signed = {k: v for k, v in _INTEGERS.items() if k.startswith("int")}
+    return "\n".join([_HEAD, *bits, half, floor_division(q, signed)])
+
+
+def _parameters(func: PrimFunc, b: SourceBuilder) -> str:
+    exclusive = "restrict " if func.attrs.get("noalias", True) else ""
+    names = []
+    for param in func.params:
+        if isinstance(param, Buffer):
+            names.append(f"{C99.memory_type(param.dtype)}* {exclusive}{b.name(param)}")
+        else:
+            names.append(f"{C99.type_name(param.dtype)} {b.name(param)}")
+    return ", ".join([*names, "const tilewright_context* ctx"])
+
+
+def _builder(func: PrimFunc) -> SourceBuilder:
+    b = SourceBuilder(C99, EXPRESSIONS)
+    b.reserve("ctx", func.name, *C_KEYWORDS)
+    return b
+
+
+def _function(func: PrimFunc, messages: list[str]) -> str:
+    b = _builder(func)
+    b.messages = messages
+    for param in func.params:
+        if isinstance(param, Var) and isinstance(param, SizeVar):
+            b.analyzer.bind(param, (1, 2**31 - 2))
+    head = f"int32_t {func.name}({_parameters(func, b)}) {{"
+    statement(b, func.body)
+    return "\n".join([head, *b.top_lines, *b.lines, "  return 0;", "}"])
+
+
+def _entry(func: PrimFunc) -> str:
+    arguments = []
+    for i, param in enumerate(func.params):
+        if isinstance(param, Buffer):
+            arguments.append(f"({C99.memory_type(param.dtype)}*)slots[{i}]")
+        else:
+            arguments.append(f"*({C99.type_name(param.dtype)}*)&slots[{i}]")
+    call = ", ".join([*arguments, "ctx"])
+    return (
+        f"int32_t {func.name}__entry(void** slots, const tilewright_context* ctx) {{\n  return {func.name}({call});\n}}"
+    )
+
+
+_WORDS = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true "
+    "false main asm y0 y1 j0 j1"
+)
+C_KEYWORDS = tuple(_WORDS.split())

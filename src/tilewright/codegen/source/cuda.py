@@ -1,0 +1,74 @@
+"""CUDA C++: one `__global__` function per kernel (NVIDIA, CUDA C++ Programming Guide)."""
+
+from __future__ import annotations
+
+from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.codegen.source.c import C_KEYWORDS
+from tilewright.codegen.source.dialect import Dialect, float_names
+from tilewright.codegen.source.gpu import Language
+from tilewright.codegen.source.half import CONVERSIONS, half_functions
+from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.transform.split_host_device import Launch
+
+_SIGNED = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long long"}
+_UNSIGNED = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+             "uint64": "unsigned long long"}  # fmt: skip
+_MATH = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf lgamma tgamma sin cos tan asin acos atan sinh cosh "
+    "asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
+)
+
+CUDA = Dialect(
+    name="CUDA",
+    types={"bool": "bool", **_SIGNED, **_UNSIGNED, "float32": "float", "float64": "double", "float16": "unsigned short",
+           "bfloat16": "unsigned short"},
+    functions={**float_names(_MATH, {"float32": "f", "float64": ""}), ("popcount", "int32"): "__popc",
+               ("popcount", "uint32"): "__popc", ("clz", "int32"): "__clz", ("clz", "uint32"): "__clz"},
+    conversions=CONVERSIONS,
+    literal=lambda dtype, value: c_literal(dtype, value, "tilewright_infinity()", "tilewright_nan()"),
+    threads={f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
+    barriers={"shared": "__syncthreads();", "warp": "__syncwarp();"},
+    scopes={"local": "", "shared": "__shared__ "},
+    array="{scope}{type} {name}[{size}];",
+    reinterpret="tilewright_bits<{target}>({value})",
+)  # fmt: skip
+
+_BITS = """\
+__device__ __forceinline__ float tilewright_infinity() { return __int_as_float(0x7f800000); }
+__device__ __forceinline__ float tilewright_nan() { return __int_as_float(0x7fffffff); }
+template <class To, class From> __device__ __forceinline__ To tilewright_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From), "the bits of one type as another of its size");
+  union { From from; To to; } u;
+  u.from = from;
+  return u.to;
+}"""
+
+
+def _head(launch: Launch, b: SourceBuilder) -> str:
+    parameters = []
+    for param, written in zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True):
+        if isinstance(param, Buffer):
+            kind = ("" if written else "const ") + CUDA.memory_type(param.dtype)
+            parameters.append(f"{kind}* __restrict__ {b.name(param)}")
+        else:
+            parameters.append(f"const {CUDA.type_name(param.dtype)} {b.name(param)}")
+    x, y, z = launch.block
+    bounds = f"__launch_bounds__({x * y * z})"
+    return f'extern "C" __global__ void {bounds} {launch.kernel.name}({", ".join(parameters)}) {{'
+
+
+CUDA_C = Language(
+    dialect=CUDA,
+    prelude="\n".join(
+        [
+            _BITS,
+            half_functions("__device__ __forceinline__ ", "unsigned short", "unsigned int", "__uint_as_float",
+                           "__float_as_uint"),
+            floor_division("__device__ __forceinline__ ", _SIGNED),
+        ]
+    ),
+    head=_head,
+    native=frozenset({"exp", "log", "tanh", "erf", "pow", "sin", "cos", "tan", "rsqrt"}),
+    reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
+)  # fmt: skip

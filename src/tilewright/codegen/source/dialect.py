@@ -1,0 +1,70 @@
+"""What differs between the C-like languages that kernels are written in: spellings, as data.
+
+One `Dialect` per language (`c.py`, `opencl.py`, `cuda.py`, `metal.py`, `wgsl.py`); `builder.py`, `expressions.py` and
+`statements.py` turn loop IR into text by these tables and hold no knowledge of any one language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.errors import UnsupportedError
+from tilewright.support.dtype import DType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """The spellings of one language. Templates are filled by `str.format`.
+
+    `types` maps element types to their names in registers, `memory_types` those that are spelled differently in
+    memory. `functions` maps (intrinsic, element type) to a function's name. `conversions` maps (from, to) to the
+    function that converts where a cast does not. `threads` maps thread axes, and the intrinsics `worker_id` and
+    `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
+    threads of a block.
+    """
+
+    name: str
+    types: Mapping[str, str]
+    memory_types: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[tuple[str, str], str]
+    conversions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    literal: Callable[[DType, float | int], str]
+    threads: Mapping[str, str] = field(default_factory=dict)
+    barriers: Mapping[str, str] = field(default_factory=dict)
+    scopes: Mapping[str, str] = field(default_factory=lambda: {"local": "", "global": ""})
+    cast: str = "(({type}){value})"
+    select: str = "({condition} ? {true} : {false})"
+    constant: str = "const {type} {name} = {value};"
+    variable: str = "{type} {name};"
+    array: str = "{scope}{type} {name}[{size}];"
+    loop: str = "for ({type} {name} = {first}; {name} < {end}; {name} += 1) {{"
+    loop_forever: str = "while (true) {"
+    reinterpret: str = ""
+    fail: str = ""
+    call_function: str = ""
+    pointers: bool = True
+
+    def type_name(self, dtype: DType) -> str:
+        """The name of a register type. Raises UnsupportedError where the language has none."""
+        return self._spelled(dtype, self.types)
+
+    def memory_type(self, dtype: DType) -> str:
+        """The name of the type of an array's elements. Raises UnsupportedError where the language has none."""
+        return self._spelled(dtype, {**self.types, **self.memory_types})
+
+    def _spelled(self, dtype: DType, table: Mapping[str, str]) -> str:
+        found = table.get(str(dtype))
+        if found is None:
+            raise UnsupportedError(f"{self.name} code has no type for {dtype}; cast to one of: {', '.join(self.types)}")
+        return found
+
+
+def float_names(names: str, dtypes: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """A table of math functions: `"exp sqrt round=rint"` under each element type, with the suffix it takes."""
+    table: dict[tuple[str, str], str] = {}
+    for word in names.split():
+        intrinsic, _, symbol = word.partition("=")
+        for dtype, suffix in dtypes.items():
+            table[intrinsic, dtype] = (symbol or intrinsic) + suffix
+    return table

@@ -1,0 +1,269 @@
+"""Text of expressions: one small function per node class, by the spellings of a `Dialect`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.errors import InternalError, UnsupportedError
+from tilewright.support.dtype import DType
+from tilewright.tir import expr as e
+from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+
+
+def flat_index(buffer: Any, indices: tuple[Expr, ...]) -> Expr:
+    """The one index of a flat buffer."""
+    if len(indices) != 1 or buffer.strides is not None:
+        raise InternalError(
+            f"buffer {buffer.name} reached code generation with {len(indices)} indices; flatten it first"
+        )
+    return indices[0]
+
+
+def _int_imm(b: SourceBuilder, x: e.IntImm) -> str:
+    return b.dialect.literal(x.dtype, x.value)
+
+
+def _float_imm(b: SourceBuilder, x: e.FloatImm) -> str:
+    return b.dialect.literal(x.dtype, x.value)
+
+
+def _variable(b: SourceBuilder, x: e.Var) -> str:
+    return b.name(x)
+
+
+def _infix(symbol: str) -> Callable[[SourceBuilder, Any], str]:
+    def emit(b: SourceBuilder, x: Any) -> str:
+        return f"({b.value(x.a)} {symbol} {b.value(x.b)})"
+
+    return emit
+
+
+def _wrapped(symbol: str) -> Callable[[SourceBuilder, Any], str]:
+    """Sums, differences and products; those of 8 and 16 bits, which the language widens, are cut back."""
+
+    def emit(b: SourceBuilder, x: Any) -> str:
+        text = f"({b.value(x.a)} {symbol} {b.value(x.b)})"
+        narrow = x.dtype.code in ("int", "uint") and x.dtype.bits < 32
+        return b.dialect.cast.format(type=b.dialect.type_name(x.dtype), value=text) if narrow else text
+
+    return emit
+
+
+def _div(b: SourceBuilder, x: e.Div) -> str:
+    return f"({b.value(x.a)} / {b.value(x.b)})"
+
+
+def _mod(b: SourceBuilder, x: e.Mod) -> str:
+    if x.dtype.is_float:
+        return f"{_function(b, 'fmod', x)}({b.value(x.a)}, {b.value(x.b)})"
+    return f"({b.value(x.a)} % {b.value(x.b)})"
+
+
+def _floored(name: str, symbol: str) -> Callable[[SourceBuilder, Any], str]:
+    """Division that rounds down: the language's own where nothing is negative, else a function of the prelude."""
+
+    def emit(b: SourceBuilder, x: Any) -> str:
+        unsigned = x.dtype.code == "uint"
+        positive = isinstance(x.b, IntImm) and x.b.value > 0
+        if unsigned or (b.nonnegative(x.a) and (positive or b.nonnegative(x.b))):
+            return f"({b.value(x.a)} {symbol} {b.value(x.b)})"
+        return f"{name}_{x.dtype}({b.value(x.a)}, {b.value(x.b)})"
+
+    return emit
+
+
+def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
+    """min and max by comparison: the second operand wins where either is NaN, as the loop IR says."""
+
+    def emit(b: SourceBuilder, x: Any) -> str:
+        one, other = _atom(b, x.a), _atom(b, x.b)
+        return b.dialect.select.format(condition=f"{one} {symbol} {other}", true=one, false=other)
+
+    return emit
+
+
+def _atom(b: SourceBuilder, x: Expr) -> str:
+    """The text of `x`, as a name or number, because it will be written twice."""
+    text = b.value(x)
+    simple = isinstance(x, e.IntImm | e.FloatImm) or text.replace("_", "").isalnum()
+    return text if simple else b.keep(x, text)
+
+
+def _not(b: SourceBuilder, x: e.Not) -> str:
+    return f"(!{b.value(x.a)})"
+
+
+def _cast(b: SourceBuilder, x: e.Cast) -> str:
+    value, d = b.value(x.value), b.dialect
+    if x.dtype.is_bool and not x.value.dtype.is_bool:
+        return f"({value} != {d.literal(x.value.dtype, 0)})"
+    function = d.conversions.get((str(x.value.dtype), str(x.dtype)))
+    if function is not None:
+        return f"{function}({value})"
+    return d.cast.format(type=d.type_name(x.dtype), value=value)
+
+
+def _select(b: SourceBuilder, x: e.Select) -> str:
+    condition, true, false = b.value(x.condition), b.value(x.true_value), b.value(x.false_value)
+    return b.dialect.select.format(condition=condition, true=true, false=false)
+
+
+def _let(b: SourceBuilder, x: e.Let) -> str:
+    value = b.value(x.value)
+    d = b.dialect
+    b.line(d.constant.format(type=d.type_name(x.var.dtype), name=b.name(x.var), value=value))
+    return b.value(x.body)
+
+
+def _load(b: SourceBuilder, x: e.BufferLoad) -> str:
+    text = f"{b.name(x.buffer)}[{b.value(flat_index(x.buffer, x.indices))}]"
+    return from_memory(b, x.dtype, text)
+
+
+def from_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
+    """What was loaded, in its register type."""
+    stored = dtype.is_bool and "bool" in b.dialect.memory_types
+    return f"({text} != {b.dialect.literal(DType('int32'), 0)})" if stored else text
+
+
+def to_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
+    """A value in the type it has in memory."""
+    stored = dtype.is_bool and "bool" in b.dialect.memory_types
+    return b.dialect.cast.format(type=b.dialect.memory_type(dtype), value=text) if stored else text
+
+
+# ------------------------------------------------------------------------------------------------------------- calls
+def _call(b: SourceBuilder, x: Call) -> str:
+    special = _CALLS.get(x.op)
+    if special is not None:
+        return special(b, x)
+    if x.op in b.dialect.threads:
+        return b.dialect.threads[x.op]
+    arguments = ", ".join(b.value(a) for a in x.args)
+    return f"{_function(b, x.op, x)}({arguments})"
+
+
+def _function(b: SourceBuilder, op: str, x: Expr) -> str:
+    dtype = x.args[0].dtype if isinstance(x, Call) and x.args else x.dtype
+    found = b.dialect.functions.get((op, str(dtype)))
+    if found is None:
+        raise UnsupportedError(f"{b.dialect.name} code has no function for {op} of {dtype}")
+    return found
+
+
+def _if_then_else(b: SourceBuilder, x: Call) -> str:
+    """Only the side taken is evaluated: a branch that sets a variable."""
+    condition, true, false = x.args
+    test = b.value(condition)
+    result = b.fresh(x.dtype)
+    with b.block(f"if ({test}) {{"):
+        b.line(f"{result} = {b.value(true)};")
+    with b.block("else {"):
+        b.line(f"{result} = {b.value(false)};")
+    b.know(x, result)
+    return result
+
+
+def _likely(b: SourceBuilder, x: Call) -> str:
+    return b.value(x.args[0])
+
+
+def _bits(symbol: str) -> Callable[[SourceBuilder, Call], str]:
+    return lambda b, x: f"({b.value(x.args[0])} {symbol} {b.value(x.args[1])})"
+
+
+def _bitwise_not(b: SourceBuilder, x: Call) -> str:
+    return f"({'!' if x.dtype.is_bool else '~'}{b.value(x.args[0])})"
+
+
+def _reinterpret(b: SourceBuilder, x: Call) -> str:
+    if x.dtype is x.args[0].dtype:
+        return b.value(x.args[0])
+    if {x.dtype.code, x.args[0].dtype.code} <= {"int", "uint"}:
+        return b.dialect.cast.format(type=b.dialect.type_name(x.dtype), value=b.value(x.args[0]))
+    if not b.dialect.reinterpret:
+        raise UnsupportedError(f"{b.dialect.name} code cannot reinterpret {x.args[0].dtype} as {x.dtype}")
+    source, target = b.dialect.type_name(x.args[0].dtype), b.dialect.type_name(x.dtype)
+    dtypes = {"source_dtype": x.args[0].dtype, "target_dtype": x.dtype}
+    return b.dialect.reinterpret.format(source=source, target=target, value=b.value(x.args[0]), **dtypes)
+
+
+def _extern(b: SourceBuilder, x: Call) -> str:
+    name, *arguments = x.args
+    if not isinstance(name, StringImm):
+        raise InternalError(f"call_extern needs the function's name as its first argument: {x!r}")
+    return f"{name.value}({', '.join(b.value(a) for a in arguments)})"
+
+
+def _address_of(b: SourceBuilder, x: Call) -> str:
+    target = x.args[0]
+    if not isinstance(target, e.BufferLoad) or not b.dialect.pointers:
+        raise UnsupportedError(f"{b.dialect.name} code cannot take the address in {x!r}")
+    return f"(&{b.name(target.buffer)}[{b.value(flat_index(target.buffer, target.indices))}])"
+
+
+def _pointer_add(b: SourceBuilder, x: Call) -> str:
+    if not b.dialect.pointers:
+        raise UnsupportedError(f"{b.dialect.name} code has no pointers: {x!r}")
+    return f"(void*)((char*){b.value(x.args[0])} + {b.value(x.args[1])})"
+
+
+def _classify(text: str) -> Callable[[SourceBuilder, Call], str]:
+    """isnan and its like by comparison, which every language has."""
+
+    def emit(b: SourceBuilder, x: Call) -> str:
+        return text.format(_atom(b, x.args[0]), b.dialect.literal(x.args[0].dtype, math.inf))
+
+    return emit
+
+
+_CALLS: dict[str, Callable[[SourceBuilder, Call], str]] = {
+    "if_then_else": _if_then_else,
+    "likely": _likely,
+    "bitwise_and": _bits("&"),
+    "bitwise_or": _bits("|"),
+    "bitwise_xor": _bits("^"),
+    "shift_left": _bits("<<"),
+    "shift_right": _bits(">>"),
+    "bitwise_not": _bitwise_not,
+    "reinterpret": _reinterpret,
+    "call_extern": _extern,
+    "address_of": _address_of,
+    "pointer_add": _pointer_add,
+    "isnan": _classify("({0} != {0})"),
+    "isinf": _classify("({0} == {1} || {0} == -{1})"),
+    "isfinite": _classify("({0} < {1} && {0} > -{1})"),
+}
+
+EXPRESSIONS: dict[type, Callable[[SourceBuilder, Any], str]] = {
+    e.IntImm: _int_imm,
+    e.FloatImm: _float_imm,
+    e.Var: _variable,
+    e.SizeVar: _variable,
+    e.Add: _wrapped("+"),
+    e.Sub: _wrapped("-"),
+    e.Mul: _wrapped("*"),
+    e.Div: _div,
+    e.Mod: _mod,
+    e.FloorDiv: _floored("tilewright_floordiv", "/"),
+    e.FloorMod: _floored("tilewright_floormod", "%"),
+    e.Min: _extreme("<"),
+    e.Max: _extreme(">"),
+    e.EQ: _infix("=="),
+    e.NE: _infix("!="),
+    e.LT: _infix("<"),
+    e.LE: _infix("<="),
+    e.GT: _infix(">"),
+    e.GE: _infix(">="),
+    e.And: _infix("&&"),
+    e.Or: _infix("||"),
+    e.Not: _not,
+    e.Cast: _cast,
+    e.Select: _select,
+    e.Let: _let,
+    e.BufferLoad: _load,
+    e.Call: _call,
+}

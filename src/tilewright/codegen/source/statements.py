@@ -1,0 +1,168 @@
+"""Text of statements: stores, loops, branches, storage, synchronization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.codegen.source.expressions import flat_index, to_memory
+from tilewright.errors import InternalError, UnsupportedError
+from tilewright.tir import stmt as s
+from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+
+_SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)
+
+
+def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
+    """Write `stmt` at the current place."""
+    emit = _STATEMENTS.get(type(stmt))
+    if emit is None:
+        raise InternalError(f"no {b.dialect.name} code for statement {type(stmt).__name__}")
+    emit(b, stmt)
+
+
+def _sequence(b: SourceBuilder, stmt: s.SeqStmt) -> None:
+    for part in stmt.stmts:
+        statement(b, part)
+
+
+def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
+    index = flat_index(stmt.buffer, stmt.indices)
+    b.statement(stmt.value, index)
+    value = to_memory(b, stmt.value.dtype, b.value(stmt.value))
+    b.line(f"{b.name(stmt.buffer)}[{b.value(index)}] = {value};")
+
+
+def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
+    buffer, d = stmt.buffer, b.dialect
+    size = buffer.constant_size()
+    if size is None:
+        raise UnsupportedError(f"local buffer {buffer!r} has a symbolic size; {d.name} code needs a constant shape")
+    if buffer.scope not in d.scopes:
+        raise UnsupportedError(f"{d.name} code has no storage scope {buffer.scope!r}; it has: {', '.join(d.scopes)}")
+    text = d.array.format(
+        scope=d.scopes[buffer.scope], type=d.memory_type(buffer.dtype), name=b.name(buffer), size=size
+    )
+    if buffer.scope == "shared":  # the parts of a loop that was cut share one array
+        b.top_lines += [text] if text not in b.top_lines else []
+    else:
+        b.line(text)
+    statement(b, stmt.body)
+
+
+def _declare(b: SourceBuilder, stmt: s.DeclBuffer) -> None:
+    if not b.dialect.pointers:
+        raise UnsupportedError(f"{b.dialect.name} code cannot view memory as {stmt.buffer!r}")
+    b.statement(stmt.address)
+    kind = b.dialect.memory_type(stmt.buffer.dtype)
+    b.line(f"{kind}* {b.name(stmt.buffer)} = ({kind}*){b.value(stmt.address)};")
+    statement(b, stmt.body)
+
+
+def _branch(b: SourceBuilder, stmt: s.IfThenElse) -> None:
+    b.statement(stmt.condition)
+    condition = b.value(stmt.condition)
+    with b.block(f"if ({condition}) {{"), b.analyzer.constraint(stmt.condition):
+        statement(b, stmt.then_case)
+    if stmt.else_case is not None:
+        with b.block("else {"):
+            statement(b, stmt.else_case)
+
+
+def _for(b: SourceBuilder, stmt: s.For) -> None:
+    if stmt.kind not in _SERIAL:
+        raise InternalError(f"a {stmt.kind.value} loop over {stmt.var.name!r} reached codegen; lower it first")
+    end = stmt.extent if _is_zero(stmt.min) else stmt.min + stmt.extent
+    b.statement(stmt.min, end)
+    b.analyzer.bind(stmt.var, (stmt.min, stmt.extent))
+    first, last = b.value(stmt.min), b.value(end)
+    head = b.dialect.loop.format(type=b.dialect.type_name(stmt.var.dtype), name=b.name(stmt.var), first=first, end=last)
+    with b.block(head):
+        statement(b, stmt.body)
+
+
+def _is_zero(x: Expr) -> bool:
+    return isinstance(x, IntImm) and x.value == 0
+
+
+def _while(b: SourceBuilder, stmt: s.While) -> None:
+    with b.block(b.dialect.loop_forever):
+        b.statement(stmt.condition)
+        with b.block(f"if (!({b.value(stmt.condition)})) {{"):
+            b.line("break;")
+        statement(b, stmt.body)
+
+
+def _let(b: SourceBuilder, stmt: s.LetStmt) -> None:
+    b.statement(stmt.value)
+    d = b.dialect
+    b.line(d.constant.format(type=d.type_name(stmt.var.dtype), name=b.name(stmt.var), value=b.value(stmt.value)))
+    if stmt.var.dtype.is_int:
+        b.analyzer.bind(stmt.var, stmt.value)
+    statement(b, stmt.body)
+
+
+def _attribute(b: SourceBuilder, stmt: s.AttrStmt) -> None:
+    statement(b, stmt.body)
+
+
+def _assert(b: SourceBuilder, stmt: s.AssertStmt) -> None:
+    if not b.dialect.fail:
+        raise UnsupportedError(
+            f"{b.dialect.name} code cannot stop with a message ({stmt.message!r}); check on the host"
+        )
+    b.statement(stmt.condition)
+    if stmt.message not in b.messages:
+        b.messages.append(stmt.message)
+    code = b.messages.index(stmt.message) + 1
+    b.line(b.dialect.fail.format(condition=b.value(stmt.condition), code=code))
+    statement(b, stmt.body)
+
+
+def _evaluate(b: SourceBuilder, stmt: s.Evaluate) -> None:
+    call = stmt.value
+    if isinstance(call, Call) and call.op in _EFFECTS:
+        b.statement(*call.args)
+        _EFFECTS[call.op](b, call)
+
+
+def _barrier(b: SourceBuilder, call: Call) -> None:
+    scope = call.args[0].value if call.args and isinstance(call.args[0], StringImm) else "workers"
+    if scope not in b.dialect.barriers:
+        raise UnsupportedError(f"{b.dialect.name} code has no barrier for {scope!r} memory")
+    b.line(b.dialect.barriers[scope])
+
+
+def _extern(b: SourceBuilder, call: Call) -> None:
+    b.line(f"{b.value(call)};")
+
+
+def _call_function(b: SourceBuilder, call: Call) -> None:
+    name, *arguments = call.args
+    if not isinstance(name, StringImm) or not b.dialect.call_function:
+        raise UnsupportedError(f"{b.dialect.name} code cannot call another kernel: {call!r}")
+    listed = "".join(f"{b.value(a)}, " for a in arguments)
+    b.line(b.dialect.call_function.format(name=name.value, arguments=listed))
+
+
+_EFFECTS: dict[str, Callable[[SourceBuilder, Call], None]] = {
+    "barrier": _barrier,
+    "storage_sync": _barrier,
+    "call_extern": _extern,
+    "call_function": _call_function,
+}
+
+_STATEMENTS: dict[type, Callable[[SourceBuilder, Any], None]] = {
+    s.SeqStmt: _sequence,
+    s.BufferStore: _store,
+    s.Evaluate: _evaluate,
+    s.LetStmt: _let,
+    s.AttrStmt: _attribute,
+    s.AssertStmt: _assert,
+    s.Allocate: _allocate,
+    s.DeclBuffer: _declare,
+    s.IfThenElse: _branch,
+    s.For: _for,
+    s.While: _while,
+}

@@ -1,0 +1,74 @@
+"""Targets that are no host processor: GPUs and what is programmed like one.
+
+Target("opencl")
+Target("cuda -arch=sm_90")
+Target("cuda -emulate=1")                           CUDA text compiled for the host's processor, for tests
+Target("opencl -max_threads_per_block=256")
+"""
+
+from __future__ import annotations
+
+from tilewright.errors import TargetError
+from tilewright.target import Target
+
+#: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
+#: the widest vector access in bytes.
+_DEFAULTS: dict[str, dict[str, int]] = {
+    "opencl": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 1,
+               "max_vector_bytes": 16},
+    "cuda": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32,
+             "max_vector_bytes": 16},
+    "metal": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 32,
+              "max_vector_bytes": 16},
+    "webgpu": {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 1,
+               "max_vector_bytes": 16},
+}  # fmt: skip
+DEVICE_KINDS = tuple(_DEFAULTS)
+
+
+class DeviceTarget(Target):
+    """A device that runs kernels of thread blocks; equal by its canonical spelling.
+
+    `max_threads_per_block`, `max_shared_memory_per_block` (bytes), `thread_warp_size` and `max_vector_bytes` bound what
+    a kernel may use; `arch` is the compute capability of a CUDA device ("sm_80"), `emulate` is 1 for CUDA on the host.
+    """
+
+    __slots__ = ("arch", "emulate", "max_shared_memory_per_block", "max_threads_per_block", "max_vector_bytes",
+                 "thread_warp_size")  # fmt: skip
+    arch: str
+    emulate: int
+    max_threads_per_block: int
+    max_shared_memory_per_block: int
+    thread_warp_size: int
+    max_vector_bytes: int
+
+    @property
+    def architecture(self) -> str:
+        """The kind: kernels are given to the device's own compiler as text."""
+        return self.kind
+
+    @property
+    def is_host(self) -> bool:
+        """Never: the host does not run a kernel's code."""
+        return False
+
+
+def device_target(spec: str) -> DeviceTarget:
+    """The target that `spec`, of one of `DEVICE_KINDS`, spells. Raises `TargetError` for an option it does not have."""
+    kind, *words = spec.split()
+    values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "arch": "sm_80" if kind == "cuda" else ""}
+    for word in words:
+        name, _, text = word.lstrip("-").partition("=")
+        known = [n for n in values if n != "arch" or kind == "cuda"]
+        if name not in known or not text or not word.startswith("-"):
+            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: {', '.join(f'-{n}=' for n in known)}")
+        if name != "arch" and not text.isdigit():
+            raise TargetError(f"target {spec!r}: {word} is not a whole number")
+        values[name] = text if name == "arch" else int(text)
+    words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
+    made = object.__new__(DeviceTarget)
+    cpu = {"triple": "", "cpu": "", "features": (), "feature_string": "", "vector_bits": 0, "vector_registers": 0,
+           "l1d": 0, "l2": 0, "l3": 0, "cores": 1}  # fmt: skip
+    for name, value in {**cpu, **values, "kind": kind, "spelling": " ".join([kind, *words])}.items():
+        object.__setattr__(made, name, value)
+    return made

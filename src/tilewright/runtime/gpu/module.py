@@ -1,0 +1,192 @@
+"""`DeviceModule`: compiled kernels of a device, called from Python like the functions of a host module.
+
+mod = codegen.build(func, "opencl")
+mod["gemm"](a, b, c)                 # NumPy arrays are copied to the device and back
+a, b, c = (mod.array(x) for x in (a, b, c))
+mod["gemm"](a, b, c)                 # device arrays stay where they are
+mod["gemm"].time(a, b, c)            # seconds of each call, arrays on the device
+c.numpy()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime.gpu.api import DeviceApi, Kernel
+from tilewright.runtime.module import Param
+from tilewright.runtime.shape_program import compile_expressions
+from tilewright.support.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+
+class DeviceArray:
+    """An array in a device's memory."""
+
+    __slots__ = ("api", "buffer", "dtype", "shape")
+
+    def __init__(self, api: DeviceApi, shape: Sequence[int], dtype: Any) -> None:
+        self.api, self.shape, self.dtype = api, tuple(shape), np.dtype(dtype)
+        self.buffer = api.allocate(max(1, self.nbytes))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def write(self, array: Array) -> DeviceArray:
+        """Fill from a host array of the same shape and dtype; gives this array."""
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise InputError(f"{array.dtype}{list(array.shape)} given for a device array {self!r}")
+        self.api.write(self.buffer, np.ascontiguousarray(array))
+        return self
+
+    def numpy(self) -> Array:
+        """A copy in host memory."""
+        made = np.empty(self.shape, self.dtype)
+        self.api.read(self.buffer, made)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape)} on {self.api.name}"
+
+
+@dataclass(frozen=True)
+class DeviceFunctionInfo:
+    """A function as plain data: its parameters, the temporaries it makes, and its launches in order.
+
+    Sizes are expressions of the scalar parameters, as `runtime.shape_program` reads them.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    temporaries: tuple[Mapping[str, Any], ...]  # name, dtype, elements
+    launches: tuple[Mapping[str, Any], ...]  # kernel, args (names), scalars (dtypes by name), grid, block
+
+
+class DeviceModule:
+    """Functions compiled for one device; `source` is the text its compiler got."""
+
+    def __init__(self, api: DeviceApi, source: str, functions: Sequence[DeviceFunctionInfo]) -> None:
+        self.api, self.source = api, source
+        self.functions = {info.name: info for info in functions}
+        names = [launch["kernel"] for info in functions for launch in info.launches]
+        self._kernels = api.compile(source, names)
+        self._callables: dict[str, DeviceFunction] = {}
+
+    def __getitem__(self, name: str) -> DeviceFunction:
+        if name not in self._callables:
+            if name not in self.functions:
+                raise KeyError(f"the module has no function {name!r}; it has: {', '.join(self.functions)}")
+            self._callables[name] = DeviceFunction(self.api, self.functions[name], self._kernels)
+        return self._callables[name]
+
+    def array(self, array: Array) -> DeviceArray:
+        """A copy of a host array on the device."""
+        return DeviceArray(self.api, array.shape, array.dtype).write(np.asarray(array))
+
+
+class DeviceFunction:
+    """One function: launches its kernels in order."""
+
+    def __init__(self, api: DeviceApi, info: DeviceFunctionInfo, kernels: Mapping[str, Kernel]) -> None:
+        self.info, self._api, self._kernels = info, api, kernels
+        scalars = [p.name for p in info.params if p.is_scalar]
+        sizes = [t["elements"] for t in info.temporaries]
+        grids = [size for launch in info.launches for size in launch["grid"]]
+        self._scalars = scalars
+        self._sizes = compile_expressions(scalars, [*sizes, *grids])
+        self._temporaries: dict[str, DeviceArray] = {}
+
+    def __call__(self, *args: Any) -> None:
+        """Run once; host arrays that the function writes to are filled when it returns."""
+        values, copies = self._prepare(args)
+        self._launch(values)
+        self._api.synchronize()
+        for array, made in copies:
+            self._api.read(made.buffer, array)
+
+    def time(self, *args: Any, repeat: int = 10, number: int = 1) -> list[float]:
+        """Seconds a call takes, `repeat` times the mean over `number` calls; host arrays are copied once, before."""
+        values, _ = self._prepare(args)
+        self._launch(values)
+        self._api.synchronize()
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            for _ in range(number):
+                self._launch(values)
+            self._api.synchronize()
+            times.append((time.perf_counter() - start) / number)
+        return times
+
+    def _prepare(self, args: Sequence[Any]) -> tuple[dict[str, Any], list[tuple[Array, DeviceArray]]]:
+        """The value of each parameter by name, and the host arrays to fill afterwards."""
+        given = [p for p in self.info.params if not p.inferred]
+        if len(args) != len(given):
+            expected = ", ".join(map(str, given))
+            raise InputError(f"{self.info.name} takes {len(given)} arguments ({expected}), {len(args)} given")
+        values: dict[str, Any] = {}
+        copies: list[tuple[Array, DeviceArray]] = []
+        for param, value in zip(given, args):
+            if param.is_scalar:
+                values[param.name] = DType(param.dtype).numpy.type(value)
+                continue
+            self._check(param, value)
+            if isinstance(value, DeviceArray):
+                values[param.name] = value
+                continue
+            made = DeviceArray(self._api, value.shape, value.dtype).write(value)
+            values[param.name] = made
+            if param.written:
+                copies.append((value, made))
+        self._infer(values)
+        return values, copies
+
+    def _check(self, param: Param, value: Any) -> None:
+        fits = getattr(value, "shape", None) is not None and value.dtype == DType(param.dtype).numpy
+        shape = param.shape
+        if fits and shape is not None:
+            fits = len(shape) == len(value.shape) and all(
+                not isinstance(want, int) or want == got for want, got in zip(shape, value.shape)
+            )
+        if not fits:
+            got = f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+            raise InputError(f"{self.info.name}: argument {param} got {got}")
+        if param.written and isinstance(value, np.ndarray) and not (value.flags.c_contiguous and value.flags.writeable):
+            raise InputError(f"{self.info.name}: argument {param} must be C-contiguous and writable: it is written to")
+
+    def _infer(self, values: dict[str, Any]) -> None:
+        """Extents that shapes name; raises `InputError` where two that must agree do not."""
+        for param in self.info.params:
+            for axis, want in enumerate(param.shape or ()):
+                if not isinstance(want, str):
+                    continue
+                got = values[param.name].shape[axis]
+                if int(values.setdefault(want, np.int32(got))) != got:
+                    place = f"{self.info.name}: dimension {axis} of {param.name}"
+                    raise InputError(f"{place} is {got}; it must be {want} = {values[want]}")
+
+    def _launch(self, values: Mapping[str, Any]) -> None:
+        sizes = list(self._sizes(*[int(values[name]) for name in self._scalars]))
+        for made, size in zip(self.info.temporaries, sizes):
+            dtype, known = DType(made["dtype"]).numpy, self._temporaries.get(made["name"])
+            if known is None or known.shape[0] < size:
+                self._temporaries[made["name"]] = DeviceArray(self._api, (int(size),), dtype)
+        place = len(self.info.temporaries)
+        for launch in self.info.launches:
+            grid = tuple(int(n) for n in sizes[place : place + 3])
+            place += 3
+            if min(grid) > 0:
+                arguments = [self._argument(name, values) for name in launch["args"]]
+                self._kernels[launch["kernel"]].launch(grid, tuple(launch["block"]), arguments)  # type: ignore[arg-type]
+
+    def _argument(self, name: str, values: Mapping[str, Any]) -> Any:
+        value = self._temporaries[name] if name in self._temporaries else values[name]
+        return value.buffer if isinstance(value, DeviceArray) else value

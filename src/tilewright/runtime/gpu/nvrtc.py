@@ -1,0 +1,62 @@
+"""CUDA C++ to machine code of a GPU, by NVRTC; needs no GPU (extra: `cuda`)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from pathlib import Path
+
+from tilewright.errors import EnvironmentError_, InternalError
+
+
+def compile_cubin(source: str, arch: str) -> bytes:
+    """The cubin of `source` for `arch`, such as "sm_90".
+
+    Raises `InternalError` with the compiler's messages where it refuses the text, `EnvironmentError_` without NVRTC.
+    """
+    library, include = _nvrtc()
+    program = ctypes.c_void_p()
+    _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None))
+    try:
+        options = [f"--gpu-architecture={arch}", "--std=c++17", "--restrict", *([f"-I{include}"] if include else [])]
+        words = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+        if library.nvrtcCompileProgram(program, len(options), words):
+            raise InternalError(f"NVRTC refused generated code for {arch}:\n{_log(library, program)[-2000:]}")
+        size = ctypes.c_size_t()
+        _check(library, library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+        code = ctypes.create_string_buffer(size.value)
+        _check(library, library.nvrtcGetCUBIN(program, code))
+        return code.raw
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _log(library: ctypes.CDLL, program: ctypes.c_void_p) -> str:
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, text)
+    return text.value.decode(errors="replace")
+
+
+def _check(library: ctypes.CDLL, code: int) -> None:
+    if code:
+        library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise EnvironmentError_(f"NVRTC failed: {library.nvrtcGetErrorString(code).decode()}")
+
+
+@functools.cache
+def _nvrtc() -> tuple[ctypes.CDLL, str]:
+    """The library, from NVIDIA's package or the system, and the folder of CUDA's headers where there is one."""
+    found = importlib.util.find_spec("nvidia")
+    roots = [Path(p) for p in (found.submodule_search_locations or ())] if found is not None else []
+    candidates = [str(path) for root in roots for path in sorted(root.glob("*/lib/libnvrtc.so.*"))]
+    for name in [*candidates, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        headers = [str(path) for root in roots for path in root.glob("*/include") if (path / "cuda_fp16.h").is_file()]
+        return library, headers[0] if headers else ""
+    raise EnvironmentError_("compiling CUDA code needs NVRTC: pip install 'tilewright[cuda]'")

@@ -1,0 +1,148 @@
+"""Give each kernel one set of hardware threads, whatever loops of it were bound to them."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt
+from tilewright.tir.transform.accesses import replace_buffers
+from tilewright.tir.transform.statements import map_stmt, substitute_var, walk, with_fields
+from tilewright.tir.visitor import collect_vars
+
+#: Hardware thread axes from the outermost to the innermost, as a kernel's loops stand.
+THREAD_AXES = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y", "threadIdx.x")
+
+
+def bind_threads(func: PrimFunc) -> PrimFunc:
+    """`func` with the thread loops of each kernel pulled to its outside, one per axis.
+
+        for b in thread("blockIdx.x", 4):                    for b in thread("blockIdx.x", 4):
+            for t in thread("threadIdx.x", 8):                   for t in thread("threadIdx.x", 8):
+                S[t] = A[b, t]                       =>              S[t] = A[b, t]
+            for u in thread("threadIdx.x", 4):                       if t < 4:
+                B[b, u] = S[u] + S[u + 4]                                B[b, t] = S[t] + S[t + 4]
+
+    A kernel is the outermost statement bound to a hardware thread. A statement that is not bound to an axis runs on all
+    its threads; where it stores to memory that the threads share, one of them does.
+    Raises ScheduleError where a grid axis has two extents, or a block axis one that is not a constant.
+    """
+    return func.with_body(_kernels(func.body, func))
+
+
+def is_thread_loop(stmt: Stmt) -> bool:
+    """True for a loop over a hardware thread axis."""
+    return isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING
+
+
+def has_threads(func: PrimFunc) -> bool:
+    """True if any loop of `func` is bound to a thread axis."""
+    return any(is_thread_loop(stmt) for stmt in walk(func.body))
+
+
+def _kernels(stmt: Stmt, func: PrimFunc) -> Stmt:
+    if is_thread_loop(stmt):
+        assert isinstance(stmt, For)
+        return _Kernel(stmt, func).build()
+    return map_stmt(stmt, lambda s: _kernels(s, func), lambda x: x)
+
+
+class _Kernel:
+    """One kernel: its axes, and its body in terms of them."""
+
+    def __init__(self, root: For, func: PrimFunc) -> None:
+        self.root = root
+        self.name = func.name
+        self.vars: dict[str, Var] = {}
+        self.extents: dict[str, Expr] = {}
+        made = [s.buffer for s in walk(root) if isinstance(s, Allocate)]
+        self.own = {buffer for buffer in made if buffer.scope != "shared"}
+        for stmt in walk(root):
+            if is_thread_loop(stmt):
+                assert isinstance(stmt, For)
+                self._declare(stmt)
+
+    def _declare(self, loop: For) -> None:
+        tag = loop.thread
+        if tag not in THREAD_AXES:
+            names = ", ".join((*THREAD_AXES, "vthread"))
+            raise ScheduleError(f"{self.name}: unknown thread axis {tag!r}; there are: {names}")
+        known = self.extents.setdefault(tag, loop.extent)
+        self.vars.setdefault(tag, Var(tag, loop.var.dtype))
+        if tag.startswith("blockIdx"):
+            if known is not loop.extent:
+                raise ScheduleError(
+                    f"{self.name}: {tag} has the extents {known!r} and {loop.extent!r} in one kernel; bind axes of one "
+                    "extent to it"
+                )
+            return
+        if not isinstance(loop.extent, IntImm) or not isinstance(known, IntImm):
+            raise ScheduleError(
+                f"{self.name}: {tag} has the extent {loop.extent!r}; split the axis by a constant, bind the inner one"
+            )
+        if loop.extent.value > known.value:
+            self.extents[tag] = loop.extent
+
+    def build(self) -> Stmt:
+        """The thread loops around the kernel's body."""
+        body = self._statement(self.root, frozenset())
+        for tag in reversed(THREAD_AXES):
+            if tag in self.extents:
+                var, extent = self.vars[tag], self.extents[tag]
+                body = For(var, op.const(0, var.dtype), extent, ForKind.THREAD_BINDING, body, tag, {})
+        return body
+
+    def _statement(self, stmt: Stmt, tested: frozenset[Var]) -> Stmt:
+        """`stmt` in terms of the kernel's axes, under conditions on the axes `tested`."""
+        if is_thread_loop(stmt):
+            assert isinstance(stmt, For)
+            return self._bound_loop(stmt, tested)
+        if isinstance(stmt, BufferStore):
+            return stmt if stmt.buffer in self.own else self._by_one(stmt, tested)
+        if isinstance(stmt, Allocate) and stmt.buffer.scope == "global":
+            return self._statement(_local(stmt, self.own), tested)
+        if isinstance(stmt, IfThenElse):
+            tested |= frozenset(collect_vars(stmt.condition))
+        return map_stmt(stmt, lambda s: self._statement(s, tested), lambda x: x)
+
+    def _bound_loop(self, loop: For, tested: frozenset[Var]) -> Stmt:
+        var = self.vars[loop.thread]
+        value = var if _is_zero(loop.min) else var + loop.min
+        body = self._statement(substitute_var(loop.body, loop.var, value), tested)
+        whole = self.extents[loop.thread]
+        return body if whole is loop.extent else IfThenElse(op.likely(op.less(var, loop.extent)), body)
+
+    def _by_one(self, stmt: BufferStore, tested: frozenset[Var]) -> Stmt:
+        """A store to memory that threads share, done by thread 0 of every axis that does not choose the element.
+
+        Each block has shared memory of its own, so there only the threads of the block count.
+        """
+        axes = [tag for tag in self.extents if stmt.buffer.scope != "shared" or tag.startswith("threadIdx")]
+        chosen = {*tested, *[v for index in stmt.indices for v in collect_vars(index)]}
+        others = [self.vars[tag] for tag in axes if self.vars[tag] not in chosen]
+        if not others:
+            return stmt
+        return IfThenElse(op.all(*[op.eq(v, op.const(0, v.dtype)) for v in others]), stmt)
+
+
+def _local(stmt: Allocate, own: set[Buffer]) -> Allocate:
+    """A temporary made inside a kernel without a scope of its own is each thread's."""
+    old = stmt.buffer
+    made = Buffer(old.name, old.shape, old.dtype, "local", old.strides, old.alignment)
+    own.add(made)
+    return with_fields(stmt, buffer=made, body=replace_buffers(stmt.body, {old: made}))  # type: ignore[no-any-return]
+
+
+def _is_zero(x: Expr) -> bool:
+    return isinstance(x, IntImm) and x.value == 0
+
+
+def thread_extents(kernel: Stmt) -> tuple[dict[str, For], Stmt]:
+    """The thread loops of a kernel by axis, and the statement inside them."""
+    loops: dict[str, For] = {}
+    while is_thread_loop(kernel):
+        assert isinstance(kernel, For)
+        loops[kernel.thread] = kernel
+        kernel = kernel.body
+    return loops, kernel

@@ -1,0 +1,143 @@
+"""Interleave virtual threads: one instruction stream that does the work of several (OSDI 2018 paper, section 4.4)."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
+from tilewright.tir.stmt import (
+    Allocate,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
+from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.visitor import Rewriter, collect, substitute
+
+
+def is_virtual(tag: str) -> bool:
+    """True for the thread axes that no hardware has: "vthread", "vthread.x", "cthread"."""
+    return tag.split(".")[0] in ("vthread", "cthread")
+
+
+def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
+    """`func` with each virtual thread axis as innermost loops around the statements that depend on it.
+
+        for v in thread("vthread", 2):             T = allocate(float32[2, 8])
+            T = allocate(float32[8])               for k in range(4):
+            for k in range(4):             =>          for v in range(2):
+                T[k] = A[v, k]                             T[v, k] = A[v, k]
+                B[v, k] = T[k] * 2.0                   for v in range(2):
+                                                           B[v, k] = T[v, k] * 2.0
+
+    A buffer made inside the axis exists once a virtual thread, unless nothing stored to it depends on the axis: then
+    all virtual threads share it, and it is filled once.
+    """
+    return func.with_body(_inject(func.body))
+
+
+def _inject(stmt: Stmt) -> Stmt:
+    stmt = map_stmt(stmt, _inject, lambda x: x)
+    if isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING and is_virtual(stmt.thread):
+        return _Injector(stmt).run()
+    return stmt
+
+
+class _Injector:
+    """One virtual thread axis."""
+
+    def __init__(self, loop: For) -> None:
+        if not isinstance(loop.extent, IntImm):
+            raise ScheduleError(
+                f"the virtual thread axis {loop.var.name} has the extent {loop.extent!r}; bind a constant one"
+            )
+        self.loop = loop
+        self.inside = {s.buffer for s in walk(loop.body) if isinstance(s, Allocate)}
+        self.touched: set[Var | Buffer] = {loop.var}
+        while self._spread():
+            pass
+        self.copies = {b: _expanded(b, loop.extent) for b in self.inside if b in self.touched}
+
+    def run(self) -> Stmt:
+        """The statement that takes the place of the axis's loop."""
+        if self.loop.extent.value == 1:  # type: ignore[attr-defined]
+            return substitute(self.loop.body, {self.loop.var: op.const(0)})
+        body = self._statement(self.loop.body)
+        return _Prefixed(self.copies, self.loop.var)(body) if self.copies else body
+
+    # ------------------------------------------------------------------------------------------- what depends on it
+    def _spread(self) -> bool:
+        """One round of following the dependence; True if it reached anything new."""
+        before = len(self.touched)
+        for stmt in walk(self.loop.body):
+            if isinstance(stmt, BufferStore) and self._depends(stmt.value, *stmt.indices):
+                self.touched.add(stmt.buffer)
+            elif (isinstance(stmt, LetStmt) and self._depends(stmt.value)) or (
+                isinstance(stmt, For) and self._depends(stmt.min, stmt.extent)
+            ):
+                self.touched.add(stmt.var)
+            elif isinstance(stmt, IfThenElse | While) and self._depends(stmt.condition):
+                self.touched.update(s.buffer for s in walk(stmt) if isinstance(s, BufferStore))
+        return len(self.touched) > before
+
+    def _depends(self, *exprs: Expr) -> bool:
+        found = collect(exprs, Var, BufferLoad)
+        return any((x.buffer if isinstance(x, BufferLoad) else x) in self.touched for x in found)
+
+    # -------------------------------------------------------------------------------------------------- statements
+    def _statement(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, SeqStmt):
+            return seq(*[self._statement(s) for s in stmt.stmts])
+        if isinstance(stmt, BufferStore):
+            touched = stmt.buffer in self.touched and (
+                stmt.buffer in self.inside or self._depends(stmt.value, *stmt.indices)
+            )
+            return self._each(stmt) if touched else stmt
+        if isinstance(stmt, Evaluate):
+            return self._each(stmt) if self._depends(stmt.value) else stmt
+        heads = [v for v in stmt.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
+        if self._depends(*heads) and not isinstance(stmt, Allocate):
+            return self._each(stmt)
+        return map_stmt(stmt, self._statement, lambda x: x)
+
+    def _each(self, stmt: Stmt) -> Stmt:
+        """`stmt` once for every virtual thread."""
+        return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {})
+
+
+def _expanded(buffer: Buffer, threads: Expr) -> Buffer:
+    strides = None if buffer.strides is None else (buffer.shape[0] * buffer.strides[0], *buffer.strides)
+    shape = (threads, *buffer.shape)
+    return Buffer(buffer.name, shape, buffer.dtype, buffer.scope, strides, buffer.alignment)
+
+
+class _Prefixed(Rewriter):
+    """Accesses to the buffers in `copies` get the virtual thread as their first index."""
+
+    def __init__(self, copies: dict[Buffer, Buffer], thread: Var) -> None:
+        super().__init__()
+        self.copies, self.thread = copies, thread
+
+    def visit_BufferLoad(self, x: BufferLoad) -> Expr:
+        indices = tuple(self(i) for i in x.indices)
+        made = self.copies.get(x.buffer)
+        return BufferLoad(x.buffer, indices) if made is None else BufferLoad(made, (self.thread, *indices))
+
+    def visit_BufferStore(self, x: BufferStore) -> Stmt:
+        indices = tuple(self(i) for i in x.indices)
+        made = self.copies.get(x.buffer)
+        if made is None:
+            return BufferStore(x.buffer, self(x.value), indices)
+        return BufferStore(made, self(x.value), (self.thread, *indices))
+
+    def visit_Allocate(self, x: Allocate) -> Stmt:
+        return with_fields(x, buffer=self.copies.get(x.buffer, x.buffer), body=self(x.body))  # type: ignore[no-any-return]

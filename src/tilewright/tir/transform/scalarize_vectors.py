@@ -1,0 +1,148 @@
+"""Write vector statements out lane by lane, for languages without vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.tir import expr as e
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.transform.folding import fold_add, map_children
+from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.visitor import collect, substitute
+
+_FOLDS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "vector_reduce_add": e.Add,
+    "vector_reduce_mul": e.Mul,
+    "vector_reduce_max": e.Max,
+    "vector_reduce_min": e.Min,
+}
+
+
+def scalarize_vectors(func: PrimFunc) -> PrimFunc:
+    """`func` without vectors: a vector store becomes a loop over its lanes, unrolled where lanes are shuffled.
+
+        y[ramp(i*4, 1, 4)] = x[ramp(i*4, 1, 4)] + broadcast(a, 4)
+    =>
+        for lane in range(4):
+            y[i*4 + lane] = x[i*4 + lane] + a
+
+    A store that reads its own buffer goes through a local array, because all lanes are read before any is written. Sums
+    over lanes add in the order in which the LLVM code generator adds them, so results are equal.
+    """
+    return func.with_body(_Scalarizer().stmt(func.body))
+
+
+class _Scalarizer:
+    def __init__(self) -> None:
+        self.arrays: dict[Var, Buffer] = {}  # what holds the lanes of a vector variable
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """`stmt` without vectors."""
+        if isinstance(stmt, BufferStore) and stmt.value.dtype.lanes > 1:
+            return self._store(stmt)
+        if isinstance(stmt, LetStmt) and stmt.value.dtype.lanes > 1:
+            return self._let(stmt)
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "prefetch":
+            return seq()
+        return map_stmt(stmt, self.stmt, self.scalar)
+
+    def _store(self, stmt: BufferStore) -> Stmt:
+        lanes = stmt.value.dtype.lanes
+        reads = {load.buffer for load in collect(stmt.value, BufferLoad)}
+        if stmt.buffer not in reads:
+            return self._loop(lanes, [stmt.value, *stmt.indices], lambda i: self._lane_store(stmt, i))
+        held = Buffer(f"{stmt.buffer.name}_lanes", [lanes], stmt.value.dtype.element, "local")
+        fill = self._loop(lanes, [stmt.value], lambda i: BufferStore(held, self.lane(stmt.value, i), (i,)))
+        copy = self._loop(
+            lanes,
+            [*stmt.indices],
+            lambda i: BufferStore(stmt.buffer, BufferLoad(held, (i,)), self._lane_indices(stmt.indices, i)),
+        )
+        return Allocate(held, seq(fill, copy))
+
+    def _lane_store(self, stmt: BufferStore, i: Expr) -> Stmt:
+        return BufferStore(stmt.buffer, self.lane(stmt.value, i), self._lane_indices(stmt.indices, i))
+
+    def _lane_indices(self, indices: tuple[Expr, ...], i: Expr) -> tuple[Expr, ...]:
+        return tuple(self.lane(x, i) for x in indices)
+
+    def _let(self, stmt: LetStmt) -> Stmt:
+        lanes = stmt.value.dtype.lanes
+        held = Buffer(stmt.var.name, [lanes], stmt.value.dtype.element, "local")
+        fill = self._loop(lanes, [stmt.value], lambda i: BufferStore(held, self.lane(stmt.value, i), (i,)))
+        self.arrays[stmt.var] = held
+        return Allocate(held, seq(fill, self.stmt(stmt.body)))
+
+    def _loop(self, lanes: int, parts: list[Expr], body: Callable[[Expr], Stmt]) -> Stmt:
+        """`body` for each lane: a loop, or one statement a lane where `parts` shuffle lanes."""
+        if collect(parts, e.Shuffle):
+            return seq(*[body(op.const(i)) for i in range(lanes)])
+        lane = Var("lane")
+        return For(lane, op.const(0), op.const(lanes), ForKind.SERIAL, body(lane))
+
+    # ---------------------------------------------------------------------------------------------- expressions
+    def scalar(self, x: Expr) -> Expr:
+        """A scalar expression whose parts may be vectors: their reductions are written out."""
+        if isinstance(x, Call) and x.op in _FOLDS:
+            return self._fold(x)
+        if isinstance(x, e.Shuffle) and x.dtype.lanes == 1:
+            return self.lane(x, op.const(0))
+        return map_children(x, self.scalar)
+
+    def _fold(self, call: Call) -> Expr:
+        vector, combine = call.args[0], _FOLDS[call.op]
+        values = [self.lane(vector, op.const(i)) for i in range(vector.dtype.lanes)]
+        while len(values) > 1:
+            half = len(values) // 2
+            rest = values[2 * half :]
+            values = [combine(values[i], values[half + i]) for i in range(half)] + rest
+        return values[0]
+
+    def lane(self, x: Expr, i: Expr) -> Expr:
+        """Lane `i` of a vector; a scalar is the same in every lane."""
+        if x.dtype.lanes == 1:
+            return self.scalar(x)
+        rule = _LANES.get(type(x))
+        if rule is not None:
+            return rule(self, x, i)
+        if isinstance(x, e.BinaryExpr):
+            return type(x)(self.lane(x.a, i), self.lane(x.b, i))
+        raise UnsupportedError(f"a vector expression has no form lane by lane: {x!r}")
+
+    def _variable(self, x: Var, i: Expr) -> Expr:
+        return BufferLoad(self.arrays[x], (i,))
+
+    def _inner_let(self, x: e.Let, i: Expr) -> Expr:
+        return self.lane(substitute(x.body, {x.var: x.value}), i)
+
+    def _shuffle(self, x: e.Shuffle, i: Expr) -> Expr:
+        assert isinstance(i, IntImm)
+        place = x.indices[i.value]
+        for vector in x.vectors:
+            if place < vector.dtype.lanes:
+                return self.lane(vector, op.const(place))
+            place -= vector.dtype.lanes
+        raise UnsupportedError(f"a shuffle names a lane that its vectors lack: {x!r}")
+
+    def _call(self, x: Call, i: Expr) -> Expr:
+        arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
+        return Call(x.dtype.element, x.op, tuple(arguments))
+
+
+_LANES: dict[type, Callable[[_Scalarizer, Any, Expr], Expr]] = {
+    e.Ramp: lambda s, x, i: fold_add(s.scalar(x.base), i.astype(x.base.dtype) * s.scalar(x.stride)),
+    e.Broadcast: lambda s, x, i: s.scalar(x.value),
+    e.Not: lambda s, x, i: e.Not(s.lane(x.a, i)),
+    e.Cast: lambda s, x, i: e.Cast(x.dtype.element, s.lane(x.value, i)),
+    e.Select: lambda s, x, i: e.Select(s.lane(x.condition, i), s.lane(x.true_value, i), s.lane(x.false_value, i)),
+    e.BufferLoad: lambda s, x, i: BufferLoad(x.buffer, s._lane_indices(x.indices, i)),
+    e.Var: _Scalarizer._variable,
+    e.Let: _Scalarizer._inner_let,
+    e.Shuffle: _Scalarizer._shuffle,
+    e.Call: _Scalarizer._call,
+}

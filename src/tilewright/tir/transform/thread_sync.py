@@ -1,0 +1,208 @@
+"""Put barriers where threads of a block read what others wrote to shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.errors import ScheduleError
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
+from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
+from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.visitor import collect
+
+
+def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
+    """`func` with a `storage_sync(scope)` wherever one is needed and none where it is not.
+
+        for t in thread("threadIdx.x", 8):               for t in thread("threadIdx.x", 8):
+            S[t] = A[t]                                      S[t] = A[t]
+            B[t] = S[7 - t]                     =>           storage_sync("shared")
+                                                             B[t] = S[7 - t]
+
+    A thread that reads back only what it stored itself, at the same index, needs no barrier. A barrier stands at the
+    end of a loop's body where the next iteration would overtake a slower thread. Runs on flat buffers, after
+    `bind_threads`.
+
+    Raises ScheduleError where a barrier would have to stand under a condition on which threads of a block disagree.
+    """
+    return func.with_body(_kernels(func.body, scope))
+
+
+def _kernels(stmt: Stmt, scope: str) -> Stmt:
+    if is_thread_loop(stmt):
+        loops, body = thread_extents(stmt)
+        threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
+        body = _Synchronizer(scope, threads).statement(body)
+        for loop in reversed(loops.values()):
+            body = with_fields(loop, body=body)
+        return body
+    return map_stmt(stmt, lambda s: _kernels(s, scope), lambda x: x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    """What one stretch of code without a barrier reads and writes in the scope: the indices of each buffer."""
+
+    reads: dict[Buffer, set[tuple[Expr, ...]]]
+    writes: dict[Buffer, set[tuple[Expr, ...]]]
+
+    def conflicts(self, later: _Access, ranges: Mapping[Var, int], moving: Var | None = None) -> bool:
+        """True if a barrier must stand between the two; the loop variable `moving` changes in between."""
+        pairs = [(self.writes, later.reads), (self.writes, later.writes), (self.reads, later.writes)]
+        return any(_clash(a[b], c[b], ranges, moving) for a, c in pairs for b in a.keys() & c.keys())
+
+
+def _clash(
+    first: set[tuple[Expr, ...]], second: set[tuple[Expr, ...]], ranges: Mapping[Var, int], moving: Var | None
+) -> bool:
+    """True unless both are the same single element for each thread, in whatever iteration."""
+    if len(first) != 1 or first != second:
+        return True
+    (indices,) = first
+    if collect(indices, BufferLoad):
+        return True
+    if moving is None or not any(v is moving for v in collect(indices, Var)):
+        return False
+    return not (len(indices) == 1 and _distinct(indices[0], ranges))
+
+
+def _distinct(index: Expr, ranges: Mapping[Var, int]) -> bool:
+    """True if any two points of `ranges` (from 0, by size) are known to give different values of `index`.
+
+    Its terms must be products of the variables whose steps exceed what all smaller ones reach together.
+    """
+    form = Analyzer().linear(index)
+    terms = sorted(
+        (abs(step), ranges[atom]) for atom, step in form.terms.items() if isinstance(atom, Var) and atom in ranges
+    )
+    inner = [v for atom in form.terms if atom not in ranges for v in collect(atom, Var) if v in ranges]
+    if inner or len(terms) != sum(1 for n in ranges.values() if n > 1):
+        return False
+    reach = 0
+    for step, size in terms:
+        if step <= reach:
+            return False
+        reach += step * (size - 1)
+    return True
+
+
+class _Synchronizer:
+    """Walks one kernel's body in order."""
+
+    def __init__(self, scope: str, threads: dict[Var, int]) -> None:
+        self.scope = scope
+        self.threads = threads  # variables whose value differs between threads, with their extents
+        self.pending: list[_Access] = []  # since the last barrier
+        self.log: list[_Access] = []
+        self.marks: list[int] = []  # how long the log was at each barrier that is always met
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        """`stmt` with the barriers it needs inside and before it."""
+        if isinstance(stmt, SeqStmt):
+            return seq(*[self.statement(s) for s in stmt.stmts])
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "storage_sync":
+            self._met()
+            return stmt
+        if isinstance(stmt, For | While):
+            return self._loop(stmt)
+        if isinstance(stmt, IfThenElse) and not self._uniform(stmt.condition):
+            return self._divergent(stmt)
+        if isinstance(stmt, IfThenElse):
+            return self._branch(stmt)
+        if isinstance(stmt, BufferStore | Evaluate):
+            return seq(*self._enter(stmt), stmt)
+        return map_stmt(stmt, self.statement, lambda x: x)
+
+    def _uniform(self, *exprs: Expr) -> bool:
+        return not collect(exprs, BufferLoad) and not any(v in self.threads for v in collect(exprs, Var))
+
+    def _loop(self, loop: For | While) -> Stmt:
+        heads = [v for v in loop.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
+        if not self._uniform(*heads):
+            return self._divergent(loop)
+        before = [self._barrier()] if self._blocked(loop) else []
+        start, marks, entry = len(self.log), len(self.marks), list(self.pending)
+        body = self.statement(loop.body)
+        inside = self.log[start:]
+        carried = [a for a in self.pending if any(a is x for x in inside)]
+        first = self.log[start : self.marks[marks]] if len(self.marks) > marks else inside
+        if self._overtakes(loop, carried, first):
+            body = seq(body, self._barrier())
+        if not (isinstance(loop, For) and isinstance(loop.extent, IntImm) and loop.extent.value > 0):
+            self._join(entry)
+            del self.marks[marks:]
+        return seq(*before, with_fields(loop, body=body))
+
+    def _overtakes(self, loop: For | While, carried: list[_Access], first: list[_Access]) -> bool:
+        """True if a thread in the next iteration may disturb one that is still in this."""
+        if isinstance(loop, While):
+            return bool(carried and first)
+        ranges = {**self.threads, loop.var: _size(loop)}
+        return any(a.conflicts(b, ranges, loop.var) for a in carried for b in first)
+
+    def _join(self, other: list[_Access]) -> None:
+        """Accesses may be pending that were so on another way here."""
+        self.pending = [*self.pending, *[a for a in other if all(a is not x for x in self.pending)]]
+
+    def _branch(self, stmt: IfThenElse) -> Stmt:
+        before = self._enter(stmt.condition)
+        entry, marks = list(self.pending), len(self.marks)
+        then_case = self.statement(stmt.then_case)
+        after_then, self.pending = self.pending, entry
+        else_case = None if stmt.else_case is None else self.statement(stmt.else_case)
+        self._join(after_then)
+        del self.marks[marks:]
+        return seq(*before, IfThenElse(stmt.condition, then_case, else_case))
+
+    def _divergent(self, stmt: Stmt) -> Stmt:
+        """Code that not all threads run: no barrier may stand inside."""
+        inner = _Synchronizer(self.scope, self.threads)
+        for child in walk(stmt):
+            if child is not stmt and isinstance(child, BufferStore | Evaluate):
+                inner._enter(child)
+        if inner.marks:
+            raise ScheduleError(
+                f"{self.scope} memory is written and read by several threads under a condition that they disagree on, "
+                "where no barrier may stand; give the thread axes extents that divide the loops bound to them"
+            )
+        return seq(*self._enter(stmt), stmt)
+
+    def _enter(self, *roots: Stmt | Expr) -> list[Stmt]:
+        """Notes what `roots` access; the barrier it needs first, if any."""
+        access = self._accesses(roots)
+        if not access.reads and not access.writes:
+            return []
+        made = [self._barrier()] if self._blocked(*roots) else []
+        self.log.append(access)
+        self.pending.append(access)
+        return made
+
+    def _blocked(self, *roots: Stmt | Expr) -> bool:
+        """True if a barrier must stand before `roots`; for a loop, so that none need stand inside."""
+        access = self._accesses(roots)
+        return any(other.conflicts(access, self.threads) for other in self.pending)
+
+    def _accesses(self, roots: tuple[Stmt | Expr, ...]) -> _Access:
+        reads: dict[Buffer, set[tuple[Expr, ...]]] = {}
+        writes: dict[Buffer, set[tuple[Expr, ...]]] = {}
+        for x in collect(roots, BufferLoad, BufferStore):
+            if x.buffer.scope == self.scope:  # type: ignore[attr-defined]
+                (reads if isinstance(x, BufferLoad) else writes).setdefault(x.buffer, set()).add(x.indices)  # type: ignore[attr-defined]
+        return _Access(reads, writes)
+
+    def _barrier(self) -> Stmt:
+        self._met()
+        return Evaluate(Call("int32", "storage_sync", (StringImm(self.scope),)))
+
+    def _met(self) -> None:
+        self.pending = []
+        self.marks.append(len(self.log))
+
+
+def _size(loop: For) -> int:
+    """The number of iterations where it is a constant; else more than any step can span."""
+    return loop.extent.value if isinstance(loop.extent, IntImm) else 2**62

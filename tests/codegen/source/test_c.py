@@ -1,0 +1,102 @@
+"""C99: what the C compiler makes of it agrees with NumPy and with LLVM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codegen.source.programs import require_target
+from tilewright import te, tir
+from tilewright.codegen import build
+from tilewright.codegen.source import emit_c
+from tilewright.errors import InputError
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.stmt import AssertStmt, BufferStore, For, ForKind, PrimFunc
+from tilewright.tir.transform.lower_parallel import lower_parallel
+
+
+def elementwise(function, *arrays, target="c"):
+    """`function` of the elements, computed by a build for `target`."""
+    inputs = [te.placeholder(x.shape, str(x.dtype), f"x{i}") for i, x in enumerate(arrays)]
+    out = te.compute(arrays[0].shape, lambda *i: function(*[x(*i) for x in inputs]), name="y")
+    s = te.create_schedule(out.op)
+    made = np.zeros(arrays[0].shape, out.dtype)
+    build(te.lower(s, [*inputs, out], name="f"), require_target(target))["f"](*arrays, made)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32"])
+def test_integer_division_rounds_down(dtype):
+    rng = np.random.default_rng(3)
+    low = 0 if dtype.startswith("u") else -100
+    a, b = rng.integers(low, 100, 500).astype(dtype), rng.integers(low, 100, 500).astype(dtype)
+    b[b == 0] = 7
+    np.testing.assert_array_equal(elementwise(tir.floordiv, a, b), a // b)
+    np.testing.assert_array_equal(elementwise(tir.floormod, a, b), a % b)
+    np.testing.assert_array_equal(elementwise(lambda x, y: x * y + x, a, b), a * b + a)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_floats_round_as_the_reference_does(dtype):
+    import ml_dtypes
+
+    kind = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
+    x = np.concatenate(
+        [np.random.default_rng(5).standard_normal(2000) * scale for scale in (1e-8, 1e-6, 1e-3, 1.0, 3e4, 1e6)]
+        + [[0.0, -0.0, np.inf, -np.inf, 65504.0, 65520.0, 65519.0, 5.9e-8, 2.9e-8]]
+    ).astype("float32")
+    with np.errstate(over="ignore"):
+        expected = x.astype(kind)
+    np.testing.assert_array_equal(elementwise(lambda v: v.astype(dtype), x).view("uint16"), expected.view("uint16"))
+    every = np.arange(65536, dtype="uint16").view(kind)
+    every = every[~np.isnan(every.astype("float32"))]
+    np.testing.assert_array_equal(elementwise(lambda v: v.astype("float32"), every), every.astype("float32"))
+
+
+def test_math_agrees_with_llvm():
+    x = np.random.default_rng(7).standard_normal(300).astype("float32")
+    for name in ("exp", "tanh", "sigmoid", "erf", "sqrt", "floor", "round", "cos"):
+        function = getattr(tir, name)
+        argument = np.abs(x) if name == "sqrt" else x
+        ours, theirs = elementwise(function, argument), elementwise(function, argument, target="cpu")
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_vectors_and_workers():
+    n = te.size_var("n")
+    a, b = te.placeholder((n, 64), name="A"), te.placeholder((64, 32), name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute((n, 32), lambda i, j: te.sum(a(i, k) * b(k, j), axis=k), name="C")
+    d = te.compute((n, 32), lambda i, j: tir.maximum(c(i, j), 0.0), name="D")
+    s = te.create_schedule(d.op)
+    outer, _ = s[d].split(d.op.axis[0], factor=8)
+    s[c].compute_at(s[d], outer)
+    s[d].parallel(outer)
+    s[d].vectorize(d.op.axis[1])
+    module = build(te.lower(s, [a, b, d], name="f"), require_target("c"), threads=2)
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((37, 64)).astype("float32"), rng.standard_normal((64, 32)).astype("float32")
+    out = np.zeros((37, 32), "float32")
+    module["f"](x, y, out)
+    np.testing.assert_allclose(out, np.maximum(x @ y, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_assertions_stop_with_their_message():
+    x, i = Buffer("x", [4], "int32"), Var("i")
+    store = BufferStore(x, BufferLoad(x, (i,)) + 1, (i,))
+    check = AssertStmt(BufferLoad(x, (i,)) < 9, "x must be below 9", store)
+    loop = For(i, tir.const(0), tir.const(4), ForKind.SERIAL, check)
+    module = build(lower_parallel(PrimFunc("f", [x], loop)), require_target("c"))
+    values = np.array([1, 2, 9, 4], "int32")
+    with pytest.raises(InputError, match="f: x must be below 9"):
+        module["f"](values)
+    np.testing.assert_array_equal(values, [2, 3, 9, 4])
+
+
+def test_text(check_golden):
+    a = te.placeholder((16,), name="float")
+    b = te.compute((16,), lambda i: tir.if_then_else(i > 2, a(i - 2), 0.5) + tir.cast("float32", i // 3), name="B")
+    s = te.create_schedule(b.op)
+    text = emit_c([te.lower(s, [a, b], name="f")]).text
+    check_golden("source_c.txt", text[text.index("int32_t f(") :])

@@ -1,0 +1,116 @@
+"""Kernels of thread blocks: built and run through OpenCL and through CUDA emulated on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codegen.source.programs import axes, require_target, tiled_gemm
+from tilewright import te, tir
+from tilewright.codegen import build
+from tilewright.codegen.build_device import emit_device
+from tilewright.errors import InputError, ScheduleError, TargetError
+from tilewright.runtime.gpu.nvrtc import compile_cubin
+from tilewright.target import Target
+
+TARGETS = ["opencl", "cuda -emulate=1"]
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [(64, 64, 64), (64, 96, 40), (50, 70, 33)])
+def test_tiled_gemm(target, size):
+    n, m, k = size
+    s, args = tiled_gemm(n, m, k)
+    module = build(te.lower(s, args, name="gemm"), require_target(target))
+    a, b, c = random(n, k), random(k, m), np.zeros((n, m), "float32")
+    module["gemm"](a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_any_length_without_recompiling(target):
+    n = te.size_var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: tir.exp(a(i)) + 1.0, name="B")
+    c = te.compute((n,), lambda i: b(i) * b(i), name="C")
+    s = te.create_schedule(c.op)
+    for t in (b, c):
+        outer, inner = s[t].split(t.op.axis[0], factor=64)
+        for loop, thread in zip((outer, inner), axes("blockIdx.x", "threadIdx.x")):
+            s[t].bind(loop, thread)
+    module = build(te.lower(s, [a, c], name="f"), require_target(target))
+    for length in (1, 63, 64, 1000):
+        x, y = random(length), np.zeros(length, "float32")
+        module["f"](x, y)
+        np.testing.assert_allclose(y, (np.exp(x) + 1) ** 2, rtol=1e-5)
+    with pytest.raises(InputError, match="dimension 0 of C is 7; it must be n = 8"):
+        module["f"](random(8), np.zeros(7, "float32"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "float64", "bool"])
+def test_element_types(target, dtype):
+    a = te.placeholder((40,), dtype, name="A")
+    one = tir.const(1, dtype)
+    b = te.compute((40,), lambda i: tir.any(a(i), a(39 - i)) if dtype == "bool" else a(i) * a(39 - i) + one, name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    module = build(te.lower(s, [a, b], name="f"), require_target(target))
+    x = np.random.default_rng(1).integers(-9, 9, 40).astype(dtype)
+    y = np.zeros_like(x)
+    module["f"](x, y)
+    np.testing.assert_array_equal(y, x | x[::-1] if dtype == "bool" else x * x[::-1] + np.array(1, dtype))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_device_arrays_stay_on_the_device(target):
+    s, args = tiled_gemm(32, 32, 32)
+    module = build(te.lower(s, args, name="gemm"), require_target(target))
+    a, b = random(32, 32), random(32, 32)
+    held = [module.array(x) for x in (a, b, np.zeros((32, 32), "float32"))]
+    module["gemm"](*held)
+    np.testing.assert_allclose(held[2].numpy(), a @ b, rtol=1e-4, atol=1e-4)
+    assert len(module["gemm"].time(*held, repeat=2)) == 2
+    with pytest.raises(InputError, match=r"argument A.* got float64"):
+        module["gemm"](a.astype("float64"), b, a)
+
+
+def test_text(check_golden):
+    s, args = tiled_gemm(64, 64, 64)
+    func = te.lower(s, args, name="gemm")
+    for kind in ("opencl", "cuda"):
+        text, _ = emit_device([func], Target(kind))
+        check_golden(f"gemm_{kind}.txt", text[text.index("gemm_kernel0") :])
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
+def test_cuda_compiles_without_a_gpu(arch):
+    pytest.importorskip("nvidia", reason="needs the package nvidia-cuda-nvrtc")
+    s, args = tiled_gemm(64, 64, 64)
+    text, _ = emit_device([te.lower(s, args, name="gemm")], Target("cuda"))
+    assert compile_cubin(text, arch)[:4] == b"\x7fELF"
+
+
+def test_a_stage_outside_of_all_threads_is_refused():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a(i) + 1.0, name="B")
+    c = te.compute((8,), lambda i: b(i) * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
+    func = te.lower(s, [a, c], name="f")
+    with pytest.raises(ScheduleError, match="B is computed outside of all device threads"):
+        emit_device([func], Target("opencl"))
+    with pytest.raises(TargetError, match="bound to device threads; build it for"):
+        build(func, "cpu")
+
+
+def test_unknown_options_of_a_device():
+    with pytest.raises(TargetError, match="unknown option '-arch=sm_80'"):
+        Target("opencl -arch=sm_80")
+    with pytest.raises(TargetError, match="not a whole number"):
+        Target("cuda -thread_warp_size=many")
+    assert Target(str(Target("cuda -arch=sm_90"))) == Target("cuda -arch=sm_90")
