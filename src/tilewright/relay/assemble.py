@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
 from tilewright.errors import UnsupportedError
+from tilewright.relay.assumptions import assumed_equal
 from tilewright.relay.copy_kernel import copy_kernel
 from tilewright.relay.cost import flops, moved_bytes
 from tilewright.relay.expr import Call, Constant, Function
@@ -134,6 +135,7 @@ class _Table:
         self.values: dict[Any, int] = {}
         self.shared: list[Any] = []
         self.private: list[Any] = []
+        self.equal: dict[tuple[Dim, Dim], str] = {}
 
     def _read_inputs(self) -> tuple[dict[Any, tuple[int, int]], list[tuple[int, int, Dim]]]:
         """Where each variable is read off, as (input, axis), and which other sizes must agree with those."""
@@ -176,6 +178,7 @@ class _Table:
             "checks": [{"input": index, "axis": axis, "value": plain(dim)} for index, axis, dim in self.checks],
             "buffers": [{"bytes": plain(b.nbytes), "first": b.first, "last": b.last} for b in self.plan.buffers],
             "values": [plain(size) for size in self.values],
+            "equal": [{"a": plain(a), "b": plain(b), "where": where} for (a, b), where in self.equal.items()],
             "workspace_bytes": [shared, *self.shared],
             "worker_workspace_bytes": [scratch, *self.private],
             "output_shapes": [[plain(dim) for dim in type_.shape] for type_ in outputs],
@@ -212,6 +215,8 @@ class _Places:
             _, dims = close_dims(call.op)
             arguments += [Location("table", self.table.entry(dim)) for dim in dims]
             self._measure(workspace, dims, self.table)
+            for a, b, where in assumed_equal(call.op):
+                self.table.equal.setdefault((a, b), where)
         if workspace.is_needed and self.table is not None:
             arguments += [Location("arena", 0, (self.table.workspace_entry,)), Location("scratch", 0)]
         elif workspace.is_needed:

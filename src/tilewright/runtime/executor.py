@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.errors import ArtifactError, UnsupportedError
 from tilewright.runtime.artifact import load_artifact, save_artifact
-from tilewright.runtime.memory import Array, Region, address_of
+from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
@@ -80,14 +80,7 @@ class Executable(Model):
         arrays = by_name(inputs, self.inputs)
         with self._lock:
             results = self._segment.prepare(arrays, None, self.threads)
-            bases = {
-                "input": [address_of(array) for array in arrays],
-                "output": [address_of(array) for array in results],
-                "weights": address_of(self._weights),
-                "arena": self._memory.arena.address,
-                "scratch": self._memory.scratch.address,
-                "table": self._segment.table(),
-            }
+            bases = self._segment.bases(arrays, results)
             return profile_kernels(self._linked, self.manifest, bases, self.threads, repeat, self._check)
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:

@@ -1,7 +1,8 @@
 """Times of single kernels: the manifest's ``kernels`` called one by one, each through its own entry.
 
 A kernel's ``args`` are ``[space, offset]`` pairs: ``["input", i]`` and ``["output", i]`` count, ``["weights", bytes]``,
-``["arena", bytes]`` and ``["scratch", bytes]`` are offsets; scratch is different for each worker.
+``["arena", bytes]`` and ``["scratch", bytes]`` are offsets; scratch is different for each worker. With symbolic sizes,
+``["table", i]`` is an entry of the table, and entries whose values are added to an offset follow it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def profile_kernels(
 ) -> list[KernelTime]:
     """Time each kernel of one inference, `repeat` times in order; the least time of each. Addresses come in `bases`."""
     kernels = manifest.get("kernels", ())
-    calls = [_prepare(linked, kernel, bases, int(manifest.get("worker_workspace_bytes", 0))) for kernel in kernels]
+    stride = int(bases.get("stride", manifest.get("worker_workspace_bytes", 0)))
+    calls = [_prepare(linked, kernel, bases, stride) for kernel in kernels]
     run, clock = native().parallel_run, time.perf_counter
     best = [float("inf")] * len(calls)
     for _ in range(max(repeat, 1)):
@@ -76,11 +78,14 @@ def _prepare(linked: Linked, kernel: Mapping[str, Any], bases: Mapping[str, Any]
     args = kernel["args"]
     slots = (ctypes.c_uint64 * max(len(args), 1))()
     private = None
-    for i, (space, offset) in enumerate(args):
+    table = bases.get("table", ())
+    for i, (space, offset, *entries) in enumerate(args):
         if space in ("input", "output"):
             slots[i] = bases[space][offset]
+        elif space == "table":
+            slots[i] = table[offset]
         elif space in ("weights", "arena", "scratch"):
-            slots[i] = bases[space] + offset
+            slots[i] = bases[space] + offset + sum(table[entry] for entry in entries)
             private = i if space == "scratch" else private
         else:
             raise ArtifactError(f"kernel {kernel['name']!r} takes an argument from an unknown space {space!r}")

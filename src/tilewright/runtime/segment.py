@@ -67,9 +67,18 @@ class Segment:
         """The shapes of the outputs of the run that was prepared last."""
         return self._plan.outputs if self._plan is not None else [spec.static_shape for spec in self.outputs]
 
-    def table(self) -> Sequence[int]:
-        """The table that the run prepared last reads; empty for a segment of fixed sizes."""
-        return self._plan.table if self._plan is not None else ()
+    def bases(self, arrays: Sequence[Array], results: Sequence[Array]) -> dict[str, Any]:
+        """The memory of the run that was prepared last, as `profile_kernels` takes it."""
+        plan = self._plan
+        return {
+            "input": [address_of(array) for array in arrays],
+            "output": [address_of(array) for array in results],
+            "weights": self._slots[self._count],
+            "arena": self.memory.arena.address,
+            "scratch": self.memory.scratch.address,
+            "table": plan.table if plan is not None else (),
+            "stride": plan.scratch_bytes if plan is not None else self.scratch_bytes,
+        }
 
     def _follow(self, plan: RunPlan, threads: int) -> None:
         if plan is not self._plan:

@@ -58,6 +58,8 @@ class ShapeProgram:
         names = [name for name, _, _ in self._sources]
         self._checks = [(c["input"], c["axis"], c["value"]) for c in manifest["checks"]]
         self._check_values = compile_expressions(names, [value for _, _, value in self._checks])
+        self._equal = [(e["a"], e["b"], e["where"]) for e in manifest["equal"]]
+        self._equal_values = compile_expressions(names, [side for pair in self._equal for side in pair[:2]])
         self._buffers = [(b["first"], b["last"]) for b in manifest["buffers"]]
         self._sizes = compile_expressions(names, [b["bytes"] for b in manifest["buffers"]])
         self._values = compile_expressions(names, manifest["values"])
@@ -92,7 +94,17 @@ class ShapeProgram:
                     f"{wanted} where {known}; the input's type is {spec}"
                 )
 
+    def _check_equal(self, dims: tuple[int, ...]) -> None:
+        values = self._equal_values(*dims)
+        for (a, b, where), left, right in zip(self._equal, values[::2], values[1::2]):
+            if left != right:
+                raise InputError(
+                    f"{_with_value(a, left)} and {_with_value(b, right)} must be equal: {where} needs it; "
+                    f"the inputs are {', '.join(map(str, self._inputs))}"
+                )
+
     def _make(self, dims: tuple[int, ...]) -> RunPlan:
+        self._check_equal(dims)
         sizes = [round_up(max(int(size), 1), ALIGNMENT) for size in self._sizes(*dims)]
         if max(sizes, default=0) > 4 * _MOST_ELEMENTS:
             named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
@@ -153,6 +165,11 @@ def _source(expression: Expression, places: Mapping[str, str]) -> str:
         condition, first, second = [_source(part, places) for part in expression[1:]]
         return f"({first} if {condition} else {second})"
     raise ArtifactError(f"the manifest has a size {expression!r} that this version cannot compute")
+
+
+def _with_value(expression: Expression, value: int) -> str:
+    """ "H * 2 = 6"; a number is its own value."""
+    return str(value) if isinstance(expression, int) else f"{expression_text(expression)} = {value}"
 
 
 def expression_text(expression: Expression) -> str:

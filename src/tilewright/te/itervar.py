@@ -127,9 +127,9 @@ def var(name: str = "n", dtype: str = "int32") -> Var:
     return Var(name, dtype)
 
 
-def size_var(name: str = "n", dtype: str = "int32") -> SizeVar:
-    """A variable of at least 1, such as a symbolic extent."""
-    return SizeVar(name, dtype)
+def size_var(name: str = "n", dtype: str = "int32", hint: int = 256) -> SizeVar:
+    """A variable of at least 1, such as a symbolic extent; schedules choose tiles that are good at the size `hint`."""
+    return SizeVar(name, dtype, hint)
 
 
 def _range_of(dom: Any) -> Range:

@@ -13,7 +13,7 @@ from tilewright.topi import tag
 
 
 def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The common shape, aligned at the last axis; a symbolic size must be the same object in all.
+    """The common shape, aligned at the last axis; a symbolic size counts as equal to any other but 1.
 
     Raises TypeMismatchError.
     """
@@ -24,8 +24,10 @@ def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
             size = dim.value if isinstance(dim, IntImm) else dim
             if result[d] is size or size == 1 if isinstance(size, int) else result[d] is size:
                 continue
-            if isinstance(result[d], int) and result[d] == 1:
-                result[d] = size
+            if isinstance(result[d], int) and (result[d] == 1 or not isinstance(size, int)):
+                result[d] = size if result[d] == 1 else result[d]
+            elif not isinstance(result[d], int):
+                result[d] = size if isinstance(size, int) and size != 1 else result[d]
             elif not (isinstance(size, int) and isinstance(result[d], int) and size == result[d]):
                 listed = " and ".join(str(tuple(s)) for s in shapes)
                 raise TypeMismatchError(f"the shapes {listed} do not broadcast: sizes {result[d]} and {size} differ")

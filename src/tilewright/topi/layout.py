@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import TypeMismatchError
+from tilewright.topi.shapes import equal, may_hold
 
 _AXIS = re.compile(r"([A-Z])|(\d+)([a-z])")
 
@@ -66,13 +67,13 @@ class Layout:
                 raise TypeMismatchError(
                     f"layout {self.spelling} blocks {letter} by {block}, the shape {tuple(shape)} by {size}"
                 )
-            extents[letter] *= int(size)
+            extents[letter] *= size
         return extents
 
     def shape_of(self, extents: dict[str, int]) -> tuple[int, ...]:
         """Shape in this layout of an array whose primal axes have `extents`. Raises TypeMismatchError."""
         for letter in self.primal:
-            if extents[letter] % self.block_of(letter):
+            if not may_hold(equal(extents[letter] % self.block_of(letter), 0)):
                 raise TypeMismatchError(
                     f"axis {letter} of extent {extents[letter]} is not a multiple of {self.block_of(letter)}, "
                     f"as the layout {self.spelling} needs"

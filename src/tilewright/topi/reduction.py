@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.te import Tensor
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
 from tilewright.topi.util import accumulator_dtype, extents, flatten_index, normalize_axes
@@ -53,11 +54,12 @@ _FEW_RESULTS = 8
 _MANY_ELEMENTS, _NEIGHBOURS = 4096, 64
 
 
-def _partial_axis(shape: Sequence[int], axes: Sequence[int]) -> int | None:
+def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     """The axis whose slices are reduced first, each to a result of its own, where there are few results; else None.
 
     This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
+    shape = [size_hint(size) for size in shape]
     results = math.prod(s for d, s in enumerate(shape) if d not in axes)
     if len(shape) - 1 not in axes:
         results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS
@@ -112,13 +114,13 @@ def any(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = Fa
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
     """The mean over `axis`: a sum, then a division by the count (integers round towards zero)."""
     wide = accumulator_dtype(x.dtype)
-    count = 1
+    count: Any = 1
     for a in normalize_axes(axis, x.ndim, exclude):
         count *= extents(x)[a]
     total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
 
     def body(v: Any) -> Any:
-        n = tir.const(count, wide)
+        n = tir.const(count, wide) if isinstance(count, int) else count.astype(wide)
         return (tir.div(v, n) if v.dtype.is_float else tir.truncdiv(v, n)).astype(x.dtype)
 
     return unary(total, body, "mean")

@@ -33,6 +33,11 @@ def larger(a: Size, b: Size) -> Size:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else simplified(tir_op.maximum(a, b))
 
 
+def equal(a: Size, b: Size) -> bool | Expr:
+    """Whether two sizes are equal; a condition where one is symbolic."""
+    return a == b if isinstance(a, int) and isinstance(b, int) else tir_op.eq(a, b)
+
+
 def may_hold(condition: bool | Expr) -> bool:
     """False only if `condition` on sizes is known to be false; what is left open is checked at run time."""
     if isinstance(condition, bool):

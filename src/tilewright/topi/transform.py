@@ -9,9 +9,10 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.te import Tensor
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi import layout as layouts
 from tilewright.topi import tag
-from tilewright.topi.shapes import slice_bounds
+from tilewright.topi.shapes import simplified, slice_bounds
 from tilewright.topi.util import as_index, extents, flatten_index, normalize_axis, unflatten_index
 
 
@@ -20,7 +21,7 @@ def injective(shape: Sequence[Any], body: Callable[..., Any], name: str, **attrs
     return te.compute(shape, body, name=f"T_{name}", tag=tag.INJECTIVE, attrs=attrs)
 
 
-def matching_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def matching_groups(source: Sequence[Any], target: Sequence[Any]) -> list[tuple[list[int], list[int]]]:
     """Runs of dimensions of two shapes of one size that hold the same number of elements, as short as possible.
 
     >>> matching_groups((2, 12, 5), (2, 3, 4, 5))
@@ -29,13 +30,16 @@ def matching_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(source) or j < len(target):
-        left, right, a, b = [], [], 1, 1
+        left: list[int] = []
+        right: list[int] = []
+        a: Any = 1
+        b: Any = 1
         if i < len(source):
             left, a, i = [i], source[i], i + 1
         if j < len(target):
             right, b, j = [j], target[j], j + 1
-        while a != b:
-            if (a < b or j == len(target)) and i < len(source):
+        while not _is_equal(a, b) and (i < len(source) or j < len(target)):
+            if (size_hint(a) < size_hint(b) or j == len(target)) and i < len(source):
                 left.append(i)
                 a, i = a * source[i], i + 1
             else:
@@ -43,6 +47,11 @@ def matching_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[
                 b, j = b * target[j], j + 1
         groups.append((left, right))
     return groups
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """True if two numbers of elements are known to be equal."""
+    return a == b if isinstance(a, int) and isinstance(b, int) else simplified(a) is simplified(b)
 
 
 def reshape(x: Tensor, newshape: Sequence[int]) -> Tensor:
@@ -156,7 +165,7 @@ def split(x: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     size = extents(x)[at]
     if isinstance(indices_or_sections, int):
         step = size // indices_or_sections
-        edges = [*range(0, size, step), size]
+        edges = [*[k * step for k in range(indices_or_sections)], size]
     else:
         edges = [0, *indices_or_sections, size]
 

@@ -84,11 +84,11 @@ def four_sided(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
     return (values[0], values[1], values[2], values[3])
 
 
-def pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width) from one number or two."""
+def pair(value: int | Sequence[Any]) -> tuple[Any, Any]:
+    """(height, width) from one number or two, which may be symbolic sizes."""
     if isinstance(value, int):
         return (value, value)
-    values = tuple(int(v) for v in value)
+    values = tuple(v if isinstance(v, Expr) else int(v) for v in value)
     if len(values) == 1:
         return (values[0], values[0])
     if len(values) != 2:

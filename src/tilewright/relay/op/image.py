@@ -28,7 +28,8 @@ def _resize2d_type(types: Types, attrs: Attrs) -> Type:
     ):
         require(attrs[name] in known, f"{name}={attrs[name]!r}; known: {', '.join(known)}")
     n, c, _, _ = transform_shape(data.shape, attrs["layout"], "NCHW")
-    require(min(attrs["size"]) > 0, f"the size {attrs['size']} must be positive")
+    for extent in attrs["size"]:
+        require(extent > 0, f"the size {attrs['size']} must be positive")
     return TensorType(transform_shape((n, c, *attrs["size"]), "NCHW", attrs["layout"]), data.dtype)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.relay.expr import Attrs
 from tilewright.relay.op.registry import LayoutChoice
 from tilewright.relay.type import TensorType
+from tilewright.tir.size_hint import size_hint
 
 if TYPE_CHECKING:
     from tilewright.target import Target
@@ -41,7 +42,8 @@ def follow_input(attrs: Attrs, layouts: Layouts, types: Types, target: Target | 
 
 def follow_broadcast(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """Broadcasting operators: the largest blocked operand decides, the others are blocked like it."""
-    blocked = [(t.size, -i) for i, (layout, t) in enumerate(zip(layouts, types)) if channel_block(layout) > 1]
+    sized = [(size_hint(t.size), layout) for t, layout in zip(types, layouts)]
+    blocked = [(size, -i) for i, (size, layout) in enumerate(sized) if channel_block(layout) > 1]
     if not blocked:
         return None
     leader = layouts[-max(blocked)[1]]
@@ -82,7 +84,7 @@ def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
     in_channels, out_channels, groups = types[0].shape[1], types[1].shape[0], attrs.groups
     depthwise = groups == in_channels and types[1].shape[1] == 1 and groups > 1
     arriving = channel_block(layouts[0]) or None
-    positions = types[0].shape[2] * types[0].shape[3]
+    positions = size_hint(types[0].shape[2] * types[0].shape[3])
     choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target, arriving, positions)
     if choice is None:
         return None

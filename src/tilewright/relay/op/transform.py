@@ -23,11 +23,12 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type import Any as AnyDim
+from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference
-from tilewright.topi.shapes import slice_bounds
+from tilewright.topi.shapes import equal, slice_bounds
 
 INJECTIVE = OpPattern.INJECTIVE
 
@@ -36,11 +37,30 @@ INJECTIVE = OpPattern.INJECTIVE
 def _reshape_type(types: Types, attrs: Attrs) -> Type:
     data, wanted = tensor(types[0]), list(attrs["newshape"])
     if wanted.count(-1) == 1:
-        known = math.prod(s for s in wanted if s != -1)
-        wanted[wanted.index(-1)] = data.size // known if known else 0
-    fits = math.prod(wanted) == data.size and all(s >= 0 for s in wanted)
+        known = math.prod([s for s in wanted if s != -1])
+        wanted[wanted.index(-1)] = 0 if known == 0 else _what_is_left(data, wanted, known)
+    fits = equal(math.prod(wanted), data.size) if not data.has_any else True
+    require(not any(isinstance(s, int) and s < 0 for s in wanted), f"the shape {wanted} has a negative size")
     require(fits, f"{data.size} elements of shape {data.shape} do not fill the shape {attrs['newshape']}")
     return TensorType(wanted, data.dtype)
+
+
+def _what_is_left(data: TensorType, wanted: Sequence[Dim], known: Dim) -> Dim:
+    """The size that -1 stands for: what both shapes have is left out, so that a symbolic quotient stays simple."""
+    if data.has_any:
+        return AnyDim()
+    if data.is_static and isinstance(known, int):
+        return data.size // known
+    rest = [dim for dim in wanted if not (isinstance(dim, int) and dim == -1)]
+    own = []
+    for dim in data.shape:
+        same = [i for i, other in enumerate(rest) if other is dim or (isinstance(dim, int) and other == dim)]
+        if same:
+            del rest[same[0]]
+        else:
+            own.append(dim)
+    size, divisor = math.prod(own), math.prod(rest)
+    return size if isinstance(divisor, int) and divisor == 1 else size // divisor
 
 
 register(

@@ -13,6 +13,7 @@ from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Type, tensor_types
 from tilewright.relay.visitor import children
+from tilewright.tir.size_hint import size_hint
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ def build_flow(nodes: list[Expr], result: Expr) -> Flow:
             flow.position[node] = len(flow.order)
             flow.order.append(node)
             flow.ops[node] = node.op
-            flow.size[node] = sum(t.size for t in tensor_types(node.checked_type))
+            flow.size[node] = max(1, sum(size_hint(t.size) for t in tensor_types(node.checked_type)))
             flow.users[node], flow.edges[node] = [], []
             for arg in node.args:
                 for value in _leaves(arg):

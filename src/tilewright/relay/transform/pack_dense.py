@@ -14,6 +14,7 @@ from tilewright.relay.op.registry import get
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
 from tilewright.relay.visitor import rewrite
 from tilewright.target import Target
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.cpu.layout import dense_block
 
 
@@ -28,7 +29,7 @@ def pack_dense(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant):
             return None
         rows = math.prod(tensor_type_of(data).shape[:-1])
-        layout = f"NC{dense_block(weight.data.shape[0], rows, target)}n"
+        layout = f"NC{dense_block(weight.data.shape[0], size_hint(rows), target)}n"
         packed = Call(transform, [weight], {"src_layout": "NC", "dst_layout": layout}, node.span)
         return Call(dense, [data, packed], node.attrs.replace(weight_layout=layout), node.span)
 

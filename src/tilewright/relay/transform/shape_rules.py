@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, merge_spans
+from tilewright.relay.op.common import broadcast_shapes
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.transform.make import is_call, make, reshape
@@ -105,7 +106,7 @@ def operand_needs_no_broadcast(call: Call) -> Expr | None:
             continue
         args = [*call.args[:index], arg.args[0], *call.args[index + 1 :]]
         shapes = [tensor_type_of(operand).shape for operand in args]
-        if np.broadcast_shapes(*shapes) == tensor_type_of(call).shape:
+        if broadcast_shapes(*shapes) == tensor_type_of(call).shape:
             return Call(call.op, args, call.attrs, merge_spans(arg, call))
     return None
 

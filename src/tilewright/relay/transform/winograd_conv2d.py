@@ -66,7 +66,7 @@ def _workload(call: Call) -> Conv2DWorkload | None:
     if (data_layout.primal, kernel_layout.primal) != ("NCHW", "OIHW") or not data_layout.is_blocked:
         return None
     out_block = kernel_layout.block_of("O")
-    if attrs["out_layout"] != f"NCHW{out_block}c":
+    if attrs["out_layout"] != f"NCHW{out_block}c" or not data.is_static:
         return None
     batch, channels, height, width = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     pads, strides = attrs["padding"], tuple(attrs["strides"])

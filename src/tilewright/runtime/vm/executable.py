@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.errors import InputError
 from tilewright.runtime import host_ops
 from tilewright.runtime.artifact import save_artifact
-from tilewright.runtime.memory import Array, address_of
+from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment, entry_symbol
@@ -125,14 +125,7 @@ class VirtualMachine(Model):
 
     def _profile_segment(self, segment: Segment, arrays: list[Array]) -> list[KernelTime]:
         results = segment.prepare(arrays, None, self.threads)
-        bases = {
-            "input": [address_of(array) for array in arrays],
-            "output": [address_of(array) for array in results],
-            "weights": address_of(self._weights),
-            "arena": self._memory.arena.address,
-            "scratch": self._memory.scratch.address,
-            "table": segment.table(),
-        }
+        bases = segment.bases(arrays, results)
         return profile_kernels(self._linked, segment.manifest, bases, self.threads, 1, self._check)
 
 

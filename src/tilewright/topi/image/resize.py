@@ -8,26 +8,54 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.errors import UnsupportedError
 from tilewright.te import Tensor
+from tilewright.tir import Expr
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices, symmetric_offset
+from tilewright.topi.shapes import larger, simplified
 from tilewright.topi.util import extents
 
 
-def _f32(value: float) -> Any:
-    return tir.const(value, "float32")
+def _f32(value: Any) -> Any:
+    return value.astype("float32") if isinstance(value, Expr) else tir.const(value, "float32")
 
 
-def source_coordinate(index: Any, size: int, out: int, scale: float, mode: str) -> Any:
+def _scale(size: Any, out: Any, scales: Sequence[float], axis: int) -> Any:
+    """The scale of one axis: a number, or a float32 expression of symbolic sizes."""
+    if scales or (isinstance(size, int) and isinstance(out, int)):
+        return axis_scale(size, out, scales, axis)
+    factor = _whole_factor(size, out)
+    return float(factor) if factor is not None else _f32(_expr(out)) / _f32(_expr(size))
+
+
+def _expr(size: Any) -> Any:
+    return tir.const(size) if isinstance(size, int) else size
+
+
+def _whole_factor(size: Any, out: Any) -> int | None:
+    """k if `out` is known to be k times `size`, of which one is symbolic."""
+    small, large = size_hint(size), size_hint(out)
+    factor = large // small
+    return factor if factor >= 1 and simplified(size * factor) is simplified(out) else None
+
+
+#: Sizes that stand for all where one factor holds for a symbolic size.
+_SAMPLES = (5, 16)
+
+
+def source_coordinate(index: Any, size: Any, out: Any, scale: Any, mode: str) -> Any:
     """Where output position `index` lies on an axis of `size` elements, in float32 as in the reference."""
     x = index.astype("float32")
     if mode == "asymmetric":
         return x / _f32(scale)
     if mode == "align_corners":
-        return x * _f32(size - 1) / _f32(out - 1) if out > 1 else _f32(0)
+        if isinstance(out, int) and out <= 1:
+            return _f32(0)
+        return x * _f32(size - 1) / _f32(larger(1, out - 1))
     if mode == "tf_half_pixel_for_nn":
         return (x + _f32(0.5)) / _f32(scale)
-    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and out > 1):
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and not (isinstance(out, int) and out <= 1)):
         return (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
     if mode == "pytorch_half_pixel":
         return _f32(0)
@@ -36,14 +64,13 @@ def source_coordinate(index: Any, size: int, out: int, scale: float, mode: str) 
     raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r} is not known")
 
 
-def _clamped(index: Any, size: int) -> Any:
+def _clamped(index: Any, size: Any) -> Any:
     return tir.minimum(tir.maximum(index, 0), size - 1)
 
 
-def _nearest(index: Any, size: int, out: int, scale: float, mode: str, rounding: str) -> Any:
+def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: str) -> Any:
     """The source index of nearest-neighbour resizing: integer arithmetic for whole factors, else rounding."""
-    table = nearest_indices(size, out, scale, mode, rounding)
-    step = integer_step(table)
+    step = _nearest_step(size, out, scale, mode, rounding)
     if step is not None:
         return index * step[0] // step[1]
     x = source_coordinate(index, size, out, scale, mode)
@@ -53,6 +80,17 @@ def _nearest(index: Any, size: int, out: int, scale: float, mode: str, rounding:
         "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5)),
     }.get(rounding, lambda v: tir.ceil(v - _f32(0.5)))(x)
     return _clamped(rounded.astype("int32"), size)
+
+
+def _nearest_step(size: Any, out: Any, scale: Any, mode: str, rounding: str) -> tuple[int, int] | None:
+    """The (multiplier, divisor) of integer arithmetic that gives the source index, if there is one for all indices."""
+    if isinstance(size, int) and isinstance(out, int):
+        return integer_step(nearest_indices(size, out, scale, mode, rounding))
+    factor = _whole_factor(size, out)
+    if factor is None or scale != factor:
+        return None
+    steps = {integer_step(nearest_indices(n, n * factor, scale, mode, rounding)) for n in _SAMPLES}
+    return steps.pop() if len(steps) == 1 else None
 
 
 def _cubic_weights(t: Any, alpha: float) -> list[Any]:
@@ -68,9 +106,9 @@ def _cubic_weights(t: Any, alpha: float) -> list[Any]:
     return [far(t + one), near(t), near(one - t), far(one - t + one)]
 
 
-def _taps(index: Any, size: int, out: int, scale: float, attrs: Any) -> list[tuple[Any, Any]]:
+def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any) -> list[tuple[Any, Any]]:
     """(source index, weight) of each tap of linear or cubic interpolation along one axis."""
-    if size == out and scale == 1:
+    if size is out or (isinstance(size, int) and size == out and scale == 1):
         return [(index, _f32(1))]
     x = source_coordinate(index, size, out, scale, attrs["coordinate_transformation_mode"])
     base = tir.floor(x)
@@ -90,7 +128,7 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
     """`image.resize2d` of `x` with its attributes; interpolation is in float32, cubic in two passes (rows, columns)."""
     axes, shape = spatial_axes(attrs["layout"]), extents(x)
     sizes, outs = [shape[a] for a in axes], attrs["size"]
-    scales = [axis_scale(sizes[i], outs[i], attrs["scales"], i) for i in range(2)]
+    scales = [_scale(sizes[i], outs[i], attrs["scales"], i) for i in range(2)]
     if attrs["method"] == "nearest_neighbor":
         mode, rounding = attrs["coordinate_transformation_mode"], attrs["rounding_method"]
 

@@ -16,7 +16,7 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import finish, sum_dtype, workload
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.shapes import transpose_output
+from tilewright.topi.shapes import Size, larger, simplified, transpose_output
 from tilewright.topi.transform import injective
 from tilewright.topi.util import extents
 
@@ -47,17 +47,17 @@ def whole_phases(kernel: Tensor, strides: Sequence[int], axes: tuple[int, int]) 
 class _Taps:
     """Where the output positions of one spatial axis read the input and the kernel."""
 
-    def __init__(self, size: int, taps: int, stride: int, cut: tuple[int, int], extra: int, true_taps: int) -> None:
+    def __init__(self, size: Size, taps: int, stride: int, cut: tuple[int, int], extra: int, true_taps: int) -> None:
         self.out = transpose_output(size, true_taps, stride, *cut, 1, extra)
         self.stride, self.cut, self.per_phase = stride, cut[0], taps // stride
         # The last phase may be computed a little past the end; what it reads there is padding.
         first, last = cut[0] // stride, self.quotients - 1 + (stride - 1 + cut[0]) // stride
-        self.before, self.after = max(0, self.per_phase - 1 - first), max(0, last - (size - 1))
+        self.before, self.after = max(0, self.per_phase - 1 - first), larger(0, simplified(last - (size - 1)))
 
     @property
-    def quotients(self) -> int:
+    def quotients(self) -> Size:
         """Extent of q: output positions of a phase."""
-        return -(-self.out // self.stride)
+        return simplified((self.out + self.stride - 1) // self.stride)
 
     def read(self, q: Any, r: Any, j: Any) -> tuple[Any, Any]:
         """(index into the padded input, kernel tap) of tap `j` at the output position stride * q + r."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.te import Tensor
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import finish, sum_dtype
 from tilewright.topi.nn.pad import pad
@@ -56,7 +57,8 @@ def _rows_in_different_sets(data: Tensor) -> Tensor:
     """
     *rows, depth = extents(data)
     line = _LINE_BYTES // data.dtype.itemsize
-    if math.prod(rows) < _ROWS_OF_A_TILE or depth * data.dtype.itemsize % _PAGE_BYTES:
+    whole_pages = isinstance(depth, int) and depth * data.dtype.itemsize % _PAGE_BYTES == 0
+    if not whole_pages or size_hint(math.prod(rows)) < _ROWS_OF_A_TILE:
         return data
     return pad(data, [0] * data.ndim, [0] * len(rows) + [line])
 

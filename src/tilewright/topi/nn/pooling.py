@@ -11,7 +11,7 @@ from tilewright.topi import tag
 from tilewright.topi.layout import parse_layout
 from tilewright.topi.reduction import max as reduce_max
 from tilewright.topi.reduction import mean
-from tilewright.topi.shapes import pool_output
+from tilewright.topi.shapes import Size, may_hold, pool_output
 from tilewright.topi.util import accumulator_dtype, extents
 
 
@@ -57,7 +57,7 @@ def pool2d(
             where[a] = indices[a] * strides[i] + window[i] * dilation[i] - sides[i][0]
             last = (out[i] - 1) * strides[i] + (pool_size[i] - 1) * dilation[i] - sides[i][0]
             inside += [tir.likely(where[a] >= 0)] if sides[i][0] > 0 else []
-            inside += [tir.likely(where[a] < sizes[i])] if last >= sizes[i] else []
+            inside += [tir.likely(where[a] < sizes[i])] if may_hold(last >= sizes[i]) else []
         return x(*where), tir.all(*inside) if inside else None
 
     def reduced(reducer: Any, dtype: Any, indices: Any) -> Any:
@@ -103,12 +103,12 @@ def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> T
 
 def _covered(
     index: Any,
-    size: int,
+    size: Size,
     kernel: int,
     stride: int,
     sides: tuple[int, int],
     dilation: int,
-    out: int,
+    out: Size,
     include_pad: bool,
 ) -> Any:
     """How many taps of window `index` along one axis count: a number where it is the same for all windows."""
@@ -118,9 +118,12 @@ def _covered(
         start = position * stride - sides[0]
         return max(1, sum(low <= start + k * dilation < high for k in range(kernel)))
 
-    counts = {inside(p) for p in range(out)}
-    if len(counts) == 1:
-        return counts.pop()
+    if isinstance(out, int) and isinstance(size, int):
+        counts = {inside(p) for p in range(out)}
+        if len(counts) == 1:
+            return counts.pop()
+    elif not may_hold(sides[0] > 0) and not may_hold((out - 1) * stride + (kernel - 1) * dilation - sides[0] >= high):
+        return kernel
     start = index * stride - sides[0]
     ends = tir.minimum((high - start + dilation - 1) // dilation, kernel)
     begins = tir.maximum((low - start + dilation - 1) // dilation, 0)

@@ -121,10 +121,12 @@ def _pad_type(types: Types, attrs: Attrs) -> Type:
     require(len(width) == data.ndim, f"pad_width has {len(width)} pairs for {data.ndim} dimensions")
     require(mode in ("constant", "reflect", "edge"), f"pad_mode {mode!r}; known: constant, reflect, edge")
     shape = [b + s + a for (b, a), s in zip(width, data.shape)]
-    require(all(s >= 0 for s in shape), f"the padding {width} crops more than there is")
+    for size in shape:
+        require(size >= 0, f"the padding {width} crops more than there is")
     if mode == "reflect":
-        fits = all(max(pair) < s or pair == (0, 0) for pair, s in zip(width, data.shape))
-        require(fits, f"the padding {width} reflects more than there is of shape {data.shape}")
+        for pair, size in zip(width, data.shape):
+            fits = pair == (0, 0) or max(pair) < size
+            require(fits, f"the padding {width} reflects more than there is of shape {data.shape}")
     return TensorType(shape, data.dtype)
 
 

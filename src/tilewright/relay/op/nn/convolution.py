@@ -54,7 +54,8 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
     ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
-    require(oh > 0 and ow > 0, f"the kernel {kh}x{kw} is larger than the padded data {h}x{w}, padding {pads}")
+    for extent in (oh, ow):
+        require(extent > 0, f"the kernel {kh}x{kw} is larger than the padded data {h}x{w}, padding {pads}")
     layout = attrs["out_layout"] or attrs["data_layout"]
     return TensorType(transform_shape((n, o, oh, ow), "NCHW", layout), attrs["out_dtype"] or data.dtype)
 
@@ -67,7 +68,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     out_dtype, groups = attrs["out_dtype"], attrs["groups"]
     blocks = "".join(letter for letter, block in kernel_layout.axes if block)
     if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
-        if groups > 1 and groups == out_type.shape[1] and topi.util.constant_shape(data)[1] == groups:
+        if groups > 1 and groups == out_type.shape[1] and topi.util.extents(data)[1] == groups:
             return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
         return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
@@ -183,7 +184,8 @@ def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
     pads, strides, dilation, extra = (attrs[k] for k in ("padding", "strides", "dilation", "output_padding"))
     oh = transpose_output(h, kh, strides[0], pads[0], pads[2], dilation[0], extra[0])
     ow = transpose_output(w, kw, strides[1], pads[1], pads[3], dilation[1], extra[1])
-    require(oh > 0 and ow > 0, f"the padding {pads} leaves nothing of the output")
+    for extent in (oh, ow):
+        require(extent > 0, f"the padding {pads} leaves nothing of the output")
     dtype = attrs["out_dtype"] or data.dtype
     if blocks:
         return TensorType((n, o // blocks[1], oh, ow, blocks[1]), dtype)

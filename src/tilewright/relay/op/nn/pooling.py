@@ -27,7 +27,8 @@ def _pool2d_type(types: Types, attrs: Attrs) -> Type:
         pool_output(sizes[i], kernel[i], strides[i], pads[i], pads[i + 2], dilation[i], attrs["ceil_mode"])
         for i in range(2)
     ]
-    require(min(out) > 0, f"the window {kernel} is larger than the padded data {tuple(sizes)}, padding {pads}")
+    for extent in out:
+        require(extent > 0, f"the window {kernel} is larger than the padded data {tuple(sizes)}, padding {pads}")
     return TensorType(transform_shape((n, c, *out), "NCHW", attrs["layout"]), data.dtype)
 
 

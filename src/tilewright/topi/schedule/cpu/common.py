@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tilewright import te
 from tilewright.target import Target
 from tilewright.tir import IntImm
+from tilewright.tir.size_hint import size_hint
 
 #: Fewer elements than this are not worth waking a second worker for.
 PARALLEL_GRAIN = 8192
 
 
 def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
-    """The shape as integers; a symbolic dimension counts as 1024."""
-    return tuple(int(s.value) if isinstance(s, IntImm) else 1024 for s in tensor.shape)
+    """The shape as integers, symbolic dimensions as `supposed_extent` has them."""
+    return tuple(supposed_extent(size) for size in tensor.shape)
+
+
+def supposed_extent(size: Any) -> int:
+    """A size as templates reckon with it: a symbolic one is a prime at or above its hint, and longer than a vector.
+
+    So no tile seems to divide it or to take it whole, and what is chosen has a remainder to deal with at any size.
+    """
+    if isinstance(size, IntImm):
+        return int(size.value)
+    candidate = max(size_hint(size), 17)
+    while any(candidate % factor == 0 for factor in range(2, math.isqrt(candidate) + 1)):
+        candidate += 1
+    return candidate
 
 
 def computes(outs: list[te.Tensor]) -> list[te.Tensor]:
@@ -102,9 +117,9 @@ def power_of_two_lanes(extent: int, target: Target) -> int:
 
 
 def extent_of(axis: te.IterVar) -> int:
-    """The number of iterations; a symbolic one counts as 1024."""
+    """The number of iterations, a symbolic one as `supposed_extent` has it."""
     assert axis.dom is not None
-    return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 1024
+    return supposed_extent(axis.dom.extent)
 
 
 def terms_of(tensor: te.Tensor) -> int:

@@ -1,0 +1,163 @@
+"""One compilation of symbolic dimensions runs at any size, equal to the reference at each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import te
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.relay import op
+from tilewright.relay.expr import Constant, Expr, Function, Tuple, Var, const
+from tilewright.relay.interpreter import interpret
+from tilewright.relay.module import IRModule
+from tilewright.relay.type import TensorType
+
+H, W = te.size_var("H", hint=24), te.size_var("W", hint=40)
+SIZES = [(17, 23), (32, 32), (8, 40)]
+Shapes = tuple[tuple[Any, ...], ...]
+
+
+@functools.cache
+def weight(*shape: int) -> Constant:
+    """The same random numbers for the same shape."""
+    return const(np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32) / 4)
+
+
+def shape_of(x: Expr) -> tuple[Any, ...]:
+    assert isinstance(x, Var) and isinstance(x.type_annotation, TensorType)
+    return x.type_annotation.shape
+
+
+def convolution(x: Expr) -> Expr:
+    return op.nn.conv2d(x, weight(32, 3, 3, 3), strides=2, padding=1)
+
+
+IMAGE: Shapes = ((1, 3, H, W),)
+BLOCKED: Shapes = ((1, 16, H, W),)
+CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
+    "elementwise": (lambda x: op.nn.relu(op.add(op.exp(x), weight(3, 1, 1))), IMAGE),
+    "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
+    "depthwise": (lambda x: op.nn.conv2d(convolution(x), weight(32, 1, 3, 3), padding=1, groups=32), IMAGE),
+    "residual": (lambda x: op.add(op.nn.conv2d(x, weight(16, 16, 3, 3), padding=1), x), BLOCKED),
+    "max_pool": (lambda x: op.nn.max_pool2d(convolution(x), (3, 3), (2, 2), (1, 1)), IMAGE),
+    "ceil_pool": (lambda x: op.nn.max_pool2d(x, (2, 2), (2, 2), ceil_mode=True), IMAGE),
+    "avg_pool": (lambda x: op.nn.avg_pool2d(x, (3, 3), (2, 2), (1, 1)), IMAGE),
+    "mean": (lambda x: op.mean(x, axis=[2, 3]), IMAGE),
+    "softmax": (lambda x: op.nn.softmax(x, axis=-1), ((H, W),)),
+    "layer_norm": (lambda x: op.nn.layer_norm(x, weight(64), weight(64)), ((1, H, 64),)),
+    "dense": (lambda x: op.nn.dense(x, weight(100, 64)), ((H, 64),)),
+    "batch_matmul": (lambda x, y: op.nn.batch_matmul(x, y), ((2, H, 64), (2, W, 64))),
+    "transpose": (lambda x: op.transpose(x, (0, 2, 3, 1)), IMAGE),
+    "reshape": (lambda x: op.reshape(op.exp(x), (3, -1)), IMAGE),
+    "concatenate": (lambda x, y: op.concatenate([op.exp(x), op.exp(y)], 0), ((H, 3), (W, 3))),
+    "strided_slice": (lambda x: op.strided_slice(x, [1, 0], [2**31 - 1, -1], axes=[0, 1]), ((H, W),)),
+    "take": (lambda x: op.take(x, const(np.array([0, 2, 1])), axis=0), ((H, W),)),
+    "transposed": (lambda x: op.nn.conv2d_transpose(x, weight(16, 16, 2, 2), strides=(2, 2)), BLOCKED),
+    "pad": (lambda x: op.nn.pad(x, ((0, 0), (0, 0), (1, 2), (3, 4))), IMAGE),
+    "nearest": (
+        lambda x: op.image.resize2d(
+            x,
+            (shape_of(x)[2] * 2, shape_of(x)[3] * 2),
+            method="nearest_neighbor",
+            coordinate_transformation_mode="asymmetric",
+            rounding_method="floor",
+        ),
+        BLOCKED,
+    ),
+    "linear": (lambda x: op.image.resize2d(x, (shape_of(x)[2] * 2, 40)), BLOCKED),
+    "several": (lambda x: Tuple([x, op.exp(x), op.reshape(x, (-1,))]), ((H, W),)),
+}
+
+
+def model(build: Callable[..., Any], shapes: Shapes) -> IRModule:
+    """A module of the inputs x0, x1, … of `shapes`."""
+    inputs = [Var(f"x{i}", TensorType(shape)) for i, shape in enumerate(shapes)]
+    return IRModule.from_expr(Function(inputs, build(*inputs)))
+
+
+def at(shapes: Shapes, h: int, w: int) -> Shapes:
+    """`shapes` with numbers for H and W."""
+    return tuple(tuple(h if d is H else w if d is W else d for d in shape) for shape in shapes)
+
+
+def random(shapes: Shapes) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_any_size_without_compiling_again(name: str) -> None:
+    build, shapes = CASES[name]
+    exe = tw.compile(model(build, shapes), threads=2)
+    assert exe.executor == "graph"
+    for h, w in SIZES:
+        arrays = random(at(shapes, h, w))
+        wanted = interpret(model(build, at(shapes, h, w)), arrays)
+        got = exe.run({f"x{i}": array for i, array in enumerate(arrays)})
+        for g, expected in zip(got, wanted, strict=True):
+            assert g.shape == expected.shape
+            np.testing.assert_allclose(g, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_does_not_grow_with_the_shapes_seen() -> None:
+    exe = tw.compile(model(*CASES["conv2d"]), threads=1)
+    rng = np.random.default_rng(2)
+    exe(*random(at(IMAGE, 40, 40)))
+    arena, plans = exe._memory.arena.address, exe._segment.shapes._plans
+    for _ in range(200):
+        exe(*random(at(IMAGE, *rng.integers(3, 40, 2))))
+    assert exe._memory.arena.address == arena and len(plans) <= 64
+
+
+def test_saving_keeps_the_symbolic_sizes(tmp_path: Any) -> None:
+    exe = tw.compile(model(*CASES["residual"]))
+    exe.save(tmp_path / "model.tw")
+    (x,) = random(at(BLOCKED, 9, 11))
+    np.testing.assert_array_equal(tw.load(tmp_path / "model.tw")(x), exe(x))
+    assert str(exe.inputs[0]) == "x0: float32[1, 16, H, W]"
+
+
+def test_profile_of_symbolic_sizes() -> None:
+    exe = tw.compile(model(*CASES["conv2d"]))
+    rows = exe.profile({"x0": random(at(IMAGE, 16, 16))[0]})
+    assert rows and all(row.seconds > 0 for row in rows)
+
+
+# ------------------------------------------------------------------------------------------------------ errors
+def test_sizes_that_must_agree() -> None:
+    exe = tw.compile(model(lambda x, y: op.add(op.exp(x), y), ((H, 4), (H, 4))))
+    with pytest.raises(InputError, match=r"input 'x1' has size 5 along axis 0, which must be H = 3 where H = 3"):
+        exe(*random(((3, 4), (5, 4))))
+
+
+def test_a_wrong_fixed_size() -> None:
+    exe = tw.compile(model(*CASES["dense"]))
+    with pytest.raises(
+        InputError, match=r"input 'x0' has the wrong shape: float32\[3, 65\] given, float32\[H, 64\] exp"
+    ):
+        exe(*random(((3, 65),)))
+
+
+def test_sizes_that_are_taken_to_be_equal_are_checked() -> None:
+    exe = tw.compile(model(lambda x, y: op.add(op.exp(x), y), ((H, 4), (W, 4))))
+    x, y = random(((3, 4), (3, 4)))
+    np.testing.assert_allclose(exe(x, y), np.exp(x) + y, rtol=1e-6)
+    with pytest.raises(InputError, match="H = 3 and W = 5 must be equal"):
+        exe(*random(((3, 4), (5, 4))))
+
+
+def test_a_dimension_that_no_input_tells() -> None:
+    with pytest.raises(UnsupportedError, match="the dimension H is no input's whole dimension"):
+        tw.compile(model(lambda x: op.exp(x), ((H * 2, 4),)))
+
+
+def test_no_library_of_symbolic_sizes(tmp_path: Any) -> None:
+    exe = tw.compile(model(*CASES["softmax"]))
+    with pytest.raises(UnsupportedError, match="symbolic dimensions cannot be exported"):
+        exe.export_library(tmp_path / "libm.so")
