@@ -30,6 +30,8 @@ class TensorSpec:
     @classmethod
     def from_manifest(cls, entry: Mapping[str, Any]) -> TensorSpec:
         """From a manifest's `{"name":, "shape":, "dtype":}`."""
+        if entry["shape"] is None:
+            return ValueSpec(str(entry["name"]), (), DType("handle"), str(entry["dtype"]))
         shape = tuple(int(d) if isinstance(d, int) else d for d in entry["shape"])
         return cls(str(entry["name"]), shape, DType(entry["dtype"]))
 
@@ -66,6 +68,21 @@ class TensorSpec:
         return f"{self.name}: {self.type_text}"
 
 
+@dataclass(frozen=True)
+class ValueSpec(TensorSpec):
+    """An input or output that is no tensor of known rank: a sequence, an optional; `type` names its type.
+
+    A list, None or an array is taken as it is given. `shape` and `dtype` say nothing.
+    """
+
+    type: str = ""
+
+    @property
+    def type_text(self) -> str:
+        """The name of the type."""
+        return self.type
+
+
 def describe(specs: Sequence[TensorSpec]) -> str:
     """``x: float32[1, 3, 224, 224], mask: bool[1]``, as messages list them."""
     return ", ".join(str(spec) for spec in specs) or "nothing"
@@ -100,6 +117,8 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
     NumPy arrays, `Tensor`s, anything with DLPack or the buffer protocol; numbers and lists are converted to the dtype.
     Raises `InputError` naming the input, what came and what is expected.
     """
+    if isinstance(spec, ValueSpec):
+        return _host_value(value)
     array = as_array(value, spec)
     if array.dtype != spec.numpy or not spec.fits(array.shape):
         wrong = "dtype" if array.dtype != spec.numpy else "shape"
@@ -112,6 +131,17 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
     if not (flags.c_contiguous and flags.aligned):
         return np.array(array, order="C", copy=True)
     return array
+
+
+def _host_value(value: Any) -> Any:
+    """A value for host operators: arrays from whatever holds numbers, lists of such, None as it is."""
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, list | tuple):
+        return [_host_value(item) for item in value]
+    if isinstance(value, str | bool | int | float | np.generic):
+        return np.asarray(value, object if isinstance(value, str) else None)
+    return Tensor.from_dlpack(value).numpy() if hasattr(value, "__dlpack__") else value
 
 
 def as_array(value: Any, spec: TensorSpec) -> Array:
