@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.tir import stmt as s
+from tilewright.tir.evaluate import interpret
 
 _BINARY = {
     tir.Add: "+", tir.Sub: "-", tir.Mul: "*", tir.Div: "/", tir.FloorDiv: "//", tir.FloorMod: "%", tir.LT: "<",
@@ -86,6 +87,8 @@ class _Source:
         elif isinstance(x, s.IfThenElse):
             self.lines.append(f"{pad}if {self.expr(x.condition)}:")
             self.stmt(x.then_case, depth + 1)
+        elif isinstance(x, s.AttrStmt):
+            self.stmt(x.body, depth)
         else:
             assert isinstance(x, s.LetStmt), type(x)
             self.lines.append(f"{pad}{self.name(x.var)} = {self.expr(x.value)}")
@@ -121,9 +124,18 @@ def _compute(tensor: te.Tensor, known: dict[te.Tensor, np.ndarray]) -> None:
     if tensor in known:
         return
     op = tensor.op
-    assert isinstance(op, te.ComputeOp)
+    if isinstance(op, te.ScanOp):
+        _scan(op, known)
+        return
     for source in op.input_tensors:
         _compute(source, known)
+    if isinstance(op, te.ExternOp):
+        arrays = [np.zeros([int(d.value) for d in t.shape], t.dtype.numpy) for t in op.outputs]
+        body = tir.PrimFunc("extern", [*op.input_buffers, *op.output_buffers], op.body)
+        interpret(body, *[np.ascontiguousarray(known[t]) for t in op.inputs], *arrays)
+        known.update(zip(op.outputs, arrays, strict=True))
+        return
+    assert isinstance(op, te.ComputeOp)
     shape = [int(iv.dom.extent.value) for iv in op.axis]
     arrays = [np.zeros(shape, t.dtype.numpy) for t in op.outputs]
     for point in itertools.product(*map(range, shape)):
@@ -131,6 +143,51 @@ def _compute(tensor: te.Tensor, known: dict[te.Tensor, np.ndarray]) -> None:
         for array, value in zip(arrays, _element(op, where, known), strict=True):
             array[point] = value
     known.update(zip(op.outputs, arrays, strict=True))
+
+
+def _scan(op: te.ScanOp, known: dict[te.Tensor, np.ndarray]) -> None:
+    """Step by step; what depends on the state is computed for the step at hand, of which it has the first index."""
+    for first in op.init:
+        _compute(first, known)
+    for state, first in zip(op.states, op.init, strict=True):
+        known[state] = np.full([int(d.value) for d in state.shape], 99, state.dtype.numpy)
+        known[state][: len(known[first])] = known[first]
+    steps = op.scan_axis.dom
+    for t in range(steps.min.value, steps.min.value + steps.extent.value):
+        made: dict[te.Operation, None] = {}
+        for update in op.update:
+            _step(update, t, set(op.states), known, made)
+        for state, update in zip(op.states, op.update, strict=True):
+            known[state][t] = known[update][t]
+    known.update((out, known[state]) for out, state in zip(op.outputs, op.states, strict=True))
+
+
+def _step(
+    tensor: te.Tensor, t: int, states: set[te.Tensor], known: dict[te.Tensor, np.ndarray], made: dict[Any, None]
+) -> None:
+    """Row `t` of a tensor within a scan, after those it reads; a tensor outside of it whole."""
+    op = tensor.op
+    if tensor in states or op in made:
+        return
+    if not _within(tensor, states):
+        _compute(tensor, known)
+        return
+    made[op] = None
+    assert isinstance(op, te.ComputeOp)
+    for source in op.input_tensors:
+        _step(source, t, states, known, made)
+    shape = [int(iv.dom.extent.value) for iv in op.axis]
+    for out in op.outputs:
+        known.setdefault(out, np.zeros(shape, out.dtype.numpy))
+    for point in itertools.product((t,), *map(range, shape[1:])):
+        where = dict(zip([iv.var for iv in op.axis], point, strict=True))
+        for out, value in zip(op.outputs, _element(op, where, known), strict=True):
+            known[out][point] = value
+
+
+def _within(tensor: te.Tensor, states: set[te.Tensor]) -> bool:
+    """True if the tensor depends on a state of the scan."""
+    return tensor in states or any(_within(source, states) for source in tensor.op.input_tensors)
 
 
 def _element(op: te.ComputeOp, where: dict[Any, int], known: Mapping[te.Tensor, np.ndarray]) -> list[Any]:

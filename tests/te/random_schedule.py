@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tilewright import te, tir
+from tilewright.te.group import Group
+from tilewright.te.stage import reduces_by_lanes
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -104,7 +106,52 @@ def _outer(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
     )
 
 
-_UNARY = (_pointwise, _both, _shift, _transpose, _reverse, _reshape, _pad, _reduce, _window, _outer)
+_argmax = te.comm_reducer(
+    lambda x, y: (tir.select(y[1] > x[1], y[0], x[0]), tir.maximum(x[1], y[1])),
+    lambda t, u: (tir.const(-1, t), tir.const(-(2**31), u)),
+    name="argmax",
+)
+
+
+def _arg_maximum(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """Where the last axis is largest, or how large it is there: a reduction of a tuple."""
+    *rest, last = shape_of(t)
+    k = te.reduce_axis((0, last), "k")
+    both = te.compute(rest or (1,), lambda *i: _argmax((k.var, t(*(i if rest else ()), k)), axis=k), name=name)
+    return draw(st.sampled_from(both))
+
+
+def _cumulative(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """A recurrence along the first axis, with or without a stage of its own inside."""
+    shape = shape_of(t)
+    state = te.placeholder(shape, "int32", name=f"{name}_state")
+    first = te.compute((1, *shape[1:]), lambda _, *i: t(0, *i) * 2, name=f"{name}_first")
+    step = state
+    if draw(st.booleans()):
+        step = te.compute(shape, lambda n, *i: state(n - 1, *i) - 1, name=f"{name}_inside")
+    before = 0 if step is not state else 1
+    update = te.compute(shape, lambda n, *i: step(n - before, *i) + t(n, *i), name=f"{name}_update")
+    return te.scan(first, update, state, inputs=[t], name=name)
+
+
+def _by_hand(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """The elements in reverse memory order, by an extern operation."""
+
+    def body(ins: Any, outs: Any) -> tir.Stmt:
+        ib = tir.ir_builder.create()
+        source, target = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        size = ins[0].constant_size()
+        with ib.for_range(0, size, name="n") as n:
+            target[n] = source[size - 1 - n] + 1
+        return ib.get()
+
+    return te.extern(shape_of(t), [t], body, name=name)
+
+
+_UNARY = (
+    _pointwise, _both, _shift, _transpose, _reverse, _reshape, _pad, _reduce, _window, _outer, _arg_maximum,
+    _cumulative, _by_hand,
+)  # fmt: skip
 
 
 def random_graph(draw: Draw, stages: int = 4) -> tuple[te.Tensor, te.Tensor]:
@@ -128,11 +175,15 @@ def random_graph(draw: Draw, stages: int = 4) -> tuple[te.Tensor, te.Tensor]:
 def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: bool = True) -> te.Schedule:
     """A random valid schedule of `output`; with `marks`, loops are vectorized, unrolled and run in parallel too."""
     s = te.create_schedule(output.op)
-    if draw(st.booleans()) and isinstance(output.op, te.ComputeOp) and output.op.num_outputs == 1:
-        s.cache_write(output, draw(st.sampled_from(["local", "global"])))
+    if draw(st.booleans()) and isinstance(output.op, te.ComputeOp):
+        s.cache_write(list(output.op.outputs), draw(st.sampled_from(["local", "global"])))
     if draw(st.integers(0, 3)) == 0:
         readers = [stage.op for stage in s.stages if source in stage.op.input_tensors]
         s.cache_read(source, "local", draw(st.lists(st.sampled_from(readers), min_size=1, unique=True)))
+    for stage in list(s.stages):
+        if isinstance(stage.op, te.ComputeOp) and stage.op.is_reduction and draw(st.integers(0, 3)) == 0:
+            _factor(draw, s, stage)
+    group = _grouped(s) if draw(st.integers(0, 7)) == 0 else None
     for stage in reversed(list(s.stages)):
         if isinstance(stage.op, te.ComputeOp):
             if not stage.is_output:
@@ -141,19 +192,79 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
                 _transform_loops(draw, stage)
                 if marks:
                     _mark_loops(draw, stage)
+    if group is not None:
+        _place_group(draw, s, group)
+    for stage in s.stages:
+        if isinstance(stage.op, te.ComputeOp) and stage.attach_type != "inline":
+            _request(draw, s, stage)
     return s
+
+
+def _factor(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
+    """rfactor of one of the loops that the reduction is split into."""
+    axis = draw(st.sampled_from(stage.op.reduce_axis))
+    if draw(st.booleans()):
+        axis = draw(st.sampled_from(stage.split(axis, factor=draw(st.integers(1, 4)))))
+    s.rfactor(stage.outputs[0], axis, draw(st.integers(-1, len(stage.op.axis))))
+
+
+def _grouped(s: te.Schedule) -> Group | None:
+    """Two stages, one read by the other, as a group."""
+    for stage in s.stages:
+        sources = [s[t] for t in stage.op.input_tensors if isinstance(s[t].op, te.ComputeOp)]
+        if not isinstance(stage.op, te.ComputeOp) or len(sources) != 1 or stage.is_output:
+            continue
+        inputs = [t for t in sources[0].op.input_tensors if s[t] is not stage]
+        if inputs and not _in_scan(s, stage) and not _in_scan(s, sources[0]):
+            return s.create_group(list(stage.outputs), list(dict.fromkeys(inputs)))
+    return None
+
+
+def _place_group(draw: Draw, s: te.Schedule, group: Group) -> None:
+    """Inside a loop of the one stage that reads the group, if there is one."""
+    outside = [r for member in group.stages for r in _real_readers(s, member) if r not in group.stages]
+    if len(set(outside)) == 1 and isinstance(outside[0].op, te.ComputeOp):
+        group.compute_at(outside[0], draw(st.sampled_from(outside[0].leaf_iter_vars)))
+
+
+def _in_scan(s: te.Schedule, stage: te.Stage) -> bool:
+    """True for the first steps and updates of scans, which cannot be placed."""
+    return any(isinstance(other.op, te.ScanOp) and other.op.scan_reads(stage.outputs) for other in s.stages)
+
+
+def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
+    """What a stage may ask for beyond its loops."""
+    if stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
+        stage.double_buffer()
+    elif not stage.is_output and draw(st.integers(0, 3)) == 0:
+        stage.storage_align(draw(st.sampled_from(stage.op.axis)), draw(st.integers(1, 4)), draw(st.integers(0, 3)))
+    sources = [t for t in stage.op.input_tensors if s[t].attach_type == "root" and s[t].group is None]
+    if sources and draw(st.integers(0, 5)) == 0:
+        tensor = draw(st.sampled_from(sources))
+        stage.prefetch(tensor, draw(st.sampled_from(stage.leaf_iter_vars)), draw(st.integers(1, 3)))
+    if draw(st.integers(0, 5)) == 0:
+        axis = draw(st.sampled_from(stage.op.axis))
+        stage.set_store_predicate(tir.all(axis >= 0, axis < axis.dom.extent))
 
 
 def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     """Inline, compute at a loop around all readers, or leave at the root."""
+    if _in_scan(s, stage) or stage.group is not None:
+        return
     readers = _real_readers(s, stage)
     choice = draw(st.integers(0, 4))
+    if choice == 0 and any(not isinstance(s[r].op, te.ComputeOp) for r in _direct_readers(s, stage)):
+        return
     if choice == 0 and not stage.op.is_reduction:
         stage.compute_inline()
-    elif choice <= 3 and len(readers) == 1 and readers[0].leaf_iter_vars:
+    elif choice <= 3 and len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp):
         stage.compute_at(readers[0], draw(st.sampled_from(readers[0].leaf_iter_vars)))
         if not stage.scope and draw(st.booleans()):
             stage.set_scope("local")
+
+
+def _direct_readers(s: te.Schedule, stage: te.Stage) -> list[te.Operation]:
+    return [r.op for r in s.stages if any(t in stage.outputs for t in r.op.input_tensors)]
 
 
 def _real_readers(s: te.Schedule, stage: te.Stage) -> list[te.Stage]:
@@ -187,7 +298,7 @@ def _mark_loops(draw: Draw, stage: te.Stage) -> None:
             stage.unroll(axis)
         elif mark == "pragma":
             stage.pragma(axis, "unroll", 2)
-        elif mark == "vectorize":
+        elif mark == "vectorize" and (axis.iter_type is te.IterVar.DATA_PAR or reduces_by_lanes(stage.op)):
             stage.vectorize(axis)
         elif mark == "parallel" and axis.iter_type is te.IterVar.DATA_PAR:
             stage.parallel(axis)

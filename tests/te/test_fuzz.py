@@ -1,30 +1,79 @@
-"""Random computations under random schedules equal the computation by definition, and the compiled ones too."""
+"""Random computations under random schedules equal the computation by definition: as loops, and compiled."""
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.te.python_backend import evaluate, run
 from tests.te.random_schedule import random_graph, random_schedule, shape_of
-from tilewright import te
+from tilewright import te, tir
+from tilewright.codegen.build import build
+from tilewright.te.record import graph_names
+from tilewright.tir.structural import structural_equal
+from tilewright.tir.verify import verify
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-def _case(data):
-    source, output = random_graph(data.draw)
+def _settings(cases):
+    return settings(max_examples=cases, derandomize=True, deadline=None, suppress_health_check=QUIET, database=None)
+
+
+def _case(data, stages=4):
+    source, output = random_graph(data.draw, stages)
     outputs = list(output.op.outputs)
     schedule = random_schedule(data.draw, source, output)
     values = np.random.default_rng(0).integers(-3, 4, shape_of(source)).astype("int32")
     return source, outputs, schedule, values, evaluate(outputs, {source: values})
 
 
-@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=QUIET, database=None)
+def _compare(results, expected):
+    for result, reference in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, reference)
+
+
+@_settings(100)
 @given(st.data())
 def test_scheduled_loops_equal_the_definition(data):
     source, outputs, schedule, values, expected = _case(data)
     func = te.schedule_to_tir(schedule, [source, *outputs])
     results = [np.full(shape_of(t), 55, "int32") for t in outputs]
     run(func, values, *results)
-    for result, reference in zip(results, expected, strict=True):
-        np.testing.assert_array_equal(result, reference)
+    _compare(results, expected)
+
+
+def _compiled(data, stages):
+    source, outputs, schedule, values, expected = _case(data, stages)
+    for _, func in te.lower_stages(schedule, [source, *outputs]):
+        verify(func)
+    results = [np.full(shape_of(t), 55, "int32") for t in outputs]
+    build(func, threads=2)["main"](values, *results)
+    _compare(results, expected)
+
+
+@_settings(150)
+@given(st.data())
+def test_compiled_schedules_are_valid_at_every_stage_and_equal_the_definition(data):
+    _compiled(data, 4)
+
+
+@pytest.mark.long
+@_settings(3000)
+@given(st.data())
+def test_three_thousand_compiled_schedules_equal_the_definition(data):
+    _compiled(data, 6)
+
+
+@_settings(40)
+@given(st.data())
+def test_a_schedule_written_down_is_the_same_schedule(data):
+    source, outputs, schedule, _, _ = _case(data)
+    args = [source, *outputs]
+    func = te.schedule_to_tir(schedule, args)
+    again = te.load_schedule(outputs, schedule.to_json())
+    assert again.to_json() == schedule.to_json()
+    assert structural_equal(te.schedule_to_tir(again, args), func)
+    fresh = te.create_schedule(outputs)
+    exec(schedule.to_text(), {"s": fresh, "te": te, "tir": tir, **graph_names(fresh)})
+    assert structural_equal(te.schedule_to_tir(fresh, args), func)

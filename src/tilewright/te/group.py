@@ -40,8 +40,11 @@ class Group:
     def compute_at(self, parent: Any, axis: IterVar) -> None:
         """All stages of the group computed inside the loop `axis` of the stage `parent`, only as much as is read there.
 
-        before `for i: A1 = …` then `for i: A2 = …` then `for i: B = …` · `g.compute_at(s[B], i)` ·
-        after `for i: (A1 = …; A2 = …; B = …)`
+        before: B in global[16]: C in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16):
+            C[i] = B[i] * 2.0; for i in range(16): D[i] = C[i] - 3.0)
+        call: s.create_group([C], [A]).compute_at(s[D], i)
+        after: for i in range(16): B in global[1]: C in global[1]: (B[0] = A[i] + 1.0; C[0] = B[0] * 2.0; D[i] =
+            C[0] - 3.0)
         """
         stage = self.schedule[parent] if isinstance(parent, Tensor) else parent
         if stage in self.stages:
@@ -58,7 +61,14 @@ class Group:
 
     @step
     def compute_root(self) -> None:
-        """The stages of the group computed before their readers, at the top of the function (the default)."""
+        """The stages of the group computed before their readers, at the top of the function (the default).
+
+        before: B in global[16]: C in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16):
+            C[i] = B[i] * 2.0; for i in range(16): D[i] = C[i] - 3.0)
+        call: g = s.create_group([C], [A]); g.compute_at(s[D], i); g.compute_root()
+        after: B in global[16]: C in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16):
+            C[i] = B[i] * 2.0; for i in range(16): D[i] = C[i] - 3.0)
+        """
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
 
 

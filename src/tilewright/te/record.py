@@ -16,6 +16,7 @@ from tilewright.te.step import Step
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
 from tilewright.tir import expr as e
+from tilewright.tir import op as tir_op
 from tilewright.tir.node import Node
 from tilewright.tir.visitor import collect_vars
 
@@ -35,7 +36,7 @@ def steps_to_text(schedule: Schedule) -> str:
     lines = []
     for entry in _Names(schedule).encoded():
         made = entry["makes"]
-        left = f"{', '.join(made)} = " if made else ""
+        left = f"{', '.join(made)}{',' if entry['several'] and len(made) == 1 else ''} = " if made else ""
         if entry["do"] == "thread_axis":
             span, tag, name = entry["args"]
             lines.append(f"{left}te.thread_axis({'' if span is None else f'(0, {span}), '}{tag!r}, name={name!r})")
@@ -61,6 +62,8 @@ def _text(value: Any) -> str:
         return f"intrinsics[{content!r}]"
     if kind == "variable":
         return f"{_text(content)}.var"
+    if kind == "constant":
+        return f"tir.const({content[0]!r}, {content[1]!r})"
     if kind == "node":
         return f"tir.{content[0]}({', '.join(map(_text, content[1:]))})"
     return str(content)  # a name
@@ -93,7 +96,8 @@ class _Names:
             elif step.stage is not None:
                 on, of = "group", self.names[step.stage]
             args, kwargs = [self._encode(a) for a in step.args], {k: self._encode(v) for k, v in step.kwargs.items()}
-            yield _entry(step.name, on, of, args, kwargs, [self._name(x) for x in _made(step)])
+            several = isinstance(step.result, (list, tuple))
+            yield _entry(step.name, on, of, args, kwargs, [self._name(x) for x in _made(step)], several)
 
     def _learn_roots(self) -> None:
         """Where the axes that no step made are found: the operations' own."""
@@ -136,14 +140,28 @@ class _Names:
             if owner is not None:
                 return {"variable": self._encode(owner)}
         elif isinstance(value, Node):
-            return {"node": [type(value).__name__, *[self._encode(field) for field in value.fields()]]}
+            return {"node": [type(value).__name__, *[self._encode_field(field) for field in value.fields()]]}
         raise ScheduleError(f"the schedule cannot be written down: nothing names {value!r}")
+
+    def _encode_field(self, field: Any) -> Any:
+        """Part of an expression: constants keep their type."""
+        if isinstance(field, (e.IntImm, e.FloatImm)):
+            return {"constant": [field.value, str(field.dtype)]}
+        return self._encode(field)
 
 
 def _entry(
-    do: str, on: str, of: str, args: Sequence[Any], kwargs: Mapping[str, Any], makes: Sequence[str]
+    do: str,
+    on: str,
+    of: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    makes: Sequence[str],
+    several: bool = False,
 ) -> dict[str, Any]:
-    return {"do": do, "on": on, "of": of, "args": list(args), "kwargs": dict(kwargs), "makes": list(makes)}
+    """One step as data; `several` says that it gives a list or tuple, even of one."""
+    entry = {"do": do, "on": on, "of": of, "args": list(args), "kwargs": dict(kwargs)}
+    return entry | {"makes": list(makes), "several": several}
 
 
 def _made(step: Step) -> list[Any]:
@@ -249,9 +267,6 @@ def _node(content: list[Any], decode: Callable[[Any], Any], lookup: Callable[[st
     if not (isinstance(cls, type) and issubclass(cls, e.Expr)):
         raise ScheduleError(f"the saved schedule has a node of kind {content[0]!r}, which is no expression")
     fields = [tuple(v) if isinstance(v, list) else v for v in map(decode, content[1:])]
-    operand = next((f for f in fields if isinstance(f, e.Expr)), None)
-    if operand is not None:
-        fields = [e.IntImm(operand.dtype, f) if type(f) is int and issubclass(cls, e.BinaryExpr) else f for f in fields]
     return cls(*fields)
 
 
@@ -261,5 +276,6 @@ _DECODE: dict[str, Callable[[Any, Callable[[Any], Any], Callable[[str, str], Any
     "intrinsic": lambda content, decode, lookup: lookup("intrinsic", content),
     "axis": lambda content, decode, lookup: getattr(lookup("stage", content[0]).op, content[1])[content[2]],
     "variable": lambda content, decode, lookup: decode(content).var,
+    "constant": lambda content, decode, lookup: tir_op.const(*content),
     "node": _node,
 }

@@ -61,16 +61,22 @@ class Schedule:
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of `tensor` in memory `scope` that the given reader tensors or operations read instead of it.
 
-        before `C[i] = A[i]` · `AA = s.cache_read(A, "shared", [C])` · after `AA[i] = A[i]; C[i] = AA[i]`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s.cache_read(A, "local", [C])
+        after: A.local in local[64]: (for ax0 in range(64): A_local[ax0] = A[ax0]; for i in range(64): C[i] =
+            A_local[i] + 1.0)
         """
         return cache.cache_read(self, tensor, scope, readers if isinstance(readers, (list, tuple)) else [readers])
 
     @step
     def cache_write(self, tensors: Any, scope: str) -> Any:
         """The computation of `tensors` (one, or all outputs of an operation) done in memory `scope`, then copied out.
-
-        before `C[i] = sum(…)` · `CC = s.cache_write(C, "local")` · after `CC[i] = sum(…); C[i] = CC[i]`
         Call it before splitting or reordering `tensors`; schedule the reduction on the tensor it gives.
+
+        before: for i in range(4): (C[i] = 0.0; for k in range(16): C[i] = C[i] + A[i, k])
+        call: s.cache_write(C, "local")
+        after: C.local in local[4]: (for i.c in range(4): (C_local[i_c] = 0.0; for k in range(16): C_local[i_c]
+            = C_local[i_c] + A[i_c, k]); for i in range(4): C[i] = C_local[i])
         """
         if isinstance(tensors, (list, tuple)):
             return list(cache.cache_write(self, tensors, scope))
@@ -80,11 +86,14 @@ class Schedule:
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """The reduction `tensor` in two: a new tensor with `axis` as a data axis, and `tensor` as its reduction.
 
-        before `B[i] = sum over k of A[i, k]`, k split into ko and ki · `BF = s.rfactor(B, ki)` ·
-        after `BF[ki, i] = sum over ko of A[i, ko*4 + ki]; B[i] = sum over ki of BF[ki, i]`
-
         `axis` is a loop of the reduction, `factor_axis` its place among the dimensions of the new tensor (a list of
         tensors for a reduction of a tuple).
+
+        before: for i in range(4): (C[i] = 0.0; for k in range(16): C[i] = C[i] + A[i, k])
+        call: _, ki = s[C].split(k, factor=4); s.rfactor(C, ki)
+        after: C.rf in global[4, 4]: (for k_inner in range(4): for i in range(4): (C_rf[k_inner, i] = 0.0; for
+            k_outer in range(4): C_rf[k_inner, i] = C_rf[k_inner, i] + A[i, k_inner + k_outer * 4]); for i in
+            range(4): (C[i] = 0.0; for k_inner.v in range(4): C[i] = C[i] + C_rf[k_inner_v, i]))
         """
         made = rfactor(self, tensor, axis, factor_axis)
         return made[0] if len(made) == 1 else made
@@ -93,8 +102,11 @@ class Schedule:
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
         """The stages from `inputs` to `outputs`, to be placed together; with `include_inputs`, `inputs` are among them.
 
-        before `for i: A1 = …` then `for i: A2 = …` · `g = s.create_group([A2], [A]); g.compute_at(s[B], i)` ·
-        after `for i: (A1 = …; A2 = …; B = …)`
+        before: B in global[16]: C in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16):
+            C[i] = B[i] * 2.0; for i in range(16): D[i] = C[i] - 3.0)
+        call: s.create_group([C], [A]).compute_at(s[D], i)
+        after: for i in range(16): B in global[1]: C in global[1]: (B[0] = A[i] + 1.0; C[0] = B[0] * 2.0; D[i] =
+            C[0] - 3.0)
         """
         return create_group(self, as_list(outputs), as_list(inputs), include_inputs)
 
@@ -118,16 +130,20 @@ class Schedule:
         made = {stage: _copy_stage(copy, stage) for stage in self.stages if stage.attach_type != INLINE}
         for stage, twin in made.items():
             twin.op = ops[stage]
+            for prefetch in stage.prefetches:
+                if self[prefetch.tensor].attach_type == INLINE:
+                    raise ScheduleError(
+                        f"prefetch of {prefetch.tensor.name} in stage {stage.name}: it is inlined and in no memory"
+                    )
             group = stage.group
             if group is not None and stage.attach_type == ROOT:
                 twin.attach_type, twin.attach_ivar, stage_at = group.attach_type, group.attach_ivar, group.attach_stage
-                twin.attach_stage = None if stage_at is None else made[stage_at]
-            if stage.attach_stage is not None:
-                if stage.attach_stage not in made:
-                    raise ScheduleError(
-                        f"compute_at of {stage.name}: {stage.attach_stage.name} is inlined and has no loops"
-                    )
-                twin.attach_stage = made[stage.attach_stage]
+            else:
+                stage_at = stage.attach_stage
+            if stage_at is not None:
+                if stage_at not in made:
+                    raise ScheduleError(f"compute_at of {stage.name}: {stage_at.name} is inlined and has no loops")
+                twin.attach_stage = made[stage_at]
         copy.stages = list(made.values())
         copy.stage_map = {op: made[stage] for op, stage in self.stage_map.items() if stage in made}
         copy.stage_map.update({stage.op: stage for stage in copy.stages})

@@ -16,9 +16,10 @@ from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.scan import ScanOp
 from tilewright.te.schedule import Schedule
-from tilewright.te.stage import Stage
+from tilewright.te.stage import Prefetch, Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensorize import Tensorized, tensorized
+from tilewright.te.thread_reduction import reduce_by_threads, thread_places
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
@@ -231,6 +232,7 @@ class _Builder:
                     body = Allocate(buffer, body)
             for prefetch in stage.prefetches:
                 if prefetch.axis is nest.leaves[place]:
+                    self._check_prefetch(stage, prefetch, nest.leaves[place:])
                     body = AttrStmt("prefetch", self._buffer(prefetch.tensor), prefetch.offset, body)
             return body
 
@@ -239,6 +241,14 @@ class _Builder:
             inside = ", ".join(s.name for p in places if p >= intrin_places[0] for s in children[p])
             raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
         return at_loop
+
+    def _check_prefetch(self, stage: Stage, prefetch: Prefetch, inside: Sequence[IterVar]) -> None:
+        """What is made within the loop of a prefetch cannot be brought from memory ahead of it."""
+        source = self.schedule[prefetch.tensor]
+        if any(at is stage and iv in inside for at, iv in nested_in(source)):
+            raise ScheduleError(
+                f"prefetch of {source.name} in stage {stage.name}: it is computed inside the loop {prefetch.axis.name}"
+            )
 
     def _marked(self, stage: Stage) -> Stmt:
         """A stage computed inside a loop, marked where its buffer is to be doubled."""
@@ -251,6 +261,9 @@ class _Builder:
         self, nest: Nest, first: int, last: int, match: Tensorized | None, at_loop: Callable[[int, Stmt], Stmt]
     ) -> Stmt:
         """Initialization, then the loops from `first` to `last` around the update."""
+        threads = thread_places(nest, first)
+        if threads:
+            return self._thread_reduction(nest, range(first, last), threads, at_loop)
         guards = [g for g in nest.guards if g.level >= first]
         update = self._update(nest) if match is None else match.update
         assert update is not None
@@ -273,12 +286,29 @@ class _Builder:
         start = reduce.init or reduce.combiner.identity
         return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), places, guards, None)
 
+    def _thread_reduction(
+        self, nest: Nest, places: Sequence[int], threads: Sequence[int], at_loop: Callable[[int, Stmt], Stmt]
+    ) -> Stmt:
+        """A reduction with axes bound to the threads of a block."""
+        zero = (tir_op.const(0),)
+
+        def update(parts: list[Buffer]) -> Stmt:
+            return self._combined(nest, parts, [zero] * len(parts))
+
+        def store(values: list[Expr]) -> Stmt:
+            return self._stores(nest, BodyRewriter({}, self._read), values)
+
+        return reduce_by_threads(nest, places, threads, _reduction_of(nest.op), update, store, at_loop)
+
     def _update(self, nest: Nest) -> Stmt:
         """The accumulators combined with the next element."""
+        buffers = [self.buffers[t] for t in nest.stage.outputs]
+        return self._predicated(nest, self._combined(nest, buffers, [self._place(nest, t) for t in nest.stage.outputs]))
+
+    def _combined(self, nest: Nest, buffers: Sequence[Buffer], indices: Sequence[tuple[Expr, ...]]) -> Stmt:
+        """`buffers` at `indices` combined with the next element."""
         reduce = _reduction_of(nest.op)
         rewriter = BodyRewriter(nest.values, self._read)
-        buffers = [self.buffers[t] for t in nest.stage.outputs]
-        indices = [self._place(nest, t) for t in nest.stage.outputs]
         old = [BufferLoad(b, i) for b, i in zip(buffers, indices, strict=True)]
         values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
@@ -289,9 +319,7 @@ class _Builder:
             for var, value in reversed(list(zip(temporaries, values, strict=True))):
                 body = LetStmt(var, value, body)
         condition = rewriter(reduce.condition)
-        if not (isinstance(condition, IntImm) and condition.value):
-            body = IfThenElse(condition, body)
-        return self._predicated(nest, body)
+        return body if isinstance(condition, IntImm) and condition.value else IfThenElse(condition, body)
 
     def _stores(self, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
         pairs = zip(nest.stage.outputs, values, strict=True)

@@ -117,8 +117,10 @@ class Stage:
 
         Where the extent is not a multiple, the last block is guarded.
 
-        before `for i in range(64)` · `s[C].split(i, factor=16)` ·
-        after `for i_outer in range(4): for i_inner in range(16)`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].split(i, factor=16)
+        after: for i_outer in range(4): for i_inner in range(16): C[i_outer * 16 + i_inner] = A[i_outer * 16 +
+            i_inner] + 1.0
         """
         at = self._position(parent, "split")
         self._no_scan(parent, "split")
@@ -140,7 +142,10 @@ class Stage:
     def fuse(self, *axes: IterVar) -> IterVar:
         """One loop in place of adjacent nested ones (given from outer to inner).
 
-        before `for i in range(4): for j in range(8)` · `s[C].fuse(i, j)` · after `for i_j_fused in range(32)`
+        before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
+        call: s[C].fuse(i, j)
+        after: for i_j_fused in range(32): C[i_j_fused // 8, i_j_fused % 8] = A[i_j_fused // 8, i_j_fused % 8] +
+            1.0
         """
         if not axes:
             raise ScheduleError(f"fuse in stage {self.name}: give at least one axis")
@@ -174,7 +179,9 @@ class Stage:
     def reorder(self, *axes: IterVar) -> None:
         """The given loops in the given order, from outer to inner, in the places these loops hold now.
 
-        before `for i: for j: for k` · `s[C].reorder(k, i)` · after `for k: for j: for i`
+        before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
+        call: s[C].reorder(j, i)
+        after: for j in range(8): for i in range(4): C[i, j] = A[i, j] + 1.0
         """
         if len(set(axes)) != len(axes):
             raise ScheduleError(f"reorder in stage {self.name}: an axis is given twice")
@@ -188,7 +195,11 @@ class Stage:
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """Two loops split and reordered into blocks; gives (x_outer, y_outer, x_inner, y_inner).
 
-        before `for x: for y` · `s[C].tile(x, y, 4, 8)` · after `for x_outer: for y_outer: for x_inner: for y_inner`
+        before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
+        call: s[C].tile(i, j, 2, 4)
+        after: for i_outer in range(2): for j_outer in range(2): for i_inner in range(2): for j_inner in
+            range(4): C[i_outer * 2 + i_inner, j_outer * 4 + j_inner] = A[i_outer * 2 + i_inner, j_outer * 4 +
+            j_inner] + 1.0
         """
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
         y_outer, y_inner = self.split(y_parent, factor=y_factor)
@@ -203,7 +214,9 @@ class Stage:
         A reduction axis may be vectorized if the reduction is one sum, product, minimum or maximum: each lane reduces
         its share, and the lanes are reduced at the end (which changes the rounding of a floating point sum).
 
-        before `for j in range(16): C[j] = A[j]` · `s[C].vectorize(j)` · after `C[0:16] = A[0:16]`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].vectorize(i)
+        after: for i in vectorized(64): C[i] = A[i] + 1.0
         """
         self._no_scan(axis, "vectorize")
         if not reduces_by_lanes(self.op):
@@ -214,7 +227,9 @@ class Stage:
     def unroll(self, axis: IterVar) -> None:
         """The loop of `axis` written out; its extent must come out constant.
 
-        before `for i in range(2): C[i] = A[i]` · `s[C].unroll(i)` · after `C[0] = A[0]; C[1] = A[1]`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].unroll(i)
+        after: for i in unrolled(64): C[i] = A[i] + 1.0
         """
         self._set_kind(axis, ForKind.UNROLLED, "unroll")
 
@@ -222,7 +237,9 @@ class Stage:
     def parallel(self, axis: IterVar) -> None:
         """The iterations of `axis` shared out over the worker threads, in contiguous blocks.
 
-        before `for i in range(64)` · `s[C].parallel(i)` · after `parallel for i in range(64)`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].parallel(i)
+        after: for i in parallel(64): C[i] = A[i] + 1.0
         """
         self._no_reduction(axis, "parallel")
         self._set_kind(axis, ForKind.PARALLEL, "parallel")
@@ -231,17 +248,27 @@ class Stage:
     def bind(self, axis: IterVar, thread: IterVar) -> None:
         """The iterations of `axis` each on one thread of the hardware axis `thread` (from `te.thread_axis`).
 
-        before `for i in range(64)` · `s[C].bind(i, te.thread_axis("threadIdx.x"))` · after `for i on threadIdx.x`
+        A reduction axis may be bound to threads of a block: each reduces its part, then they combine the parts.
+
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].bind(i, te.thread_axis("threadIdx.x"))
+        after: for i in threadIdx.x(64): C[i] = A[i] + 1.0
         """
         if not isinstance(thread, IterVar) or thread.iter_type is not IterType.THREAD:
             raise ScheduleError(f"bind of {self._axis(axis)}: needs a te.thread_axis; got {thread!r}")
-        self._no_reduction(axis, "bind")
+        if not thread.thread_tag.startswith("threadIdx"):
+            self._no_reduction(axis, "bind")
         self._set_kind(axis, ForKind.THREAD_BINDING, "bind")
         self.attrs[axis].thread = thread
 
     @step
     def pragma(self, axis: IterVar, key: str, value: Any = True) -> None:
-        """The hint `key` = `value` on the loop of `axis` (`For.annotations`), such as ``("unroll", 4)``."""
+        """The hint `key` = `value` on the loop of `axis` (`For.annotations`), such as ``("unroll", 4)``.
+
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].pragma(i, "unroll", 4)
+        after: for i in range(64) [unroll=4]: C[i] = A[i] + 1.0
+        """
         self._position(axis, "pragma")
         self.attrs.setdefault(axis, AxisAttr()).pragmas[key] = value
 
@@ -249,7 +276,9 @@ class Stage:
     def tensorize(self, axis: IterVar, intrin: TensorIntrin) -> None:
         """The loops from `axis` inwards replaced by the declared intrinsic, whose computation must match theirs.
 
-        before `for i in range(16): for k in range(4): …` · `s[C].tensorize(i, dot)` · after `dot(C[…], A[…], B[…])`
+        before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
+        call: s[C].tensorize(j, plus_one)
+        after: for i in range(4): call_extern("int32", 'plus_one', address_of(C[i, 0]), address_of(A[i, 0]))
         """
         self._set_kind(axis, ForKind.SERIAL, "tensorize")
         self.attrs[axis].intrin = intrin
@@ -259,8 +288,9 @@ class Stage:
     def compute_at(self, parent: Any, axis: IterVar) -> None:
         """Computed inside the loop `axis` of the stage `parent`, only as much as is read there.
 
-        before `for i: B[i] = …` then `for i: C[i] = B[i]` · `s[B].compute_at(s[C], i)` ·
-        after `for i: (B[0] = …; C[i] = B[0])`
+        before: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        call: s[B].compute_at(s[C], i)
+        after: for i in range(16): B in global[1]: (B[0] = A[i] + 1.0; C[i] = B[0] * 2.0)
         """
         stage = parent if isinstance(parent, Stage) else self.schedule[parent]
         self.check_may_move("compute_at")
@@ -277,7 +307,9 @@ class Stage:
     def compute_inline(self) -> None:
         """No loops of its own: its expression stands wherever it is read.
 
-        before `B[i] = A[i] + 1; C[i] = B[i] * 2` · `s[B].compute_inline()` · after `C[i] = (A[i] + 1) * 2`
+        before: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        call: s[B].compute_inline()
+        after: for i in range(16): C[i] = (A[i] + 1.0) * 2.0
         """
         self.check_may_move("compute_inline")
         if not isinstance(self.op, ComputeOp):
@@ -288,12 +320,22 @@ class Stage:
 
     @step
     def compute_root(self) -> None:
-        """Computed completely before its readers, at the top of the function (the default)."""
+        """Computed completely before its readers, at the top of the function (the default).
+
+        before: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        call: s[B].compute_at(s[C], i); s[B].compute_root()
+        after: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        """
         self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
 
     @step
     def set_scope(self, scope: str) -> None:
-        """The memory that holds the result: ``"global"``, ``"local"``, ``"shared"`` or a scope the target declares."""
+        """The memory that holds the result: ``"global"``, ``"local"``, ``"shared"`` or a scope the target declares.
+
+        before: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        call: s[B].set_scope("local")
+        after: B in local[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
+        """
         if self.is_output:
             raise ScheduleError(f"set_scope of {self.name}: an output of the schedule is in the caller's memory")
         self.scope = scope
@@ -302,7 +344,13 @@ class Stage:
     def storage_align(self, axis: IterVar, factor: int, offset: int = 0) -> None:
         """The stride of dimension `axis` becomes a multiple of `factor`, plus `offset` (in elements).
 
-        before `shared[8, 30]` · `s[B].storage_align(i, 32, 1)` · after `shared[8, 30] with strides (33, 1)`
+        before: for i_outer in range(4): B in global[4, 30]: (for i in range(4): for j in range(30): B[i, j] =
+            A[i_outer * 4 + i, j] + 1.0; for i_inner in range(4): for j in range(30): C[i_outer * 4 + i_inner,
+            j] = B[i_inner, j] * 2.0)
+        call: s[B].storage_align(B.op.axis[0], 32, 1)
+        after: for i_outer in range(4): B in global[4, 30] strides (33, 1): (for i in range(4): for j in
+            range(30): B[i, j] = A[i_outer * 4 + i, j] + 1.0; for i_inner in range(4): for j in range(30):
+            C[i_outer * 4 + i_inner, j] = B[i_inner, j] * 2.0)
         """
         if not isinstance(self.op, ComputeOp) or axis not in self.op.axis:
             raise ScheduleError(f"storage_align of {self._axis(axis)}: must be one of op.axis")
@@ -312,8 +360,9 @@ class Stage:
     def set_store_predicate(self, predicate: Expr) -> None:
         """Elements are stored only where `predicate`, an expression of the stage's axes, holds.
 
-        before `for i in range(16): B[i] = …` · `s[B].set_store_predicate(s[B].op.axis[0].var < n)` ·
-        after `for i in range(16): if i < n: B[i] = …`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].set_store_predicate(i.var < 9)
+        after: for i in range(64): if i < 9: C[i] = A[i] + 1.0
         """
         if not isinstance(self.op, ComputeOp):
             raise ScheduleError(f"set_store_predicate of {self.name}: {self.op!r} has no stores of its own")
@@ -328,7 +377,9 @@ class Stage:
     def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1) -> None:
         """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead.
 
-        before `for i: B[i] = A[i]` · `s[B].prefetch(A, i, 8)` · after `for i: (prefetch A[i + 8]; B[i] = A[i])`
+        before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
+        call: s[C].prefetch(A, i, 2)
+        after: for i in range(4): (prefetch(A[i + 2, 0]); for j in range(8): C[i, j] = A[i, j] + 1.0)
         """
         self._position(axis, "prefetch")
         if self.schedule.tensor(tensor) not in self.op.input_tensors:
@@ -343,8 +394,14 @@ class Stage:
     def double_buffer(self) -> None:
         """Two buffers used in turn, so that the next iteration's part is made while this one's is read.
 
-        before `for i: (B = …; use B)` · `s[B].double_buffer()` ·
-        after `B[0] = …; for i: (B[(i + 1) % 2] = … if i + 1 < n; use B[i % 2])`
+        before: for i_outer in range(4): B in global[4, 30]: (for i in range(4): for j in range(30): B[i, j] =
+            A[i_outer * 4 + i, j] + 1.0; for i_inner in range(4): for j in range(30): C[i_outer * 4 + i_inner,
+            j] = B[i_inner, j] * 2.0)
+        call: s[B].double_buffer()
+        after: B in global[2, 4, 30]: (for i in range(4): for j in range(30): B[0, i, j] = A[i, j] + 1.0; for
+            i_outer in range(4): (if i_outer < 3: for i in range(4): for j in range(30): B[(i_outer + 1) % 2, i,
+            j] = A[i + i_outer * 4 + 4, j] + 1.0; for i_inner in range(4): for j in range(30): C[i_outer * 4 +
+            i_inner, j] = B[i_outer % 2, i_inner, j] * 2.0))
         """
         self.check_may_move("double_buffer")
         if not isinstance(self.op, ComputeOp):
@@ -355,8 +412,9 @@ class Stage:
     def env_threads(self, threads: Sequence[IterVar]) -> None:
         """The stage runs on all the hardware threads `threads` (from `te.thread_axis` with an extent).
 
-        before `for i: …` · `s[B].env_threads([te.thread_axis((0, 32), "threadIdx.x")])` ·
-        after `for thread on threadIdx.x in range(32): for i: …`
+        before: for i in range(64): C[i] = A[i] + 1.0
+        call: s[C].env_threads([te.thread_axis((0, 32), "threadIdx.x")])
+        after: for threadIdx.x in threadIdx.x(32): for i in range(64): C[i] = A[i] + 1.0
         """
         for thread in threads:
             if not isinstance(thread, IterVar) or thread.iter_type is not IterType.THREAD or thread.dom is None:
@@ -385,7 +443,7 @@ class Stage:
         if self.attr(axis).kind is not ForKind.SERIAL or self.attr(axis).intrin is not None:
             raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {self.attr(axis).kind.value}")
         for stage in self.schedule.stages:
-            if stage.attach_ivar is axis:
+            if stage.attach_ivar is axis or (stage.group is not None and stage.group.attach_ivar is axis):
                 raise ScheduleError(
                     f"{what} of {self._axis(axis)}: {stage.name} is computed at it; call compute_at after this {what}"
                 )
