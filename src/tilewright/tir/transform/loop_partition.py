@@ -13,7 +13,7 @@ from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.statements import NO_OP, child_stmts, is_no_op, map_stmt, substitute_var, walk
 from tilewright.tir.visitor import collect_vars, post_order
 
-MOST_SPLITS = 32  # in one function: each copies a body
+MOST_SPLITS = 64  # in one function: each copies a body
 
 
 def loop_partition(func: PrimFunc) -> PrimFunc:

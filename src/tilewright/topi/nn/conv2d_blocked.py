@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te
+from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import finish, output_size, sum_dtype, workload
@@ -82,6 +82,12 @@ def conv2d_first_NCHWc(
     return finish(out, data, out_dtype)
 
 
+def _inside(position: Any, size: Any, before: int, after: int) -> list[Any]:
+    """The conditions under which `position` is in an image of `size`, where the padding makes them needed."""
+    conditions = [tir.likely(position >= 0)] if before else []
+    return conditions + ([tir.likely(position < size)] if after else [])
+
+
 def depthwise_conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
@@ -92,18 +98,21 @@ def depthwise_conv2d_NCHWc(
 ) -> Tensor:
     """Each channel with its own kernel: `data` [N, C/b, H, W, b], `kernel` [C/b, 1, KH, KW, 1, b].
 
-    Stages: data_pad (if there is padding), depthwise_conv2d_NCHWc with the reduction axes kh, kw.
+    Stage: depthwise_conv2d_NCHWc with the reduction axes kh, kw. Taps beside the image are left out under `likely`
+    conditions: a padded copy would be read once for every time that it is written.
     """
     n, co, h, w, block_size = extents(data)
     kh, kw = extents(kernel)[2:4]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
     wide = sum_dtype(data, out_dtype)
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, c: Any, y: Any, x: Any, block: Any) -> Any:
-        value = padded(b, c, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1], block)
-        return te.sum(value.astype(wide) * kernel(c, 0, ry, rx, 0, block).astype(wide), axis=[ry, rx])
+        row = y * strides[0] + ry * dilation[0] - padding[0]
+        column = x * strides[1] + rx * dilation[1] - padding[1]
+        inside = _inside(row, h, padding[0], padding[2]) + _inside(column, w, padding[1], padding[3])
+        product = data(b, c, row, column, block).astype(wide) * kernel(c, 0, ry, rx, 0, block).astype(wide)
+        return te.sum(product, axis=[ry, rx], where=tir.all(*inside) if inside else None)
 
     out = te.compute(
         (n, co, oh, ow, block_size),

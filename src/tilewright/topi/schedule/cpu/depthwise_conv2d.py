@@ -1,38 +1,37 @@
 """Depthwise convolution on channel-blocked activations: each worker takes a band of rows of one channel block.
 
-The padded band is written by the worker itself and stays in its cache; the accumulators of a few columns stay in
-registers over the kernel window.
+The accumulators of a few columns stay in registers over the kernel window. Lowering cuts off taps beside the image:
+the bands and columns at its rim get versions of their own, all others run without tests.
 """
 
 from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of
-from tilewright.topi.schedule.cpu.pad import schedule_pad_at
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_before, inline_between, shape_of, terms_of
 
-#: A padded band of one channel block should stay within half of a level-2 cache.
-_BAND_BYTES = 256 * 1024
+#: Rows of a band: neighbouring bands read some rows in common, so they should not be too few.
+_BAND = 16
+
+#: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
+_UNROLLED_TAPS = 16
 
 
 def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `conv` (tag depthwise_conv2d_NCHWc: [N, C/b, H, W, b], reduced over the kernel) and its epilogue."""
-    _, _, height, width, block = shape_of(out)
-    padded = conv.op.input_tensors[0]
-    row_bytes = shape_of(padded)[3] * block * 4 * max(1, shape_of(padded)[2] // max(1, height))
-    band = max(1, min(height, _BAND_BYTES // row_bytes, 28))
+    _, blocks, height, width, block = shape_of(out)
+    inline_before(s, conv)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
-    bands, row = s[out].split(row, factor=band)
+    bands, row = s[out].split(row, factor=_divisor(height, _BAND))
     columns, position = s[out].split(column, factor=_columns(width))
     s[out].reorder(batch, channel, bands, row, columns, position, lane)
     work = s[out].fuse(batch, channel, bands)
-    if height * width * block * shape_of(out)[1] >= PARALLEL_GRAIN:
+    if height * width * block * blocks >= PARALLEL_GRAIN:
         s[out].parallel(work)
     s[out].vectorize(lane)
     s[out].unroll(position)
-    schedule_pad_at(s, padded, out, work)
 
     s[accumulator].compute_at(s[out], columns)
     batch, channel, row, column, lane = s[accumulator].op.axis
@@ -41,7 +40,14 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     s[accumulator].vectorize(lane)
     s[accumulator].unroll(column)
     s[accumulator].unroll(kernel_column)
-    s[accumulator].unroll(kernel_row)
+    if terms_of(conv) <= _UNROLLED_TAPS:
+        s[accumulator].unroll(kernel_row)
+
+
+def _divisor(height: int, limit: int) -> int:
+    """The largest divisor of `height` up to `limit`; `limit` itself where all are small."""
+    best = next(d for d in range(min(height, limit), 0, -1) if height % d == 0)
+    return best if best * 4 >= min(height, limit) else min(height, limit)
 
 
 def _columns(width: int) -> int:
