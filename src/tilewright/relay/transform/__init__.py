@@ -3,10 +3,12 @@
 from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.expand_operators import expand_operators
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
+from tilewright.relay.transform.gradient import first_order_gradient, gradient
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
 from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
 from tilewright.relay.transform.simplify_expr import simplify_expr
@@ -18,10 +20,13 @@ __all__ = [
     "alter_layout",
     "dead_code",
     "eliminate_common_subexpr",
+    "expand_operators",
+    "first_order_gradient",
     "fold_constant",
     "fold_scale_axis",
     "fuse_attention",
     "fuse_ops",
+    "gradient",
     "infer_type",
     "plan_memory",
     "simplify_expr",

@@ -74,14 +74,15 @@ def _active(order: Sequence[Expr], wrt: Sequence[Expr]) -> set[Expr]:
     targets = set(wrt)
     for node in order:
         reached = node in targets or any(kid in active for kid in children(node))
-        if reached and _holds_float(type_of(node)):
+        if reached and holds_float(type_of(node)):
             active.add(node)
     return active
 
 
-def _holds_float(type_: Type) -> bool:
+def holds_float(type_: Type) -> bool:
+    """True if some tensor inside `type_`, a tensor or a tuple, has a gradient."""
     if isinstance(type_, TupleType):
-        return any(_holds_float(field) for field in type_.fields)
+        return any(holds_float(field) for field in type_.fields)
     return isinstance(type_, TensorType) and type_.dtype.is_float
 
 
@@ -167,7 +168,7 @@ def _split(value: Expr, type_: Type) -> Partial:
     if isinstance(type_, TupleType):
         fields = value.fields if isinstance(value, Tuple) else [value[i] for i in range(len(type_.fields))]
         return [_split(field, kind) for field, kind in zip(fields, type_.fields, strict=True)]
-    return value if _holds_float(type_) else None
+    return value if holds_float(type_) else None
 
 
 def _whole(partial: Partial, type_: Type) -> Expr:
