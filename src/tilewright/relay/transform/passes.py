@@ -23,14 +23,22 @@ from tilewright.relay.transform.combine_parallel_dense import combine_parallel_d
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.defuse_ops import defuse_ops
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.eta_expand import eta_expand
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.inline import inline
+from tilewright.relay.transform.lambda_lift import lambda_lift
+from tilewright.relay.transform.partial_evaluate import partial_evaluate
 from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
+from tilewright.relay.transform.remove_unused_functions import remove_unused_functions
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.transform.split_args import split_args
+from tilewright.relay.transform.to_a_normal_form import to_a_normal_form
+from tilewright.relay.transform.to_basic_block_normal_form import to_basic_block_normal_form
+from tilewright.relay.transform.to_graph_normal_form import to_graph_normal_form
 from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
 
 #: Classic name -> (function of a module and the constructor's arguments, level from which it runs).
@@ -45,12 +53,20 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "DeadCodeElimination": (dead_code, 1),
     "DefuseOps": (defuse_ops, 0),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
+    "EtaExpand": (eta_expand, 1),
     "FoldConstant": (fold_constant, 2),
     "FuseOps": (fuse_ops, 0),
     "InferType": (infer_type, 0),
+    "Inline": (inline, 1),
+    "LambdaLift": (lambda_lift, 1),
+    "PartialEvaluate": (partial_evaluate, 1),
+    "RemoveUnusedFunctions": (remove_unused_functions, 1),
     "SimplifyExpr": (simplify_expr, 0),
     "SimplifyInference": (simplify_inference, 0),
     "SplitArgs": (split_args, 1),
+    "ToANormalForm": (to_a_normal_form, 1),
+    "ToBasicBlockNormalForm": (to_basic_block_normal_form, 1),
+    "ToGraphNormalForm": (to_graph_normal_form, 1),
     "ToMixedPrecision": (to_mixed_precision, 0),
 }
 

@@ -1,0 +1,39 @@
+"""Which expressions may do more than compute a value: those that touch references, themselves or in what they call."""
+
+from __future__ import annotations
+
+from tilewright.relay.expr import Call, Expr, Function, RefCreate, RefRead, RefWrite
+from tilewright.relay.op.registry import Op
+from tilewright.relay.visitor import children, post_order
+
+
+def has_references(*roots: Expr) -> bool:
+    """True if a reference is made, read or written anywhere in `roots`, in the functions among them too."""
+    return any(isinstance(node, RefCreate | RefRead | RefWrite) for node in post_order(*roots))
+
+
+def may_have_effects(expr: Expr) -> bool:
+    """True if evaluating `expr` may read or write a reference.
+
+    A call of anything but an operator counts as one, since what it calls is not known. The body of a function that is
+    only made, not called, does not count. A program without references anywhere has no effects: ask
+    `has_references` of all its functions first.
+    """
+    seen: set[Expr] = set()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, RefCreate | RefRead | RefWrite):
+            return True
+        if isinstance(node, Call) and not isinstance(node.op, Op) and not _is_primitive(node.op):
+            return True
+        if not isinstance(node, Function):
+            stack.extend(children(node))
+    return False
+
+
+def _is_primitive(callee: object) -> bool:
+    return isinstance(callee, Function) and callee.is_primitive
