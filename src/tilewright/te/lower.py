@@ -22,6 +22,7 @@ from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.simplify import simplify
@@ -53,6 +54,7 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     simplify,
     inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
     bind_threads,
+    lower_thread_reduction,
     double_buffer,
     loop_partition,
     flatten_buffers,

@@ -101,6 +101,8 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("address_of", 1, _handle, "the address of the element a load names"),
     **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),
+    **_group("thread_axes", None, _handle, "thread variables, listed for an attribute"),
+    **_group("storage_sync", 1, _int32, "waits until all threads of a block are here and see its stores", pure=False),
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
     **_group("prefetch", None, _anything, "a hint that an address will be read", pure=False),
     **_group("call_extern", None, _named, "a C function, taken as pure when its value is used", pure=False),

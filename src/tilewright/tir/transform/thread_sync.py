@@ -59,15 +59,15 @@ class _Access:
 def _clash(
     first: set[tuple[Expr, ...]], second: set[tuple[Expr, ...]], ranges: Mapping[Var, int], moving: Var | None
 ) -> bool:
-    """True unless both are the same single element for each thread, in whatever iteration."""
+    """True unless both are one element that no other thread touches, in whatever iteration."""
     if len(first) != 1 or first != second:
         return True
     (indices,) = first
-    if collect(indices, BufferLoad):
+    if collect(indices, BufferLoad) or len(indices) != 1:
         return True
-    if moving is None or not any(v is moving for v in collect(indices, Var)):
-        return False
-    return not (len(indices) == 1 and _distinct(indices[0], ranges))
+    if moving is not None and not any(v is moving for v in collect(indices, Var)):
+        ranges = {v: n for v, n in ranges.items() if v is not moving}
+    return not _distinct(indices[0], ranges)
 
 
 def _distinct(index: Expr, ranges: Mapping[Var, int]) -> bool:

@@ -1,0 +1,73 @@
+"""Reductions that the threads of a block share: each reduces its part, then they reduce the parts among themselves.
+
+    for i in threadIdx.y(8):
+        for k in threadIdx.x(32):
+            part = 0
+            for k_inner in range(4):
+                part = part + A[i, k * 4 + k_inner]
+            with attribute("reduce_threads", [k], on=sum):
+                B[i] = part
+
+`tir.transform.lower_thread_reduction` gives the attribute its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.errors import ScheduleError
+from tilewright.te.itervar import IterVar
+from tilewright.te.loop_nest import Nest, guarded
+from tilewright.tir import op as tir_op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, Reduce
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, ForKind, Stmt, seq
+
+REDUCE_THREADS = "reduce_threads"
+
+
+def thread_places(nest: Nest, first: int) -> list[int]:
+    """Positions among the loops of `nest`, from `first` on, of reduction axes bound to threads of a block."""
+    return [
+        p
+        for p, iv in enumerate(nest.leaves)
+        if p >= first and iv.iter_type is IterVar.REDUCE and nest.stage.attr(iv).kind is ForKind.THREAD_BINDING
+    ]
+
+
+def reduce_by_threads(
+    nest: Nest,
+    places: Sequence[int],
+    threads: Sequence[int],
+    reduce: Reduce,
+    update: Callable[[list[Buffer]], Stmt],
+    store: Callable[[list[Expr]], Stmt],
+    at_loop: Callable[[int, Stmt], Stmt],
+) -> Stmt:
+    """The loops at `places`, those at `threads` outermost, around a thread's own part and what combines the parts.
+
+    `update(parts)` combines the next element into the buffers of the parts; `store(values)` stores the result. Raises
+    ScheduleError where a data axis stands among the reduction axes: the threads would need a part for each element.
+    """
+    stage = nest.stage
+    for place in places:
+        if nest.leaves[place].iter_type is not IterVar.REDUCE:
+            raise ScheduleError(
+                f"stage {stage.name}: the reduction over {nest.leaves[threads[0]].name}, bound to threads, has the "
+                f"data axis {nest.leaves[place].name} inside of it; reorder the data axes outwards"
+            )
+    parts = [Buffer(f"{t.name}_part", [1], t.dtype, "local") for t in stage.outputs]
+    zero = tir_op.const(0)
+    start = [BufferStore(b, x, (zero,)) for b, x in zip(parts, reduce.init or reduce.combiner.identity, strict=True)]
+    guards = [g for g in nest.guards if g.level >= places[0]]
+    inner = [p for p in places if p not in threads]
+    # The threads' loops move outwards past the others, so a guard's place is not where its level says.
+    innermost = [g.condition for g in guards if not g.depends.isdisjoint(inner)]
+    outside = [g.condition for g in guards if g.depends.isdisjoint(inner)]
+    body = guarded(outside, nest.wrap(guarded(innermost, update(parts)), inner, [], at_loop))
+    axes = Call("handle", "thread_axes", tuple(nest.loop_vars[p] for p in threads))
+    result = AttrStmt(REDUCE_THREADS, reduce.combiner, axes, store([BufferLoad(b, (zero,)) for b in parts]))
+    whole: Stmt = seq(*start, body, result)
+    for part in reversed(parts):
+        whole = Allocate(part, whole)
+    return nest.wrap(whole, threads, [], at_loop)

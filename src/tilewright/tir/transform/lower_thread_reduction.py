@@ -1,0 +1,115 @@
+"""Combine the parts of a reduction that the threads of a block hold, through shared memory, in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.visitor import Rewriter, collect
+
+
+def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
+    """`func` with every "reduce_threads" attribute as stores to shared memory and steps that halve the number of parts.
+
+        with attribute("reduce_threads", thread_axes(t), on=sum):      R = allocate(float32[8], scope="shared")
+            B[i] = part[0]                                             R[t] = part[0]
+                                                                  =>   if t < 4:
+                                                                           R[t] = R[t] + R[t + 4]
+                                                                       if t < 2: …
+                                                                       B[i] = R[0]
+
+    The order in which parts are combined is fixed by the extent alone, so results do not vary. Runs after
+    `bind_threads`; `thread_sync` adds the barriers.
+    """
+    return func.with_body(_kernels(func.body))
+
+
+def _kernels(stmt: Stmt) -> Stmt:
+    if not is_thread_loop(stmt):
+        return map_stmt(stmt, _kernels, lambda x: x)
+    loops, body = thread_extents(stmt)
+    extents: dict[Any, int] = {}
+    for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
+        if tag in loops:
+            assert isinstance(loops[tag].extent, IntImm)
+            extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
+    if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
+        body = _lower(body, extents)
+    for loop in reversed(loops.values()):
+        body = with_fields(loop, body=body)
+    return body
+
+
+def _lower(stmt: Stmt, extents: dict[Var, int]) -> Stmt:
+    if isinstance(stmt, AttrStmt) and stmt.key == "reduce_threads":
+        return _tree(stmt, extents)
+    return map_stmt(stmt, lambda s: _lower(s, extents), lambda x: x)
+
+
+def _tree(stmt: AttrStmt, extents: dict[Var, int]) -> Stmt:
+    axes = [axis for axis in extents if axis in stmt.value.args]
+    if len(axes) != len(stmt.value.args):
+        raise ScheduleError(f"a reduction is bound to {stmt.value!r}, of which some are no threads of its block")
+    others = [axis for axis in extents if axis not in axes]
+    count, groups = prod(extents[a] for a in axes), prod(extents[a] for a in others)
+    place, group = _flat(axes, extents), _flat(others, extents)
+    parts = list(dict.fromkeys(load.buffer for load in collect(stmt.body, BufferLoad) if load.buffer.scope == "local"))
+    parts = parts[: len(stmt.target.identity)]
+    shared = [Buffer(f"{p.name}s", [count * groups], p.dtype, "shared") for p in parts]
+    zero = op.const(0)
+
+    def at(index: Any) -> tuple[Expr, ...]:
+        return (group * count + index,)
+
+    steps: list[Stmt] = [BufferStore(s, BufferLoad(p, (zero,)), at(place)) for s, p in zip(shared, parts, strict=True)]
+    left = count
+    while left > 1:
+        half = (left + 1) // 2
+        combine = _combine(stmt.target, shared, at(place), at(place + half))
+        steps.append(IfThenElse(op.less(place, left - half), combine))
+        left = half
+    steps.append(_Replace(dict(zip(parts, shared, strict=True)), at(0))(stmt.body))
+    whole = seq(*steps)
+    for buffer in reversed(shared):
+        whole = Allocate(buffer, whole)
+    return whole
+
+
+def _flat(axes: Sequence[Var], extents: dict[Var, int]) -> Expr:
+    """The number of a thread within `axes`, the last one fastest."""
+    index: Expr = op.const(0)
+    for axis in axes:
+        index = index * extents[axis] + axis
+    return index
+
+
+def _combine(combiner: Any, buffers: list[Buffer], mine: tuple[Expr, ...], other: tuple[Expr, ...]) -> Stmt:
+    old, new = [BufferLoad(b, mine) for b in buffers], [BufferLoad(b, other) for b in buffers]
+    values = combiner.combine(old, new)
+    if len(buffers) == 1:
+        return BufferStore(buffers[0], values[0], mine)
+    names = [Var(f"{b.name}_next", v.dtype) for b, v in zip(buffers, values, strict=True)]
+    body: Stmt = seq(*[BufferStore(b, n, mine) for b, n in zip(buffers, names, strict=True)])
+    for name, value in reversed(list(zip(names, values, strict=True))):
+        body = LetStmt(name, value, body)
+    return body
+
+
+class _Replace(Rewriter):
+    """Reads of the thread's own part become reads of the combined one."""
+
+    def __init__(self, shared: dict[Buffer, Buffer], index: tuple[Expr, ...]) -> None:
+        super().__init__()
+        self.shared, self.index = shared, index
+
+    def visit_BufferLoad(self, x: BufferLoad) -> Expr:
+        made = self.shared.get(x.buffer)
+        return self.rebuild(x) if made is None else BufferLoad(made, self.index)  # type: ignore[no-any-return]

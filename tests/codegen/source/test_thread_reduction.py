@@ -1,0 +1,99 @@
+"""Reductions that the threads of a block share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codegen.source.programs import axes, require_target
+from tests.codegen.source.test_device import TARGETS, random
+from tilewright import te, tir
+from tilewright.codegen import build
+from tilewright.errors import ScheduleError
+
+
+def row_sums(n, k, threads=32):
+    a = te.placeholder((n, k), name="A")
+    r = te.reduce_axis((0, k), name="k")
+    b = te.compute((n,), lambda i: te.sum(a(i, r), axis=r), name="B")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.reduce_axis[0], factor=threads)
+    block, row = s[b].split(b.op.axis[0], factor=4)
+    for loop, thread in zip((block, row, inner), axes("blockIdx.x", "threadIdx.y", "threadIdx.x")):
+        s[b].bind(loop, thread)
+    return te.lower(s, [a, b], name="f")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("n", "k", "threads"), [(20, 100, 32), (4, 7, 7), (8, 33, 5)])
+def test_row_sums(target, n, k, threads):
+    x, y = random(n, k), np.zeros(n, "float32")
+    build(row_sums(n, k, threads), require_target(target))["f"](x, y)
+    np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_softmax_of_a_row_in_a_block(target):
+    n, m = 20, 64
+    x = te.placeholder((n, m), name="X")
+    r, q = te.reduce_axis((0, m), name="r"), te.reduce_axis((0, m), name="q")
+    largest = te.compute((n,), lambda i: te.max(x(i, r), axis=r), name="M")
+    power = te.compute((n, m), lambda i, j: tir.exp(x(i, j) - largest(i)), name="E")
+    total = te.compute((n,), lambda i: te.sum(power(i, q), axis=q), name="S")
+    y = te.compute((n, m), lambda i, j: power(i, j) / total(i), name="Y")
+    s = te.create_schedule(y.op)
+    block, thread = axes("blockIdx.x", "threadIdx.x")
+    _, column = s[y].split(y.op.axis[1], factor=32)
+    s[y].bind(y.op.axis[0], block)
+    s[y].bind(column, thread)
+    s[power].compute_inline()
+    for t in (largest, total):
+        s[t].compute_at(s[y], y.op.axis[0])
+        s[t].set_scope("shared")
+        _, inner = s[t].split(t.op.reduce_axis[0], factor=32)
+        s[t].bind(inner, thread)
+    values, out = random(n, m), np.zeros((n, m), "float32")
+    build(te.lower(s, [x, y], name="f"), require_target(target))["f"](values, out)
+    expected = np.exp(values - values.max(1, keepdims=True))
+    np.testing.assert_allclose(out, expected / expected.sum(1, keepdims=True), rtol=1e-5)
+
+
+def argmax_reducer():
+    def combine(a, b):
+        first = tir.any(a[1] > b[1], tir.all(tir.eq(a[1], b[1]), a[0] < b[0]))
+        return tir.select(first, a[0], b[0]), tir.select(first, a[1], b[1])
+
+    def identity(index, value):
+        return tir.const(2**31 - 1, index), tir.const(-np.inf, value)
+
+    return te.comm_reducer(combine, identity, name="argmax")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_argmax(target):
+    n, m = 9, 50
+    x = te.placeholder((n, m), name="X")
+    r = te.reduce_axis((0, m), name="r")
+    argmax = argmax_reducer()
+    place, value = te.compute((n,), lambda i: argmax((r.var, x(i, r)), axis=r), name="P")
+    s = te.create_schedule(place.op)
+    block, thread = axes("blockIdx.x", "threadIdx.x")
+    _, inner = s[place].split(place.op.reduce_axis[0], factor=16)
+    s[place].bind(place.op.axis[0], block)
+    s[place].bind(inner, thread)
+    values = np.random.default_rng(2).integers(0, 9, (n, m)).astype("float32")
+    where, largest = np.zeros(n, "int32"), np.zeros(n, "float32")
+    build(te.lower(s, [x, place, value], name="f"), require_target(target))["f"](values, where, largest)
+    np.testing.assert_array_equal(where, values.argmax(1))
+    np.testing.assert_array_equal(largest, values.max(1))
+
+
+def test_data_axes_must_stand_outside():
+    a = te.placeholder((8, 8), name="A")
+    r = te.reduce_axis((0, 8), name="k")
+    b = te.compute((8,), lambda i: te.sum(a(i, r), axis=r), name="B")
+    s = te.create_schedule(b.op)
+    s[b].reorder(b.op.reduce_axis[0], b.op.axis[0])
+    s[b].bind(b.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    with pytest.raises(ScheduleError, match="has the data axis i inside of it; reorder the data axes outwards"):
+        te.lower(s, [a, b])
