@@ -22,7 +22,8 @@ def from_onnx(
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for an ONNX model (path, bytes or `ModelProto`), and the specs of its inputs in order.
 
-    `input_shapes` fixes dynamic dimensions; those that stay open are symbolic. The attribute `output_names` of `main` holds the names of its results.
+    `input_shapes` fixes dynamic dimensions; those that stay open are symbolic. The attribute `output_names` of `main`
+    holds the names of its results.
     Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every node
     that cannot be converted, `EnvironmentError_` when the `onnx` package is not installed.
     """

@@ -158,7 +158,7 @@ def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
     if node.opset >= 13:
         return node[0], node.axis(-1)
     shape, axis = node.shape(), node.axis(default_axis)
-    rows = (int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64)))
+    rows = (math.prod(shape[:axis]), math.prod(shape[axis:]))
     return (node[0], axis) if axis == len(shape) - 1 else (reshape(node, node[0], rows), 1)
 
 

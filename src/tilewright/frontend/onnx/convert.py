@@ -11,19 +11,26 @@ from onnx import ModelProto
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx import (  # noqa: F401  (importing a family registers its converters)
     activation,
+    contrib,
+    contrib_attention,
     control,
+    fourier,
     image,
     indexing,
     logic,
     math,
+    ml,
+    ml_tables,
     nn,
     normalization,
     pooling,
     quantize,
     recurrent,
     reduce,
+    sampling,
     shape,
     tensor,
+    training,
     trigonometry,
 )
 from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unavailable

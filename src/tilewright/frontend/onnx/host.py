@@ -9,7 +9,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.value_types import infer_outputs
+from tilewright.frontend.onnx.value_types import infer_outputs, type_from_proto
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.op.onnx_host import has_host_operator, host_call, optional_of, parts_of, sequence_of, unranked
 from tilewright.relay.transform.infer_type import type_of
@@ -147,6 +147,8 @@ def _sequence(_node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
 
 def _optional(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     given = inputs[0] if inputs else None
+    if given is None and node.attr("type") is not None:
+        given = type_from_proto(node.attr("type"), node.label)
     return None if given is None else optional_of(given)
 
 

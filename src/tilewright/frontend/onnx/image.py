@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.errors import ModelError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.build import constant, scalar_like, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -26,6 +26,7 @@ from tilewright.runtime.host_ops.resample import (
     weight_matrix,
 )
 from tilewright.runtime.host_ops.resize import sized
+from tilewright.topi.shapes import Size, simplified
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -86,8 +87,16 @@ def convert_resize_11(node: OnnxNode) -> Expr:
     return _resize(node, _resized_axes(node, style), style)
 
 
-def _scaled(extent: int, scale: float) -> int:
-    return int(np.floor(extent * np.float32(scale)))
+def _scaled(extent: Size, scale: float) -> Size:
+    """The resized extent; of a symbolic one, where `scale` or its inverse is a whole number."""
+    if isinstance(extent, int):
+        return int(np.floor(extent * np.float32(scale)))
+    inverse = 1 / scale
+    if scale == round(scale):
+        return simplified(extent * round(scale))
+    if inverse == round(inverse):
+        return simplified(extent // round(inverse))
+    raise UnsupportedError(f"a dimension {extent} that varies from run to run cannot be resized by {scale}")
 
 
 def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
@@ -143,7 +152,8 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
 
 def _scales(plane: list[Axis]) -> tuple[float, ...]:
     """The scales that coordinates are computed with, where they are not just the ratio of the sizes."""
-    if all(np.float32(axis.scale) == np.float32(axis.out / axis.extent) for axis in plane):
+    sizes_known = all(isinstance(axis.out, int) and isinstance(axis.extent, int) for axis in plane)
+    if sizes_known and all(np.float32(axis.scale) == np.float32(axis.out / axis.extent) for axis in plane):
         return ()
     return tuple(axis.scale for axis in plane)
 

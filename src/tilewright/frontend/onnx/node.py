@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from onnx import AttributeProto
+from onnx import AttributeProto, TypeProto
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.dims import is_known
@@ -191,6 +191,8 @@ class OnnxNode:
         plain: dict[str, Any] = {}
         for name in self._attributes:
             value = self.attr(name)
+            if isinstance(value, TypeProto):
+                continue
             if isinstance(value, np.ndarray):
                 plain[f"{name}_dtype"] = str(DType(value.dtype))
                 value = value.reshape(-1).tolist() if value.size != 1 else value.reshape(-1)[0].item()
@@ -224,4 +226,8 @@ _DECODERS: dict[int, Any] = {
     AttributeProto.STRINGS: lambda node, entry: [_text(value) for value in entry.strings],
     AttributeProto.TENSOR: lambda node, entry: node._tensor(entry),
     AttributeProto.GRAPH: lambda node, entry: entry.g,
+    AttributeProto.TYPE_PROTO: lambda node, entry: entry.tp,
+    AttributeProto.TENSORS: lambda node, entry: [
+        array_of(item, node.importer.directory, f"{node.label}, attribute {entry.name!r}") for item in entry.tensors
+    ],
 }

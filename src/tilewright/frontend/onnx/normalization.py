@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.onnx.build import constant, reshape, scalar_like
+from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -13,14 +13,33 @@ from tilewright.relay.expr import Expr
 
 @converts("BatchNormalization")
 def convert_batch_normalization(node: OnnxNode) -> list[Expr]:
-    """(x - mean) / sqrt(var + epsilon) * scale + bias with stored statistics."""
+    """(x - mean) / sqrt(var + epsilon) * scale + bias with stored statistics, or in training those of the batch."""
     if node.attr("training_mode", 0):
-        node.unsupported("attribute training_mode=1; export the model for inference")
+        return _trained_batch_norm(node)
     if node.attr("spatial", 1) == 0:
         node.unsupported("attribute spatial=0")
     epsilon = float(node.attr("epsilon", 1e-5))
     normalized = op.nn.batch_norm(node[0], node[1], node[2], node[3], node[4], axis=1, epsilon=epsilon)
     return [normalized[0]]
+
+
+def _trained_batch_norm(node: OnnxNode) -> list[Expr]:
+    """By the statistics of this batch, and the running ones moved towards them."""
+    epsilon, momentum = float(node.attr("epsilon", 1e-5)), float(node.attr("momentum", 0.9))
+    rank, channels = node.rank(), node.shape()[1]
+    axes = tuple(axis for axis in range(rank) if axis != 1)
+    mean = op.mean(node[0], axis=axes, keepdims=True)
+    centred = op.subtract(node[0], mean)
+    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    wide = (channels, *(1,) * (rank - 2))
+    normalized = op.divide(centred, op.sqrt(op.add(variance, scalar_like(node, epsilon, variance))))
+    scaled = op.add(op.multiply(normalized, reshape(node, node[1], wide)), reshape(node, node[2], wide))
+    outputs: list[Expr] = [scaled]
+    for old, new in ((node[3], mean), (node[4], variance)):
+        flat = cast(node, reshape(node, new, (channels,)), node.dtype(old))
+        kept = op.multiply(old, scalar_like(node, momentum, old))
+        outputs.append(op.add(kept, op.multiply(flat, scalar_like(node, 1 - momentum, old))))
+    return outputs
 
 
 @converts("LayerNormalization", since=17)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from tilewright.frontend.onnx.build import reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Constant, Expr
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,59 @@ def _round_up(window: Window, extent: int) -> Window:
 @converts("MaxPool")
 def convert_max_pool(node: OnnxNode) -> list[Expr]:
     """Maximum over windows; padding never wins."""
-    node.ignore("storage_order")
-    if node.wants(1):
-        node.unsupported("its second output, Indices")
+    column_major = bool(node.attr("storage_order", 0))
     extents = node.shape()[2:]
     found = windows(node, extents, node.require("kernel_shape"))
     if node.attr("ceil_mode", 0):
         found = [_round_up(window, extent) for window, extent in zip(found, extents)]
+    if node.wants(1):
+        return _pool_with_places(node, found, column_major)
     return [_pool(node, node[0], found, "max")]
+
+
+def _pool_with_places(node: OnnxNode, found: list[Window], column_major: bool) -> list[Expr]:
+    """Maxima and the flat place each was read from: windows gathered as rows, then the place of the largest."""
+    shape = node.shape()
+    extents, count = shape[2:], int(np.prod(shape[2:]))
+    places = _window_places(found, extents)
+    steps, taps = places.shape[:-1], places.shape[-1]
+    flat = reshape(node, node[0], (shape[0] * shape[1], count))
+    outside = scalar_like(node, -np.inf if node.dtype().is_float else node.dtype().limits()[0], node[0])
+    rows = op.take(flat, Constant(np.maximum(places, 0).reshape(-1, taps)), axis=1, mode="clip")
+    rows = op.where(Constant((places >= 0).reshape(-1, taps)), rows, outside)
+    best = op.argmax(rows, axis=2, keepdims=True)
+    values = reshape(node, op.max(rows, axis=(2,), keepdims=False), (*shape[:2], *steps))
+    numbers = places if not column_major else _column_major(places, extents)
+    table = op.broadcast_to(Constant(numbers.reshape(1, -1, taps)), shape=node.shape(rows))
+    picked = op.gather(table, axis=2, indices=op.cast(best, dtype="int64"))
+    offset = np.arange(shape[0] * shape[1]).reshape(-1, 1) * count
+    indices = op.add(reshape(node, picked, (shape[0] * shape[1], int(np.prod(steps)))), Constant(offset))
+    return [values, reshape(node, indices, (*shape[:2], *steps))]
+
+
+def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
+    """The flat place that each tap of each window reads, [steps …, taps]; -1 in the padding."""
+    axes = []
+    for window, extent in zip(found, extents):
+        steps = (extent + window.before + window.after - window.reach) // window.stride + 1
+        begin = np.arange(steps)[:, None] * window.stride - window.before
+        axes.append(begin + np.arange(window.size) * window.dilation)
+    rank = len(axes)
+    flat, inside = np.zeros((1,) * (2 * rank), np.int64), np.ones((1,) * (2 * rank), bool)
+    for axis, (places, extent) in enumerate(zip(axes, extents)):
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = places.shape
+        placed = places.reshape(shape)
+        flat = flat * extent + placed
+        inside = inside & (placed >= 0) & (placed < extent)
+    result = np.where(inside, flat, -1)
+    return result.reshape(*result.shape[:rank], -1)
+
+
+def _column_major(places: np.ndarray, extents: Sequence[int]) -> np.ndarray:
+    """The same places counted with the first spatial axis running fastest."""
+    parts = np.unravel_index(np.maximum(places, 0), tuple(extents))
+    return np.asarray(np.ravel_multi_index(parts, tuple(extents), order="F"))
 
 
 @converts("AveragePool")

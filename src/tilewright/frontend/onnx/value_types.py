@@ -11,6 +11,7 @@ from onnx import TypeProto
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.onnx.schema import find_schema
 from tilewright.frontend.onnx.tensors import dtype_of, element_type_of
+from tilewright.relay.op.host import OBJECT
 from tilewright.relay.op.onnx_host import map_of, optional_of, parts_of, sequence_of, unranked
 from tilewright.relay.type import Any, TensorType, Type
 
@@ -94,13 +95,18 @@ def infer_outputs(
     return {name: type_from_proto(value, f"output {name!r}", symbols) for name, value in found.items()}
 
 
+_COLLECTIONS = ("Sequence", "Optional", "Map")
+
+
 def join_types(a: Type, b: Type) -> Type | None:
     """The narrowest type that holds values of both: extents that differ become `Any()`, or the rank is left open.
 
-    None where there is none, as for different element types.
+    A collection and something else are just an object. None where there is none, as for different element types.
     """
     if a == b:
         return a
+    if OBJECT in (a, b):
+        return OBJECT
     a_kind, a_parts = parts_of(a)
     b_kind, b_parts = parts_of(b)
     if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype == b.dtype:
@@ -110,6 +116,8 @@ def join_types(a: Type, b: Type) -> Type | None:
     if a_kind == b_kind and a_kind in ("Sequence", "Optional"):
         element = join_types(a_parts[0], b_parts[0])
         return None if element is None else (sequence_of if a_kind == "Sequence" else optional_of)(element)
+    if a_kind in _COLLECTIONS or b_kind in _COLLECTIONS:
+        return OBJECT
     dtypes = {_element_dtype(type_) for type_ in (a, b)}
     only = dtypes.pop() if len(dtypes) == 1 else None
     return None if only is None else unranked(only)

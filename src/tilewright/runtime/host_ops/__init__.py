@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.host_ops import dynamic, lists, random, resize, selection, sequences, shapes, signals, strings
+from tilewright.runtime.host_ops import (
+    dynamic,
+    lists,
+    ml,
+    random,
+    resize,
+    selection,
+    sequences,
+    shapes,
+    signals,
+    strings,
+)
 from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 
 __all__ = [
@@ -12,6 +23,7 @@ __all__ = [
     "find",
     "host_op",
     "lists",
+    "ml",
     "random",
     "resize",
     "selection",

@@ -231,8 +231,13 @@ def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
     return data
 
 
+def _bounds(x: Array) -> tuple[Any, Any]:
+    """What the largest and the smallest of no elements are."""
+    return (-np.inf, np.inf) if x.dtype.kind == "f" else DType(x.dtype).limits()
+
+
 def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    peak = np.max(x, axis=axis, keepdims=True)
+    peak = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0)
     total = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
     return total if keepdims else np.squeeze(total, axis)
@@ -242,8 +247,8 @@ _REDUCTIONS: dict[str, Any] = {
     "ReduceSum": lambda x, axis, keep: np.sum(x, axis=axis, keepdims=keep),
     "ReduceMean": lambda x, axis, keep: np.mean(x, axis=axis, keepdims=keep),
     "ReduceProd": lambda x, axis, keep: np.prod(x, axis=axis, keepdims=keep),
-    "ReduceMax": lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep),
-    "ReduceMin": lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep),
+    "ReduceMax": lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep, initial=_bounds(x)[0]),
+    "ReduceMin": lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep, initial=_bounds(x)[1]),
     "ReduceL1": lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep),
     "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep)),
     "ReduceSumSquare": lambda x, axis, keep: np.sum(x * x, axis=axis, keepdims=keep),

@@ -40,6 +40,75 @@ def mel_weight_matrix(attrs: Attrs, bins: Array, length: Array, rate: Array, low
     return result.astype(DType(attrs["result_dtype"]).numpy)
 
 
+def _complex(data: Array) -> Array:
+    """Signals whose last axis holds real, or real and imaginary, parts."""
+    return data[..., 0] + 1j * data[..., 1] if data.shape[-1] == 2 else data[..., 0].astype(np.complex128)
+
+
+def _parts(data: Array, dtype: Any) -> Array:
+    return np.stack([data.real, data.imag], axis=-1).astype(dtype)
+
+
+@onnx_op("DFT")
+def dft(attrs: Attrs, data: Array, length: Array | None = None, axis: Array | None = None) -> Array:
+    """The discrete Fourier transform along an axis, its inverse, or of real signals one half of it."""
+    at = int(axis.reshape(-1)[0]) if axis is not None else int(attrs.get("axis", -2))
+    at = at % data.ndim
+    count = None if length is None else int(length.reshape(-1)[0])
+    signal, onesided = _complex(data), attrs.get("onesided", 0)
+    if attrs.get("inverse", 0):
+        if onesided:
+            return np.fft.irfft(signal, count, at)[..., None].astype(data.dtype)
+        return _parts(np.fft.ifft(signal, count, at), data.dtype)
+    turned = np.fft.fft(signal, count, at)
+    return _parts(np.take(turned, range(turned.shape[at] // 2 + 1), at) if onesided else turned, data.dtype)
+
+
+@onnx_op("STFT")
+def stft(attrs: Attrs, data: Array, step: Array, window: Array | None = None, length: Array | None = None) -> Array:
+    """Transforms of windowed frames (batch, frames, lines, 2) of a signal (batch, length, 1 or 2)."""
+    hop = int(step.reshape(-1)[0])
+    size = int(length.reshape(-1)[0]) if length is not None else len(window)  # type: ignore[arg-type]
+    count = (data.shape[1] - size) // hop + 1
+    frames = _complex(data)[:, np.arange(count)[:, None] * hop + np.arange(size)]
+    turned = np.fft.fft(frames if window is None else frames * window, axis=2)
+    return _parts(turned[:, :, : size // 2 + 1] if attrs.get("onesided", 1) else turned, data.dtype)
+
+
+@onnx_op("Col2Im")
+def col2im(attrs: Attrs, data: Array, image: Array, block: Array) -> Array:
+    """Patches (N, C * taps, places) added up to images."""
+    axes = len(image)
+    strides, dilations = attrs.get("strides") or [1] * axes, attrs.get("dilations") or [1] * axes
+    pads = attrs.get("pads") or [0] * (2 * axes)
+    padded = [int(image[a]) + pads[a] + pads[a + axes] for a in range(axes)]
+    steps = [(padded[a] - dilations[a] * (int(block[a]) - 1) - 1) // strides[a] + 1 for a in range(axes)]
+    channels = data.shape[1] // int(np.prod(block))
+    patches = data.reshape(data.shape[0], channels, *[int(size) for size in block], *steps)
+    result = np.zeros((data.shape[0], channels, *padded), data.dtype)
+    for tap in np.ndindex(*[int(size) for size in block]):
+        begin = [place * dilation for place, dilation in zip(tap, dilations)]
+        region = tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begin, steps, strides))
+        result[(slice(None), slice(None), *region)] += patches[(slice(None), slice(None), *tap)]
+    inner = tuple(slice(pads[a], pads[a] + int(image[a])) for a in range(axes))
+    return np.ascontiguousarray(result[(slice(None), slice(None), *inner)])
+
+
+@onnx_op("AffineGrid")
+def affine_grid(attrs: Attrs, theta: Array, size: Array) -> Array:
+    """The places of a regular grid from -1 to 1 under an affine map (N, axes, axes + 1), last axis first."""
+    extents = [int(extent) for extent in size[2:]]
+    lines = []
+    for extent in extents:
+        steps = np.arange(extent, dtype=np.float64)
+        corners = 2 * steps / max(extent - 1, 1) - (1 if extent > 1 else 0)
+        lines.append(corners if attrs.get("align_corners", 0) else (2 * steps + 1) / extent - 1)
+    planes = np.meshgrid(*lines, indexing="ij")[::-1]
+    points = np.stack([*planes, np.ones_like(planes[0])], axis=-1).reshape(-1, len(extents) + 1)
+    placed = points @ theta.astype(np.float64).transpose(0, 2, 1)
+    return placed.reshape(int(size[0]), *extents, len(extents)).astype(theta.dtype)
+
+
 @onnx_op("MaxUnpool")
 def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = None) -> Array:
     """The maxima put back to the flat places that max pooling took them from; zero elsewhere."""

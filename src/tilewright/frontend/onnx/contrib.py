@@ -1,0 +1,187 @@
+"""Operators of onnxruntime's own domain com.microsoft that exported and optimized models use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.frontend.onnx import quantized_lstm
+from tilewright.frontend.onnx.build import (
+    cast,
+    constant,
+    scalar_like,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.quantize import MICROSOFT
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+
+
+# -------------------------------------------------------------------------------------------------- activations
+def _gelu(node: OnnxNode, x: Expr) -> Expr:
+    """x * (1 + erf(x / sqrt 2)) / 2."""
+    half = op.multiply(x, scalar_like(node, 0.5, x))
+    return op.multiply(half, op.add(op.erf(op.multiply(x, scalar_like(node, 0.5**0.5, x))), scalar_like(node, 1, x)))
+
+
+def _fast_gelu(node: OnnxNode, x: Expr) -> Expr:
+    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³))) / 2."""
+    cubic = op.multiply(op.multiply(op.multiply(x, x), x), scalar_like(node, 0.044715, x))
+    inner = op.multiply(op.add(x, cubic), scalar_like(node, (2 / np.pi) ** 0.5, x))
+    half = op.multiply(x, scalar_like(node, 0.5, x))
+    return op.multiply(half, op.add(op.tanh(inner), scalar_like(node, 1, x)))
+
+
+@converts("Gelu", "BiasGelu", domain=MICROSOFT)
+def convert_gelu(node: OnnxNode) -> Expr:
+    """Gelu by the error function, of the sum with a bias if there is one."""
+    return _gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
+
+
+@converts("FastGelu", domain=MICROSOFT)
+def convert_fast_gelu(node: OnnxNode) -> Expr:
+    """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
+    return _fast_gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
+
+
+@converts("QuickGelu", domain=MICROSOFT)
+def convert_quick_gelu(node: OnnxNode) -> Expr:
+    """x * sigmoid(alpha x)."""
+    alpha = scalar_like(node, float(node.attr("alpha", 1.702)), node[0])
+    return op.multiply(node[0], op.sigmoid(op.multiply(node[0], alpha)))
+
+
+_ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
+    "Relu": lambda node, x, p: op.nn.relu(x),
+    "Tanh": lambda node, x, p: op.tanh(x),
+    "Sigmoid": lambda node, x, p: op.sigmoid(x),
+    "LeakyRelu": lambda node, x, p: op.nn.leaky_relu(x, alpha=p[0] if p else 0.01),
+    "Clip": lambda node, x, p: op.clip(x, a_min=p[0], a_max=p[1]),
+    "HardSigmoid": lambda node, x, p: op.clip(
+        op.add(op.multiply(x, scalar_like(node, p[0], x)), scalar_like(node, p[1], x)), a_min=0.0, a_max=1.0
+    ),
+}
+
+
+@converts("FusedConv", domain=MICROSOFT)
+def convert_fused_conv(node: OnnxNode) -> Expr:
+    """A convolution, an optional sum with a fourth input, and an activation."""
+    result = convert_conv(node)
+    if node.has(3):
+        result = op.add(result, node[3])
+    name = node.attr("activation")
+    parameters = [float(value) for value in node.attr("activation_params") or []]
+    if not name:
+        return result
+    return _ACTIVATIONS[node.choice("activation", None, tuple(_ACTIVATIONS))](node, result, parameters)
+
+
+@converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
+def convert_fused_matmul(node: OnnxNode) -> Expr:
+    """alpha A' B' with either operand transposed in its last axes, or in its batch axes."""
+    node.choice("transBatchA", 0, (0,))
+    node.choice("transBatchB", 0, (0,))
+    operands = []
+    for index, name in ((0, "transA"), (1, "transB")):
+        rank = node.rank(index)
+        order = [*range(rank - 2), rank - 1, rank - 2] if node.attr(name, 0) and rank > 1 else list(range(rank))
+        operands.append(transpose(node[index], order))
+    product = matmul(node, operands[0], operands[1])
+    alpha = float(node.attr("alpha", 1.0))
+    return product if alpha == 1 else op.multiply(product, scalar_like(node, alpha, product))
+
+
+@converts("FusedGemm", domain=MICROSOFT)
+def convert_fused_gemm(node: OnnxNode) -> Expr:
+    """Gemm and an activation."""
+    parameters = [float(node.attr("activation_alpha", 0.01)), float(node.attr("activation_beta", 0.0))]
+    result = convert_gemm(node)
+    return _ACTIVATIONS[node.choice("activation", "Relu", tuple(_ACTIVATIONS))](node, result, parameters)
+
+
+# ------------------------------------------------------------------------------------------------ normalizations
+def _layer_norm(node: OnnxNode, x: Expr, gamma: Expr, beta: Expr | None, epsilon: float) -> Expr:
+    shift = constant(np.zeros(node.shape(gamma)), node.dtype(x)) if beta is None else beta
+    return op.nn.layer_norm(x, gamma, shift, axis=node.rank(x) - 1, epsilon=epsilon)
+
+
+def _rms_norm(node: OnnxNode, x: Expr, gamma: Expr, epsilon: float) -> Expr:
+    """x / sqrt(mean of squares + epsilon) * gamma over the last axis."""
+    squares = op.mean(op.multiply(x, x), axis=(node.rank(x) - 1,), keepdims=True)
+    return op.multiply(op.divide(x, op.sqrt(op.add(squares, scalar_like(node, epsilon, x)))), gamma)
+
+
+def _skip_sum(node: OnnxNode, bias: int) -> Expr:
+    total = op.add(node[0], node[1])
+    return op.add(total, node[bias]) if node.has(bias) else total
+
+
+def _with_sum(node: OnnxNode, result: Expr, total: Expr) -> list[Expr | None]:
+    """The outputs of a skip normalization: the fourth is the sum that was normalized."""
+    if node.wants(1) or node.wants(2):
+        node.unsupported("its outputs mean and inverse deviation")
+    return [result, None, None, total]
+
+
+@converts("SkipLayerNormalization", domain=MICROSOFT)
+def convert_skip_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+    """The sum of input, skip and bias, normalized over the last axis."""
+    total = _skip_sum(node, 4)
+    beta = node[3] if node.has(3) else None
+    return _with_sum(node, _layer_norm(node, total, node[2], beta, float(node.attr("epsilon", 1e-12))), total)
+
+
+@converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def convert_skip_simplified_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+    """The sum of input, skip and bias over its root mean square."""
+    total = _skip_sum(node, 3)
+    return _with_sum(node, _rms_norm(node, total, node[2], float(node.attr("epsilon", 1e-12))), total)
+
+
+@converts("SimplifiedLayerNormalization")
+@converts("SimplifiedLayerNormalization", domain=MICROSOFT)
+def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
+    """The input over its root mean square in the last axis."""
+    if node.axis(-1) != node.rank() - 1:
+        node.unsupported("an axis that is not the last")
+    return [_rms_norm(node, node[0], node[1], float(node.attr("epsilon", 1e-5)))]
+
+
+@converts("EmbedLayerNormalization", domain=MICROSOFT)
+def convert_embed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+    """Word, position and segment embeddings added up and normalized; and how many tokens the mask leaves."""
+    (batch, length) = node.shape()
+    words = op.take(node[2], node[0], axis=0, mode="clip")
+    if node.has(8):
+        places = op.take(node[3], node[8], axis=0, mode="clip")
+    else:
+        places = slice_axis(node, node[3], 0, 0, length)
+    total = op.add(words, places)
+    if node.has(1) and node.has(4):
+        total = op.add(total, op.take(node[4], node[1], axis=0, mode="clip"))
+    result = _layer_norm(node, total, node[5], node[6], float(node.attr("epsilon", 1e-12)))
+    node.ignore("mask_index_type")
+    if node.has(7):
+        counts = op.sum(cast(node, node[7], "int32"), axis=(1,), keepdims=False)
+    else:
+        counts = constant(np.zeros(batch), "int32")
+    return [result, counts, total]
+
+
+# -------------------------------------------------------------------------------------------------- small helpers
+@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
+def convert_dynamic_quantize_lstm(node: OnnxNode) -> list[Expr]:
+    """An LSTM with int8 weights, taken back to real numbers when the model is compiled."""
+    return quantized_lstm.convert(node)
+
+
+@converts("ExpandDims", domain=MICROSOFT)
+def convert_expand_dims(node: OnnxNode) -> Expr:
+    """An axis of extent 1 put in."""
+    axis = int(node.static(1, "axis").reshape(-1)[0])
+    return op.expand_dims(node[0], axis=node.normalize_axis(axis, node.rank() + 1), num_newaxis=1)

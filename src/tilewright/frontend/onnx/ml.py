@@ -1,0 +1,270 @@
+"""The classical operators of ai.onnx.ml: linear models, support vectors, trees, scaling and encoding.
+
+Numeric ones become Relay operators. Those whose results are text, maps or sequences, and tree ensembles, run on the
+host; the importer brings their tables into one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape
+from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.registry import converts
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.onnx_host import host_call
+from tilewright.relay.type import TensorType
+
+ML = "ai.onnx.ml"
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+@converts("ArrayFeatureExtractor", domain=ML)
+def convert_array_feature_extractor(node: OnnxNode) -> Expr:
+    """Columns of the last axis by index."""
+    data = reshape(node, node[0], (1, node.shape()[0])) if node.rank() == 1 else node[0]
+    count = int(np.prod(node.shape(1)))
+    return op.take(data, reshape(node, node[1], (count,)), axis=node.rank(data) - 1, mode="clip")
+
+
+@converts("Binarizer", domain=ML)
+def convert_binarizer(node: OnnxNode) -> Expr:
+    """1 above a threshold, else 0."""
+    above = op.greater(node[0], constant(float(node.attr("threshold", 0.0)), node.dtype()))
+    return op.cast(above, dtype=str(node.dtype()))
+
+
+@converts("Scaler", domain=ML)
+def convert_scaler(node: OnnxNode) -> Expr:
+    """(x - offset) * scale, as floats."""
+    offset = constant(node.attr("offset") or [0.0], "float32")
+    scale = constant(node.attr("scale") or [1.0], "float32")
+    return op.multiply(op.subtract(cast(node, node[0], "float32"), offset), scale)
+
+
+@converts("Normalizer", domain=ML)
+def convert_normalizer(node: OnnxNode) -> Expr:
+    """Rows divided by their largest magnitude, sum of magnitudes, or length; rows of zeros stay."""
+    data = cast(node, node[0], "float32")
+    norm, axis = node.choice("norm", "MAX", ("MAX", "L1", "L2")), (node.rank() - 1,)
+    if norm == "MAX":
+        size = op.max(op.abs(data), axis=axis, keepdims=True)
+    elif norm == "L1":
+        size = op.sum(op.abs(data), axis=axis, keepdims=True)
+    else:
+        size = op.sqrt(op.sum(op.multiply(data, data), axis=axis, keepdims=True))
+    zero, one = constant(0.0, "float32"), constant(1.0, "float32")
+    return op.divide(data, op.where(op.equal(size, zero), one, size))
+
+
+@converts("Imputer", domain=ML)
+def convert_imputer(node: OnnxNode) -> Expr:
+    """A value that marks what is missing replaced, one replacement for all columns or one each."""
+    if node.dtype().is_float:
+        values, marker = node.attr("imputed_value_floats") or [0.0], node.attr("replaced_value_float", 0.0)
+        node.ignore("imputed_value_int64s", "replaced_value_int64")
+    else:
+        values, marker = node.attr("imputed_value_int64s") or [0], node.attr("replaced_value_int64", 0)
+        node.ignore("imputed_value_floats", "replaced_value_float")
+    missing = op.isnan(node[0]) if marker != marker else op.equal(node[0], constant(marker, node.dtype()))
+    return op.where(missing, constant(values, node.dtype()), node[0])
+
+
+@converts("FeatureVectorizer", domain=ML)
+def convert_feature_vectorizer(node: OnnxNode) -> Expr:
+    """Inputs cut or padded to their declared widths, side by side, as floats."""
+    parts = []
+    for index, width in enumerate(node.attr("inputdimensions") or [0] * len(node.inputs)):
+        value = cast(node, node[index], "float32")
+        value = reshape(node, value, (node.shape(index)[0], 1)) if node.rank(index) == 1 else value
+        extent = node.shape(value)[1]
+        wanted = width or extent
+        if extent > wanted:
+            value = op.strided_slice(value, begin=(0,), end=(wanted,), strides=(1,), axes=(1,))
+        elif extent < wanted:
+            value = op.nn.pad(value, pad_width=((0, 0), (0, wanted - extent)), pad_value=0.0)
+        parts.append(value)
+    return concatenate(parts, 1)
+
+
+@converts("OneHotEncoder", domain=ML)
+def convert_one_hot_encoder(node: OnnxNode) -> Expr:
+    """1 at the category that an element equals, along a new last axis; an unknown one is all zeros."""
+    texts, numbers = node.attr("cats_strings"), node.attr("cats_int64s")
+    node.ignore("zeros")
+    if texts:
+        shape = [*node.shape(), len(texts)]
+        return host_call("ml.OneHotEncoder", [node[0]], TensorType(shape, "float32"), categories=tuple(texts))
+    wide = op.expand_dims(cast(node, node[0], "int64"), axis=node.rank(), num_newaxis=1)
+    return op.cast(op.equal(wide, constant(numbers or [], "int64")), dtype="float32")
+
+
+# -------------------------------------------------------------------------------------------------- linear models
+@converts("LinearRegressor", domain=ML)
+def convert_linear_regressor(node: OnnxNode) -> Expr:
+    """x A' + b for each target."""
+    targets = int(node.attr("targets", 1))
+    weights = np.array(node.require("coefficients"), np.float32).reshape(targets, -1)
+    scores = op.nn.dense(cast(node, node[0], "float32"), constant(weights, "float32"), units=targets)
+    intercepts = node.attr("intercepts")
+    result = op.add(scores, constant(intercepts, "float32")) if intercepts else scores
+    return post_transformed(node, result, str(node.attr("post_transform", "NONE")))
+
+
+@converts("LinearClassifier", domain=ML)
+def convert_linear_classifier(node: OnnxNode) -> list[Expr]:
+    """Label and scores of the classes: x A' + b, the largest wins; one row of coefficients means two classes."""
+    labels = node.attr("classlabels_strings") or node.attr("classlabels_ints") or []
+    node.ignore("multi_class", "classlabels_ints")
+    count = max(len(node.attr("intercepts") or []), 1)
+    weights = np.array(node.require("coefficients"), np.float32).reshape(count, -1)
+    data = cast(node, node[0], "float32")
+    data = reshape(node, data, (1, node.shape()[0])) if node.rank() == 1 else data
+    scores: Expr = op.nn.dense(data, constant(weights, "float32"), units=count)
+    if node.attr("intercepts"):
+        scores = op.add(scores, constant(node.attr("intercepts"), "float32"))
+    transform = node.choice("post_transform", "NONE", TRANSFORMS)
+    zero = constant(0.0, "float32")
+    if count > 1:
+        return [_label(node, op.argmax(scores, axis=1), labels), post_transformed(node, scores, transform)]
+    if transform == "LOGISTIC":
+        positive = op.sigmoid(scores)
+        both = _pair(op.subtract(constant(1.0, "float32"), positive), positive)
+    else:
+        both = post_transformed(node, _pair(op.negative(scores), scores), transform)
+    chosen = op.cast(op.greater(reshape(node, scores, (node.shape(scores)[0],)), zero), dtype="int64")
+    return [_label(node, chosen, labels or [0, 1]), both]
+
+
+def _pair(a: Expr, b: Expr) -> Expr:
+    return concatenate([a, b], 1)
+
+
+def _label(node: OnnxNode, index: Expr, labels: Sequence[Any]) -> Expr:
+    """The label of each class index: a number by a table, a text on the host."""
+    whole = cast(node, index, "int64")
+    if not labels:
+        return whole
+    if isinstance(labels[0], str):
+        return host_call("ml.Label", [whole], TensorType(node.shape(index), "string"), labels=tuple(labels))
+    return op.take(constant(list(labels), "int64"), whole, axis=0, mode="clip")
+
+
+def post_transformed(node: OnnxNode, scores: Expr, transform: str) -> Expr:
+    """Scores as they are, as probabilities, or through the logistic function."""
+    if transform == "LOGISTIC":
+        return op.sigmoid(scores)
+    if transform == "SOFTMAX":
+        return op.nn.softmax(scores, axis=-1)
+    if transform == "SOFTMAX_ZERO":
+        zero = constant(0.0, "float32")
+        raised = op.where(op.equal(scores, zero), constant(-np.inf, "float32"), scores)
+        return op.nn.softmax(raised, axis=-1)
+    if transform != "NONE":
+        node.unsupported(f"attribute post_transform={transform!r}; supported: {', '.join(TRANSFORMS[:4])}")
+    return scores
+
+
+# ------------------------------------------------------------------------------------------------ support vectors
+def _kernel(node: OnnxNode, data: Expr, vectors: np.ndarray) -> Expr:
+    """The kernel function of each row of `data` with each support vector: (rows, vectors)."""
+    kind = node.choice("kernel_type", "LINEAR", ("LINEAR", "POLY", "RBF", "SIGMOID"))
+    gamma, offset, degree = [float(v) for v in (node.attr("kernel_params") or [0.0, 0.0, 3.0])][:3]
+    product = op.nn.dense(data, constant(vectors, "float32"), units=len(vectors))
+    if kind == "LINEAR":
+        return product
+    if kind == "RBF":
+        own = op.sum(op.multiply(data, data), axis=(1,), keepdims=True)
+        theirs = constant((vectors * vectors).sum(axis=1), "float32")
+        distance = op.add(op.subtract(own, op.multiply(product, constant(2.0, "float32"))), theirs)
+        return op.exp(op.multiply(distance, constant(-gamma, "float32")))
+    affine = op.add(op.multiply(product, constant(gamma, "float32")), constant(offset, "float32"))
+    return op.tanh(affine) if kind == "SIGMOID" else op.power(affine, constant(degree, "float32"))
+
+
+@converts("SVMRegressor", domain=ML)
+def convert_svm_regressor(node: OnnxNode) -> Expr:
+    """The weighted sum of kernel functions with the support vectors, or a linear function without any."""
+    count = int(node.attr("n_supports", 0))
+    coefficients = np.array(node.require("coefficients"), np.float32)
+    rho = float((node.attr("rho") or [0.0])[0])
+    data = cast(node, node[0], "float32")
+    if count:
+        vectors = np.array(node.require("support_vectors"), np.float32).reshape(count, -1)
+        data = _kernel(node, data, vectors)
+    else:
+        node.ignore("kernel_type", "kernel_params", "support_vectors")
+    total = op.add(op.nn.dense(data, constant(coefficients.reshape(1, -1), "float32")), constant(rho, "float32"))
+    if node.attr("one_class", 0):
+        total = op.where(
+            op.greater(total, constant(0.0, "float32")), constant(1.0, "float32"), constant(-1.0, "float32")
+        )
+    return post_transformed(node, total, str(node.attr("post_transform", "NONE")))
+
+
+@converts("SVMClassifier", domain=ML)
+def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
+    """One vote for each pair of classes (or with linear classes one score each); label and scores."""
+    labels = node.attr("classlabels_strings") or node.attr("classlabels_ints") or []
+    node.ignore("classlabels_ints", "prob_a", "prob_b")
+    if node.attr("prob_a"):
+        node.unsupported("attribute prob_a, probabilities by Platt scaling")
+    per_class = node.attr("vectors_per_class")
+    data = cast(node, node[0], "float32")
+    data = reshape(node, data, (1, node.shape()[0])) if node.rank() == 1 else data
+    transform = node.choice("post_transform", "NONE", TRANSFORMS)
+    if not per_class:
+        return _linear_classes(node, data, labels, transform)
+    supports, classes = int(np.sum(per_class)), len(per_class)
+    vectors = np.array(node.require("support_vectors"), np.float32).reshape(supports, -1)
+    weights = _pair_weights(
+        np.array(node.require("coefficients"), np.float32).reshape(classes - 1, supports), per_class
+    )
+    rho = np.array(node.attr("rho") or [0.0] * len(weights), np.float32)
+    scores = op.add(
+        op.nn.dense(_kernel(node, data, vectors), constant(weights, "float32"), units=len(weights)),
+        constant(rho, "float32"),
+    )
+    votes = _votes(scores, classes)
+    label = _label(node, op.argmax(votes, axis=1), labels)
+    if classes == 2:
+        scores = _pair(op.negative(scores), scores) if transform == "NONE" else scores
+    return [label, post_transformed(node, scores, transform)]
+
+
+def _linear_classes(node: OnnxNode, data: Expr, labels: Sequence[Any], transform: str) -> list[Expr]:
+    node.ignore("kernel_type", "kernel_params", "support_vectors")
+    rho = np.array(node.attr("rho") or [0.0], np.float32)
+    weights = np.array(node.require("coefficients"), np.float32).reshape(max(len(labels), 1), -1)
+    scores = op.add(op.nn.dense(data, constant(weights, "float32")), constant(rho[:1], "float32"))
+    return [_label(node, op.argmax(scores, axis=1), labels), post_transformed(node, scores, transform)]
+
+
+def _pair_weights(coefficients: np.ndarray, per_class: Sequence[int]) -> np.ndarray:
+    """One row of weights over all support vectors for each pair of classes, in the order (0, 1), (0, 2), …"""
+    starts = np.concatenate([[0], np.cumsum(per_class)])
+    rows = []
+    for i in range(len(per_class)):
+        for j in range(i + 1, len(per_class)):
+            row = np.zeros(coefficients.shape[1], np.float32)
+            row[starts[i] : starts[i + 1]] = coefficients[j - 1, starts[i] : starts[i + 1]]
+            row[starts[j] : starts[j + 1]] = coefficients[i, starts[j] : starts[j + 1]]
+            rows.append(row)
+    return np.array(rows)
+
+
+def _votes(scores: Expr, classes: int) -> Expr:
+    """How many of its pairs each class wins."""
+    wins, losses = [], []
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            wins.append([1.0 if k == i else 0.0 for k in range(classes)])
+            losses.append([1.0 if k == j else 0.0 for k in range(classes)])
+    first = op.cast(op.greater(scores, constant(0.0, "float32")), dtype="float32")
+    second = op.subtract(constant(1.0, "float32"), first)
+    won = op.nn.dense(first, constant(np.array(wins).T, "float32"), units=classes)
+    return op.add(won, op.nn.dense(second, constant(np.array(losses).T, "float32"), units=classes))

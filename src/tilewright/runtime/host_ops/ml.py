@@ -1,0 +1,155 @@
+"""Operators of ai.onnx.ml on the host: decision trees, labels, maps (Python dicts)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.support.dtype import DType
+
+Array = np.ndarray[Any, Any]
+Attrs = dict[str, Any]
+
+_COMPARE: dict[str, Any] = {
+    "BRANCH_LEQ": np.less_equal,
+    "BRANCH_LT": np.less,
+    "BRANCH_GTE": np.greater_equal,
+    "BRANCH_GT": np.greater,
+    "BRANCH_EQ": np.equal,
+    "BRANCH_NEQ": np.not_equal,
+}
+
+
+def _leaves(attrs: Attrs, data: Array, root: int) -> Array:
+    """The row of the table of nodes that each row of `data` ends in, beginning at `root`."""
+    features, thresholds = np.array(attrs["features"]), np.array(attrs["thresholds"], data.dtype)
+    yes, no, missing = (np.array(attrs[key]) for key in ("yes", "no", "missing_yes"))
+    modes = np.array(attrs["modes"])
+    sets = _sets(attrs, modes)
+    at = np.full(len(data), root)
+    active = np.flatnonzero(modes[at] != "LEAF")
+    while active.size:
+        nodes = at[active]
+        values = data[active, features[nodes]]
+        holds = np.zeros(len(active), bool)
+        for mode in np.unique(modes[nodes]):
+            chosen = modes[nodes] == mode
+            if mode == "BRANCH_MEMBER":
+                holds[chosen] = [value in sets[node] for value, node in zip(values[chosen], nodes[chosen])]
+            else:
+                holds[chosen] = _COMPARE[str(mode)](values[chosen], thresholds[nodes[chosen]])
+        holds |= np.isnan(values) & (missing[nodes] != 0)
+        at[active] = np.where(holds, yes[nodes], no[nodes])
+        active = active[modes[at[active]] != "LEAF"]
+    return at
+
+
+def _sets(attrs: Attrs, modes: Array) -> dict[int, set[float]]:
+    """The set of each node that tests membership."""
+    return {
+        int(node): set(entry) for node, entry in zip(np.flatnonzero(modes == "BRANCH_MEMBER"), attrs.get("members", ()))
+    }
+
+
+def _scores(attrs: Attrs, data: Array) -> Array:
+    """Leaf weights aggregated over the trees: (rows, targets)."""
+    targets, count = int(attrs["targets"]), len(attrs["modes"])
+    weights = np.zeros((count, targets), np.float64)
+    present = np.zeros((count, targets), bool)
+    np.add.at(weights, (attrs["leaf_rows"], attrs["leaf_targets"]), attrs["leaf_weights"])
+    present[attrs["leaf_rows"], attrs["leaf_targets"]] = True
+    found = np.stack([_leaves(attrs, data, root) for root in attrs["roots"]])
+    how = attrs.get("aggregate", "SUM")
+    if how in ("MIN", "MAX"):
+        neutral = np.inf if how == "MIN" else -np.inf
+        masked = np.where(present[found], weights[found], neutral)
+        total = masked.min(axis=0) if how == "MIN" else masked.max(axis=0)
+        total = np.where(np.isfinite(total), total, 0)
+    else:
+        total = weights[found].sum(axis=0) / (len(attrs["roots"]) if how == "AVERAGE" else 1)
+    base = np.array(attrs["base"], np.float64)
+    return total + base if base.size == targets else total
+
+
+def _transformed(scores: Array, how: str) -> Array:
+    if how == "LOGISTIC":
+        return 1 / (1 + np.exp(-scores))
+    if how in ("SOFTMAX", "SOFTMAX_ZERO"):
+        raised = np.where((scores == 0) & (how == "SOFTMAX_ZERO"), -np.inf, scores)
+        powers = np.exp(raised - raised.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+    if how != "NONE":
+        raise InputError(f"post_transform {how} is not supported for trees; supported: NONE, LOGISTIC, SOFTMAX")
+    return scores
+
+
+@onnx_op("ml.TreeEnsemble")
+def tree_ensemble(attrs: Attrs, data: Array) -> Array:
+    """The aggregated leaves of an ensemble, (rows, targets)."""
+    return _transformed(_scores(attrs, data), attrs["post_transform"]).astype(data.dtype)
+
+
+@onnx_op("ml.TreeEnsembleClassifier")
+def tree_ensemble_classifier(attrs: Attrs, data: Array) -> tuple[Array, Array]:
+    """The label of the largest sum and all sums; weights for one class only score it against the other of two."""
+    scores = _scores(attrs, data)
+    used = sorted(set(attrs["leaf_targets"]))
+    if len(attrs["labels"]) <= 2 and len(used) == 1:
+        positive = scores[:, used[0]]
+        bounded = attrs["post_transform"] == "NONE" and min(attrs["leaf_weights"], default=0) >= 0
+        chosen = positive > (0.5 if bounded else 0.0)
+        other = 1 - positive if bounded or attrs["post_transform"] == "NONE" else -positive
+        index = chosen.astype(np.int64) if len(attrs["labels"]) == 2 else np.zeros(len(data), np.int64)
+        scores = np.stack([other, positive], axis=1)
+    else:
+        index = scores.argmax(axis=1)
+    return _named(attrs["labels"], index), _transformed(scores, attrs["post_transform"]).astype(np.float32)
+
+
+def _named(labels: list[Any], index: Array) -> Array:
+    table = np.array(labels, object if isinstance(labels[0], str) else np.int64)
+    return table[index]
+
+
+@onnx_op("ml.Label")
+def label(attrs: Attrs, index: Array) -> Array:
+    """The text of each class index."""
+    return _named(attrs["labels"], index)
+
+
+@onnx_op("ml.OneHotEncoder")
+def one_hot_encoder(attrs: Attrs, data: Array) -> Array:
+    """1 at the category that a text equals, along a new last axis."""
+    return (data[..., None] == np.array(attrs["categories"], object)).astype(np.float32)
+
+
+@onnx_op("ml.ZipMap")
+def zip_map(attrs: Attrs, scores: Array) -> list[dict[Any, Any]]:
+    """Each row as a map from label to score."""
+    rows = scores.reshape(1, -1) if scores.ndim == 1 else scores
+    return [dict(zip(attrs["labels"], row.tolist())) for row in rows]
+
+
+@onnx_op("ml.DictVectorizer")
+def dict_vectorizer(attrs: Attrs, values: dict[Any, Any]) -> Array:
+    """The values of a map in the order of a vocabulary; zero, or an empty text, for what is missing."""
+    dtype = DType(attrs["result_dtype"])
+    empty: Any = "" if dtype.is_string else 0
+    return np.array([[values.get(word, empty) for word in attrs["vocabulary"]]], dtype.numpy)
+
+
+@onnx_op("ml.CastMap")
+def cast_map(attrs: Attrs, values: dict[int, Any]) -> Array:
+    """The values of a map by rising key as a row; with a width, each at the place that its key names."""
+    dtype = DType(attrs["result_dtype"])
+    convert: Any = str if dtype.is_string else float if dtype.is_float else int
+    if not attrs["width"]:
+        return np.array([[convert(values[key]) for key in sorted(values)]], dtype.numpy)
+    row = [convert(0) if not dtype.is_string else ""] * int(attrs["width"])
+    for key, value in values.items():
+        if 0 <= key < len(row):
+            row[key] = convert(value)
+    return np.array([row], dtype.numpy)
