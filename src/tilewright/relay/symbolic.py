@@ -65,7 +65,7 @@ def map_dims(function: Function, rule: Callable[[Dim], Dim]) -> Function:
             continue
         kids = children(node)
         fresh = rebuild(node, tuple([made[kid] for kid in kids])) if kids else node
-        if isinstance(fresh, Call) and any(attr_exprs(fresh.attrs)):
+        if isinstance(fresh, Call) and next(attr_exprs(fresh.attrs), None) is not None:
             fresh = Call(fresh.op, fresh.args, _map_attrs(fresh.attrs, rule), fresh.span)
         made[node] = fresh
     body = made[function.body]

@@ -104,7 +104,7 @@ def slice_bounds(
 
 
 #: A begin or end beyond this is "as far as it goes", whatever the size.
-_FAR = 2**30
+_FAR = 10**9
 
 
 def _symbolic_bound(size: Size, first: Size, last: Size, step: int) -> tuple[Size, int, Size]:

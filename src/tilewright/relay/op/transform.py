@@ -18,6 +18,7 @@ from tilewright.relay.op.common import (
     check_axis,
     require,
     require_same_dtype,
+    same_dims,
     tensor,
     tuple_of_tensors,
     with_attrs,
@@ -204,8 +205,8 @@ def _concatenate_type(types: Types, attrs: Attrs) -> Type:
     parts = tuple_of_tensors(types[0])
     require_same_dtype(*parts)
     at = check_axis(attrs["axis"], parts[0].ndim)
-    rest = {(*t.shape[:at], *t.shape[at + 1 :]) for t in parts}
-    require(len(rest) == 1 and len({t.ndim for t in parts}) == 1, f"the parts differ beside axis {attrs['axis']}")
+    rest = [(*t.shape[:at], *t.shape[at + 1 :]) for t in parts]
+    require(all(same_dims(rest[0], other) for other in rest), f"the parts differ beside axis {attrs['axis']}")
     total = sum(t.shape[at] for t in parts)
     return TensorType((*parts[0].shape[:at], total, *parts[0].shape[at + 1 :]), parts[0].dtype)
 
@@ -228,7 +229,8 @@ def concatenate(data: Expr | Sequence[Expr], axis: int = 0) -> Call:
 
 def _stack_type(types: Types, attrs: Attrs) -> Type:
     parts = tuple_of_tensors(types[0])
-    require(len(set(parts)) == 1, "all parts must have the same type")
+    require(all(same_dims(parts[0].shape, part.shape) for part in parts), "all parts must have the same shape")
+    require_same_dtype(*parts)
     at = check_axis(attrs["axis"], parts[0].ndim + 1)
     return TensorType((*parts[0].shape[:at], len(parts), *parts[0].shape[at:]), parts[0].dtype)
 
