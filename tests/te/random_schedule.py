@@ -222,6 +222,8 @@ def _grouped(s: te.Schedule) -> Group | None:
 
 def _place_group(draw: Draw, s: te.Schedule, group: Group) -> None:
     """Inside a loop of the one stage that reads the group, if there is one."""
+    if any(_in_scan(s, m) or not isinstance(m.op, te.ComputeOp) for m in group.stages):
+        return
     outside = [r for member in group.stages for r in _real_readers(s, member) if r not in group.stages]
     if len(set(outside)) == 1 and isinstance(outside[0].op, te.ComputeOp):
         group.compute_at(outside[0], draw(st.sampled_from(outside[0].leaf_iter_vars)))

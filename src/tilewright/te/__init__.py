@@ -1,6 +1,7 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
 from tilewright.te.extern import ExternOp, extern
+from tilewright.te.gradient import gradient
 from tilewright.te.group import Group
 from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thread_axis, var
 from tilewright.te.lower import lower, lower_stages
@@ -33,6 +34,7 @@ __all__ = [
     "decl_buffer",
     "decl_tensor_intrin",
     "extern",
+    "gradient",
     "load_schedule",
     "lower",
     "lower_stages",

@@ -71,7 +71,8 @@ class _Builder:
 
     def _add_param(self, arg: Any) -> None:
         if isinstance(arg, Tensor):
-            tensor = self.source.tensor(arg)
+            unused = isinstance(arg.op, PlaceholderOp) and arg.op not in self.source.stage_map
+            tensor = arg if unused else self.source.tensor(arg)
             if tensor in self.buffers:
                 raise ScheduleError(f"lower: {arg.name} is given twice among the arguments")
             buffer = self.binds.get(tensor) or Buffer(arg.name, tensor.shape, tensor.dtype)
