@@ -1,5 +1,6 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
+from tilewright.te import hybrid
 from tilewright.te.extern import ExternOp, extern
 from tilewright.te.gradient import gradient
 from tilewright.te.group import Group
@@ -35,6 +36,7 @@ __all__ = [
     "decl_tensor_intrin",
     "extern",
     "gradient",
+    "hybrid",
     "load_schedule",
     "lower",
     "lower_stages",
