@@ -10,7 +10,9 @@ from tilewright.codegen.function_info import function_info
 from tilewright.codegen.size_data import size_data
 from tilewright.codegen.source.cuda import CUDA_C
 from tilewright.codegen.source.gpu import Language, emit_program
+from tilewright.codegen.source.metal import METAL_SL
 from tilewright.codegen.source.opencl import OPENCL_C
+from tilewright.codegen.source.wgsl import WEBGPU_SL
 from tilewright.device_target import DeviceTarget
 from tilewright.errors import TargetError
 from tilewright.runtime.gpu.api import DeviceApi
@@ -41,10 +43,33 @@ def _cuda(target: Target) -> DeviceApi:
     from tilewright.runtime.gpu.emulation import emulated_device
 
     assert isinstance(target, DeviceTarget)
-    return emulated_device() if target.emulate else cuda_device()
+    return emulated_device("cuda") if target.emulate else cuda_device()
 
 
-BACKENDS: dict[str, Backend] = {"opencl": Backend(OPENCL_C, _opencl), "cuda": Backend(CUDA_C, _cuda)}
+def _webgpu(_target: Target) -> DeviceApi:
+    from tilewright.runtime.gpu.webgpu import webgpu_device
+
+    return webgpu_device()
+
+
+def _metal(target: Target) -> DeviceApi:
+    from tilewright.runtime.gpu.emulation import emulated_device
+
+    assert isinstance(target, DeviceTarget)
+    if not target.emulate:
+        raise TargetError(
+            "the target 'metal' gives source text (codegen.emit_device); running it needs macOS. 'metal -emulate=1' "
+            "runs it on this processor, slowly, to check its results"
+        )
+    return emulated_device("metal")
+
+
+BACKENDS: dict[str, Backend] = {
+    "opencl": Backend(OPENCL_C, _opencl),
+    "cuda": Backend(CUDA_C, _cuda),
+    "webgpu": Backend(WEBGPU_SL, _webgpu),
+    "metal": Backend(METAL_SL, _metal),
+}
 
 
 def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:

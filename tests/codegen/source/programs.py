@@ -9,21 +9,19 @@ import pytest
 
 from tilewright import te
 from tilewright.errors import EnvironmentError_
-from tilewright.runtime.gpu.emulation import emulated_device
 from tilewright.runtime.gpu.opencl import opencl_device
+from tilewright.runtime.gpu.webgpu import webgpu_device
 
 
 def require_target(spec: str) -> str:
     """`spec`, where this machine can build and run it; else the test skips with the reason."""
     if spec == "c" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler on this machine")
-    if spec.startswith("cuda"):
-        if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-            pytest.skip("emulating CUDA needs a C++ compiler")
-        emulated_device()
-    if spec == "opencl":
+    if "emulate" in spec and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        pytest.skip("emulating a GPU needs a C++ compiler")
+    if spec in ("opencl", "webgpu"):
         try:
-            opencl_device()
+            opencl_device() if spec == "opencl" else webgpu_device()
         except EnvironmentError_ as error:
             pytest.skip(str(error))
     return spec

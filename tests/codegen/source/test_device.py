@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,15 @@ from tests.codegen.source.programs import axes, require_target, tiled_gemm
 from tilewright import te, tir
 from tilewright.codegen import build
 from tilewright.codegen.build_device import emit_device
-from tilewright.errors import InputError, ScheduleError, TargetError
+from tilewright.errors import InputError, ScheduleError, TargetError, UnsupportedError
 from tilewright.runtime.gpu.nvrtc import compile_cubin
 from tilewright.target import Target
 
-TARGETS = ["opencl", "cuda -emulate=1"]
+TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "webgpu"]
+
+ELEMENTS = ("float16", "int8", "int64", "float64", "bool")
+#: Element types that a language does not have in memory; that they are refused is tested below.
+MISSING = {("webgpu", t) for t in ELEMENTS} | {("metal -emulate=1", "float64")}
 
 
 def random(*shape: int) -> np.ndarray:
@@ -51,8 +57,7 @@ def test_any_length_without_recompiling(target):
         module["f"](random(8), np.zeros(7, "float32"))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "float64", "bool"])
+@pytest.mark.parametrize(("target", "dtype"), [pair for pair in product(TARGETS, ELEMENTS) if pair not in MISSING])
 def test_element_types(target, dtype):
     a = te.placeholder((40,), dtype, name="A")
     one = tir.const(1, dtype)
@@ -82,9 +87,9 @@ def test_device_arrays_stay_on_the_device(target):
 def test_text(check_golden):
     s, args = tiled_gemm(64, 64, 64)
     func = te.lower(s, args, name="gemm")
-    for kind in ("opencl", "cuda"):
+    for kind in ("opencl", "cuda", "metal", "webgpu"):
         text, _ = emit_device([func], Target(kind))
-        check_golden(f"gemm_{kind}.txt", text[text.index("gemm_kernel0") :])
+        check_golden(f"gemm_{kind}.txt", text[text.rindex("}\n\n") + 3 :])
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
@@ -114,3 +119,13 @@ def test_unknown_options_of_a_device():
     with pytest.raises(TargetError, match="not a whole number"):
         Target("cuda -thread_warp_size=many")
     assert Target(str(Target("cuda -arch=sm_90"))) == Target("cuda -arch=sm_90")
+
+
+@pytest.mark.parametrize(("target", "dtype"), sorted(MISSING))
+def test_element_types_that_a_language_lacks(target, dtype):
+    a = te.placeholder((40,), dtype, name="A")
+    b = te.compute((40,), lambda i: a(39 - i), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    with pytest.raises(UnsupportedError, match=f"(WGSL|Metal) code (cannot take|has no type for).*{dtype}"):
+        emit_device([te.lower(s, [a, b])], Target(target))

@@ -34,7 +34,7 @@ class SourceBuilder:
         self.indent = 1
         self.messages: list[str] = []  # of assertions; the n-th has the return code n + 1
         self._names: dict[Any, str] = {}
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()  # names in use
         self._known: dict[Expr, str] = {}
         self._uses: dict[Expr, int] = {}
 
@@ -46,16 +46,16 @@ class SourceBuilder:
             stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in hint or getattr(thing, "name", "t"))
             stem = stem if stem[:1].isalpha() else f"v{stem}"
             found, number = stem, 1
-            while found in self._taken:
+            while found in self.taken:
                 found = f"{stem}_{number}"
                 number += 1
-            self._taken.add(found)
+            self.taken.add(found)
             self._names[thing] = found
         return found
 
     def reserve(self, *names: str) -> None:
         """Names that nothing may get."""
-        self._taken.update(names)
+        self.taken.update(names)
 
     def line(self, text: str) -> None:
         """One line at the current depth."""
@@ -104,8 +104,8 @@ class SourceBuilder:
 
     def keep(self, expr: Expr, text: str) -> str:
         """A constant of this block that holds `text`, the value of `expr`."""
-        name = f"t{len(self._taken)}"
-        self._taken.add(name)
+        name = f"t{len(self.taken)}"
+        self.taken.add(name)
         d = self.dialect
         self.line(d.constant.format(type=d.type_name(expr.dtype), name=name, value=text))
         self._known[expr] = name
@@ -113,8 +113,8 @@ class SourceBuilder:
 
     def fresh(self, dtype: Any) -> str:
         """A new variable of `dtype`, declared here."""
-        name = f"t{len(self._taken)}"
-        self._taken.add(name)
+        name = f"t{len(self.taken)}"
+        self.taken.add(name)
         self.line(self.dialect.variable.format(type=self.dialect.type_name(dtype), name=name))
         return name
 

@@ -22,7 +22,8 @@ class Language:
     """A GPU language: its dialect, the text before the kernels, and how a kernel's head is written.
 
     `head(launch, builder)` gives the lines that open a kernel, up to and with the brace; `native` names the math calls
-    that need no polynomial.
+    that need no polynomial; with `module_scope`, shared arrays and buffers are declared outside of functions, so that
+    names must differ between the kernels of a text.
     """
 
     dialect: Dialect
@@ -30,36 +31,37 @@ class Language:
     head: Callable[[Launch, SourceBuilder], str]
     native: frozenset[str]
     reserved: tuple[str, ...] = ()
-    has_half: bool = False
+    module_scope: bool = False
 
 
 def emit_program(programs: Sequence[DeviceProgram], language: Language) -> str:
     """The source text of all kernels of `programs`."""
     parts = [language.prelude]
+    taken: set[str] = set()
     for program in programs:
-        parts += [emit_kernel(launch, language) for launch in program.launches]
+        parts += [emit_kernel(launch, language, taken) for launch in program.launches]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def emit_kernel(launch: Launch, language: Language) -> str:
-    """The text of one kernel."""
+def emit_kernel(launch: Launch, language: Language, taken: set[str]) -> str:
+    """The text of one kernel; where names must differ between kernels, those in `taken` are, and it adds its own."""
     kernel = prepare(launch.kernel, language)
     b = SourceBuilder(language.dialect, EXPRESSIONS)
-    b.reserve(kernel.name, *language.reserved)
+    b.reserve(kernel.name, *language.reserved, *(taken if language.module_scope else ()))
     head = language.head(Launch(kernel, launch.grid, launch.block), b)
     loops, body = thread_extents(kernel.body)
     for tag, loop in loops.items():
         b.analyzer.bind(loop.var, (loop.min, loop.extent))
         d = b.dialect
-        value = d.threads[tag]
-        b.line(d.constant.format(type=d.type_name(loop.var.dtype), name=b.name(loop.var), value=value))
+        kind, value = d.type_name(loop.var.dtype), d.threads[tag]
+        b.line(d.constant.format(type=kind, name=b.name(loop.var), value=value))
     statement(b, body)
+    taken |= b.taken
+    if language.module_scope:
+        return "\n".join([*b.top_lines, head, *b.lines, "}"])
     return "\n".join([head, *["  " + line for line in b.top_lines], *b.lines, "}"])
 
 
 def prepare(kernel: PrimFunc, language: Language) -> PrimFunc:
     """`kernel` in terms of what the language has."""
-    kernel = scalarize_vectors(kernel)
-    if not language.has_half:
-        kernel = legalize_float16(kernel)
-    return lower_intrinsics(kernel, native=language.native)
+    return lower_intrinsics(legalize_float16(scalarize_vectors(kernel)), native=language.native)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, InternalError
+from tilewright.errors import EnvironmentError_
 from tilewright.runtime.gpu.api import Extent3, Kernel
 from tilewright.runtime.gpu.nvrtc import compile_cubin
 

@@ -1,4 +1,4 @@
-"""CUDA without a GPU: the kernels' own text compiled as C++ and run on the host, for checking results.
+"""CUDA and Metal without a GPU: the kernels' own text compiled as C++ and run on the host, for checking results.
 
 Every thread of a block is a fiber; `__syncthreads` and `__syncwarp` switch to the next one. A block in which some
 threads end while others wait at a barrier is reported: on a real device it would hang. Blocks run one after the other.
@@ -23,13 +23,18 @@ from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Extent3, Kernel
 from tilewright.runtime.memory import aligned_empty
 
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)')
+_KERNEL = re.compile(
+    r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\((.*)\) \{$', re.MULTILINE
+)
+_ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 
 class EmulatedDevice:
-    """CUDA C++ on the host's processor."""
+    """The host's processor, for the text of one of the languages in `HEADERS`."""
 
-    name = "CUDA emulated on the host"
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.name = f"{language} emulated on the host"
 
     def allocate(self, nbytes: int) -> Any:
         """Host memory, as bytes."""
@@ -45,7 +50,7 @@ class EmulatedDevice:
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """A shared object of the kernels with the emulation around them."""
-        library = _compile(source + "\n" + _launchers(source))
+        library = _compile(source + "\n" + _launchers(source), HEADERS[self.language])
         return {name: _Kernel(name, library) for name in kernels}
 
     def synchronize(self) -> None:
@@ -70,8 +75,8 @@ class _Kernel:
         code = self._run(*grid, *block, slots)
         if code:
             raise InternalError(
-                f"kernel {self.name}: some threads of a block ended while others waited at a barrier; the code would hang "
-                "on a device"
+                f"kernel {self.name}: some threads of a block ended while others waited at a barrier; on a device it "
+                "would hang"
             )
         del alive
 
@@ -81,33 +86,40 @@ def _launchers(source: str) -> str:
     parts = []
     for name, parameters in _KERNEL.findall(source):
         arguments = []
-        for i, parameter in enumerate(filter(None, (p.strip() for p in parameters.split(",")))):
-            kind = parameter.rsplit(" ", 1)[0].replace("__restrict__", "").strip()
-            arguments.append(f"({kind})slots[{i}]" if kind.endswith("*") else f"*({kind}*)slots[{i}]")
+        for i, parameter in enumerate(filter(None, (p.strip() for p in _ATTRIBUTE.sub("", parameters).split(",")))):
+            kind, _, given = parameter.replace("__restrict__", "").rpartition(" ")
+            kind = kind.strip().rstrip("&")
+            if given in ("blockIdx", "threadIdx"):
+                arguments.append(given)
+            else:
+                arguments.append(f"({kind})slots[{i}]" if kind.endswith("*") else f"*({kind}*)slots[{i}]")
         call = f"{name}({', '.join(arguments)})"
-        parts.append(
-            f'extern "C" int tilewright_emulate_{name}(int gx, int gy, int gz, int bx, int by, int bz, void** slots) {{\n'
-            f"  return tilewright_run_blocks(gx, gy, gz, bx, by, bz, [&] {{ {call}; }});\n}}"
-        )
+        head = f'extern "C" int tilewright_emulate_{name}(int gx, int gy, int gz, int bx, int by, int bz, void** slots)'
+        parts.append(f"{head} {{\n  return tilewright_run_blocks(gx, gy, gz, bx, by, bz, [&] {{ {call}; }});\n}}")
     return "\n".join(parts)
 
 
-def _compile(text: str) -> ctypes.CDLL:
+#: The headers that give C++ the words of each language.
+HEADERS = {"cuda": ("fibers.h", "cuda_emulation.h"), "metal": ("fibers.h", "metal_emulation.h")}
+
+
+def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
     compiler = next((c for c in ("c++", "g++", "clang++") if shutil.which(c)), None)
     if compiler is None:
-        raise EnvironmentError_("emulating CUDA needs a C++ compiler: install g++ (Debian: apt install g++)")
-    header = resources.files("tilewright.runtime.gpu").joinpath("cuda_emulation.h").read_text()
-    with tempfile.TemporaryDirectory(prefix="tilewright-cuda-") as directory:
+        raise EnvironmentError_("emulating a GPU needs a C++ compiler: install g++ (Debian: apt install g++)")
+    folder = resources.files("tilewright.runtime.gpu")
+    header = "\n".join(folder.joinpath(name).read_text() for name in headers)
+    with tempfile.TemporaryDirectory(prefix="tilewright-gpu-") as directory:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
-        source.write_text(header + "\n" + text)
+        source.write_text(header + "\n" + text.replace("#include <metal_stdlib>", ""))
         options = ("-std=c++17", "-O1", "-shared", "-fPIC", "-fwrapv", "-w", "-o")
         done = subprocess.run([compiler, *options, str(made), str(source)], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise InternalError(f"{compiler} refused generated CUDA code:\n{done.stderr[-2000:]}")
+            raise InternalError(f"{compiler} refused generated code:\n{done.stderr[-2000:]}")
         return ctypes.CDLL(str(made))
 
 
 @functools.cache
-def emulated_device() -> EmulatedDevice:
-    """The one emulated device."""
-    return EmulatedDevice()
+def emulated_device(language: str) -> EmulatedDevice:
+    """The emulated device for one of `HEADERS`."""
+    return EmulatedDevice(language)

@@ -1,0 +1,78 @@
+// Threads of a block as fibers that take turns at barriers (see emulation.py).
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <functional>
+#include <vector>
+
+struct tilewright_dim3 { int x, y, z; };
+static tilewright_dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct tilewright_fiber {
+  ucontext_t context;
+  tilewright_dim3 index;
+  std::vector<char> stack;
+  bool done = false;
+  unsigned long long exchanged = 0;
+};
+static std::vector<tilewright_fiber> tilewright_fibers;
+static ucontext_t tilewright_scheduler;
+static size_t tilewright_current;
+static std::function<void()> tilewright_body;
+
+static void tilewright_wait() { swapcontext(&tilewright_fibers[tilewright_current].context, &tilewright_scheduler); }
+
+static void tilewright_enter() {
+  tilewright_body();
+  tilewright_fibers[tilewright_current].done = true;
+  setcontext(&tilewright_scheduler);
+}
+
+// 0, or 1 where threads of one block ended and others still wait at a barrier.
+static int tilewright_run_block() {
+  for (auto& fiber : tilewright_fibers) {
+    fiber.done = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_link = &tilewright_scheduler;
+    makecontext(&fiber.context, tilewright_enter, 0);
+  }
+  for (;;) {
+    size_t ended = 0;
+    for (tilewright_current = 0; tilewright_current < tilewright_fibers.size(); ++tilewright_current) {
+      auto& fiber = tilewright_fibers[tilewright_current];
+      threadIdx = fiber.index;
+      volatile size_t place = tilewright_current;
+      swapcontext(&tilewright_scheduler, &fiber.context);
+      tilewright_current = place;
+      ended += fiber.done;
+    }
+    if (ended == tilewright_fibers.size()) return 0;
+    if (ended) return 1;
+  }
+}
+
+static int tilewright_run_blocks(int gx, int gy, int gz, int bx, int by, int bz, std::function<void()> body) {
+  tilewright_body = body;
+  gridDim = {gx, gy, gz};
+  blockDim = {bx, by, bz};
+  tilewright_fibers.clear();
+  tilewright_fibers.resize((size_t)bx * by * bz);
+  size_t i = 0;
+  for (int z = 0; z < bz; ++z)
+    for (int y = 0; y < by; ++y)
+      for (int x = 0; x < bx; ++x, ++i) {
+        tilewright_fibers[i].index = {x, y, z};
+        tilewright_fibers[i].stack.resize(64 * 1024);
+      }
+  for (int z = 0; z < gz; ++z)
+    for (int y = 0; y < gy; ++y)
+      for (int x = 0; x < gx; ++x) {
+        blockIdx = {x, y, z};
+        if (tilewright_run_block()) return 1;
+      }
+  return 0;
+}

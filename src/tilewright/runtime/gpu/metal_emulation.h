@@ -1,0 +1,24 @@
+// Metal's names for a C++ compiler.
+#define kernel extern "C"
+#define device
+#define constant const
+#define threadgroup static
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef tilewright_dim3 uint3;
+
+namespace metal {
+template <class To, class From> To as_type(From from) {
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
+inline int popcount(int x) { return __builtin_popcount((unsigned)x); }
+inline int clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+enum class mem_flags { mem_threadgroup };
+inline void threadgroup_barrier(mem_flags) { tilewright_wait(); }
+}
