@@ -3,6 +3,7 @@
     TilewrightError
     ├── UserError              something the caller can mend; the message says what and how
     │   ├── ModelError         the file is not a model, is truncated, or is malformed
+    │   ├── ParseError         a text, such as a Relay program, is malformed; the message shows where
     │   ├── UnsupportedError   a valid request that this version does not implement
     │   ├── TypeMismatchError  shapes or dtypes in a program do not fit together
     │   ├── ShapeError         an input shape is missing, dynamic, or wrong
@@ -29,6 +30,10 @@ class UserError(TilewrightError):
 
 class ModelError(UserError):
     """The model file is not a model, is truncated or is malformed."""
+
+
+class ParseError(UserError):
+    """A text, such as a Relay program, is malformed; the message shows the line and underlines the place."""
 
 
 class UnsupportedError(UserError):

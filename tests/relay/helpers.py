@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tilewright import relay
 from tilewright.relay.interpreter import Value, call_reference, flatten
@@ -14,6 +16,15 @@ from tilewright.relay.type import TensorType, tensor_types
 from tilewright.relay.visitor import post_order
 
 Array = np.ndarray[Any, Any]
+
+FORMATS = Path(__file__).resolve().parents[2].parent / "shared" / "formats"
+
+
+def shared_format(name: str) -> str:
+    """A sample file that the classic stack wrote; skips the test where it is not there."""
+    if not (FORMATS / name).exists():
+        pytest.skip(f"{FORMATS / name} is not there")
+    return (FORMATS / name).read_text()
 
 
 def rand(*shape: int, seed: int = 0) -> Array:

@@ -43,9 +43,7 @@ def test_fused_functions_are_written_in_place() -> None:
 def test_let_and_if_open_blocks() -> None:
     x, y = relay.var("x", shape=()), relay.var("y")
     body = relay.Let(y, relay.exp(x), relay.If(relay.less(y, x), relay.add(y, y), x))
-    assert repr(body) == (
-        "%0 = exp(%x);\nlet %y = %0;\n%1 = less(%y, %x);\nif (%1) {\n  add(%y, %y)\n} else {\n  %x\n}"
-    )
+    assert repr(body) == ("let %y = exp(%x);\n%0 = less(%y, %x);\nif (%0) {\n  add(%y, %y)\n} else {\n  %x\n}")
 
 
 def test_printing_a_deep_graph_does_not_recurse() -> None:

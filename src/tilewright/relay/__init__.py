@@ -35,9 +35,11 @@ from tilewright.relay.expr import (
     var,
 )
 from tilewright.relay.interpreter import evaluate, interpret
+from tilewright.relay.json import load_json, save_json
 from tilewright.relay.module import IRModule
 from tilewright.relay.op import *  # noqa: F403  (the operators' builders, as listed in relay.op.__all__)
-from tilewright.relay.printer import to_text
+from tilewright.relay.parser import fromtext, parse, parse_expr
+from tilewright.relay.printer import astext, to_text
 from tilewright.relay.structural import structural_equal, structural_hash
 from tilewright.relay.type import (
     Any,
@@ -91,10 +93,16 @@ __all__ = [
     "TypeData",
     "TypeVar",
     "Var",
+    "astext",
     "const",
     "evaluate",
+    "fromtext",
     "interpret",
+    "load_json",
     "op",
+    "parse",
+    "parse_expr",
+    "save_json",
     "scalar_type",
     "structural_equal",
     "structural_hash",

@@ -58,6 +58,12 @@ class IRModule:
 
         return to_text(self)
 
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The module as a program that `parser.parse` reads back."""
+        from tilewright.relay.printer import astext
+
+        return astext(self, show_meta_data)
+
     def global_var(self, name: str) -> GlobalVar:
         """The global variable called `name`; an internal error naming the ones there are."""
         if name not in self._by_name:

@@ -38,7 +38,7 @@ def structural_equal(a: Expr | IRModule, b: Expr | IRModule) -> bool:
     """True if `a` and `b` have the same structure up to the names of variables, type parameters and dimensions.
 
     Free variables are equal if they have the same type and come in the same order. Functions of a module and data
-    types count by name.
+    types count by name. Constants are values: it does not matter whether equal ones are one object.
     """
     return a is b or structural_key(a) == structural_key(b)
 
@@ -57,9 +57,19 @@ def _key(expr: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     nodes: dict[Expr, None] = dict.fromkeys(params)
     nodes.update(dict.fromkeys(post_order(root)))
     nodes.update({var: None for node in list(nodes) for var in binders(node)})
-    row = {node: index for index, node in enumerate(nodes)}
+    own: dict[Expr, tuple[Any, ...]] = {}
+    row: dict[Expr, int] = {}
+    constants: dict[tuple[Any, ...], Expr] = {}
+    for node in nodes:
+        found = _own(node, types)
+        first = constants.setdefault(found, node) if isinstance(node, Constant) else node
+        if first is not node:
+            row[node] = row[first]
+        else:
+            row[node] = len(own)
+            own[node] = found
     rows = tuple(
-        [(*_own(node, types), tuple([row[kid] for kid in (*binders(node), *children(node))])) for node in nodes]
+        [(*found, tuple([row[kid] for kid in (*binders(node), *children(node))])) for node, found in own.items()]
     )
     return (len(params), attrs_key(expr.attrs), row[root], rows) if isinstance(expr, Function) else rows
 

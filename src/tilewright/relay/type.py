@@ -32,7 +32,10 @@ Dim: typing.TypeAlias = typing.Any
 
 
 class Any:
-    """A dimension that is known at run time only. One object; not known to be equal to anything, itself included."""
+    """A dimension that is known at run time only. One object; not known to be equal to anything, itself included.
+
+    Arithmetic with it gives it again.
+    """
 
     __slots__ = ()
     _only: typing.ClassVar[Any | None] = None
@@ -47,6 +50,12 @@ class Any:
 
     def __reduce__(self) -> tuple[typing.Any, ...]:
         return (Any, ())
+
+    def _absorb(self, _other: object = None) -> Any:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _absorb
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _absorb
 
 
 class Type:
