@@ -12,6 +12,9 @@ calls on the way may join too, so nothing is computed twice and no group needs a
 3. reduction: takes the injective calls before it, nothing after it;
 4. opaque: alone.
 
+Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
+reads it where that pays (see `depthwise_pair`).
+
 Calls that move no bytes (see `views`) stay out where they can: concatenations that `plan_memory` gets for nothing do
 not fuse, and reshapes and slices at the rim of a group are taken out of it.
 """
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
+from tilewright.relay.transform.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.dominator import Flow, build_flow
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
 from tilewright.relay.transform.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
@@ -77,6 +81,8 @@ def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Gr
         for call, op in flow.ops.items()
     }
     for phase in ("anchors", "injective"):
+        if phase == "injective":
+            _join_depthwise_pairs(flow, groups, max_group)
         for call in flow.order:
             sink, edge = flow.dominator[call], flow.path_pattern[call]
             if sink is None or groups[sink] is groups[call]:
@@ -90,6 +96,18 @@ def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Gr
             if path is not None:
                 _merge(flow, groups, path, max_group)
     return groups
+
+
+def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
+    """Merge the groups of depthwise convolutions with those of the 1x1 convolutions that read them."""
+    for call in flow.order:
+        data = call.args[0] if call.args else None
+        if not isinstance(data, Call) or data not in groups or flow.users[data] != [call]:
+            continue
+        first, *rest = groups[data].members
+        elementwise = all(flow.ops[member].pattern <= OpPattern.BROADCAST for member in rest)
+        if elementwise and groups[data].members[-1] is data and is_depthwise_pair(first, call):
+            _merge(flow, groups, [data, call], max_group)
 
 
 def _path(flow: Flow, groups: dict[Call, _Group], source: Call, sink: Call, pattern: OpPattern) -> list[Call] | None:

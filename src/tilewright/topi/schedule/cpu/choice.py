@@ -23,7 +23,7 @@ from tilewright.tir.expr import Add, Expr, Mul, Var
 from tilewright.tir.visitor import collect_vars
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import computes, is_reduction, shape_of
-from tilewright.topi.schedule.cpu.dispatch import TEMPLATES
+from tilewright.topi.schedule.cpu.dispatch import anchors_of
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,9 @@ def choice_of(outs: list[te.Tensor], loop_nest: PrimFunc, target: Target) -> Cho
 def _template(outs: list[te.Tensor]) -> str:
     """The name of the template that `dispatch.schedule` picks."""
     stages = computes(outs)
-    for tensor in stages:
-        for tag in tensor.op.tag.split(","):
-            if tag in TEMPLATES:
-                return tag
+    anchors = anchors_of(stages)
+    if anchors:
+        return anchors[-1][0]
     return "reduce" if any(map(is_reduction, stages)) else "injective"
 
 

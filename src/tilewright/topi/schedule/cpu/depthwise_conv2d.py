@@ -25,7 +25,7 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
 
     batch, channel, row, column, lane = s[out].op.axis
     bands, row = s[out].split(row, factor=_divisor(height, _BAND))
-    columns, position = s[out].split(column, factor=_columns(width))
+    columns, position = s[out].split(column, factor=columns_of_tile(width))
     s[out].reorder(batch, channel, bands, row, columns, position, lane)
     work = s[out].fuse(batch, channel, bands)
     if height * width * block * blocks >= PARALLEL_GRAIN:
@@ -34,13 +34,18 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     s[out].unroll(position)
 
     s[accumulator].compute_at(s[out], columns)
+    unroll_window(s, accumulator)
+
+
+def unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:
+    """Keep the accumulators of a tile in registers while the taps of the window pass by."""
     batch, channel, row, column, lane = s[accumulator].op.axis
     kernel_row, kernel_column = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, channel, row, kernel_row, kernel_column, column, lane)
     s[accumulator].vectorize(lane)
     s[accumulator].unroll(column)
     s[accumulator].unroll(kernel_column)
-    if terms_of(conv) <= _UNROLLED_TAPS:
+    if terms_of(accumulator) <= _UNROLLED_TAPS:
         s[accumulator].unroll(kernel_row)
 
 
@@ -50,7 +55,7 @@ def _divisor(height: int, limit: int) -> int:
     return best if best * 4 >= min(height, limit) else min(height, limit)
 
 
-def _columns(width: int) -> int:
+def columns_of_tile(width: int) -> int:
     """Columns per register tile: a divisor of the width near 8, else 8."""
     fitting = [c for c in range(4, 15) if width % c == 0]
     return min(fitting, key=lambda c: abs(c - 8)) if fitting else min(width, 8)

@@ -17,6 +17,7 @@ from tilewright.topi.schedule.cpu.conv2d_nchw import (
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
+from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
@@ -47,16 +48,24 @@ def schedule(outs: list[te.Tensor], target: Target) -> te.Schedule:
     """The schedule of the computation of `outs`, by its anchor, or as an injective or a reducing one."""
     s = te.create_schedule([out.op for out in outs])
     stages = computes(outs)
-    for tensor in stages:
-        template = next((TEMPLATES[tag] for tag in tensor.op.tag.split(",") if tag in TEMPLATES), None)
-        if template is not None:
-            template(s, tensor, outs[0], target)
-            return s
-    if any(is_reduction(tensor) for tensor in stages):
+    anchors = anchors_of(stages)
+    if len(anchors) == 2:
+        (_, depthwise), (_, pointwise) = anchors
+        schedule_fused_depthwise(s, depthwise, pointwise, outs[0], target)
+    elif anchors:
+        ((tag, anchor),) = anchors
+        TEMPLATES[tag](s, anchor, outs[0], target)
+    elif any(is_reduction(tensor) for tensor in stages):
         schedule_reduce(s, outs, target)
     else:
         schedule_injective(s, outs, target)
     return s
 
 
-__all__ = ["TEMPLATES", "schedule"]
+def anchors_of(stages: list[te.Tensor]) -> list[tuple[str, te.Tensor]]:
+    """The stages that have a template, with their tags, in order: one, or a depthwise convolution and a 1x1."""
+    tagged = [(next((tag for tag in t.op.tag.split(",") if tag in TEMPLATES), None), t) for t in stages]
+    return [(tag, tensor) for tag, tensor in tagged if tag is not None]
+
+
+__all__ = ["TEMPLATES", "anchors_of", "schedule"]

@@ -1,0 +1,44 @@
+"""A depthwise and a 1x1 convolution in one kernel, against the two apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import run, sample
+from tilewright import topi
+from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
+
+
+@pytest.mark.parametrize(("channels", "size", "stride", "outputs", "block"), [
+    (2, (28, 28), 1, 2, 16),
+    (3, (32, 20), 2, 3, 8),
+    (2, (15, 13), 1, 1, 16),
+])  # fmt: skip
+@pytest.mark.parametrize("clipped", [True, False])
+def test_one_kernel_equals_two(
+    channels: int, size: tuple[int, int], stride: int, outputs: int, block: int, clipped: bool
+) -> None:
+    data, window = sample(1, channels, *size, 16), sample(channels, 1, 3, 3, 1, 16, seed=1)
+    weight = sample(outputs, channels, 1, 1, 16, block, seed=2)
+
+    def depthwise(x: Any, w: Any) -> Any:
+        conv = topi.nn.depthwise_conv2d_NCHWc(x, w, (stride, stride), (1, 1, 1, 1))
+        return topi.clip(conv, -1.0, 2.0) if clipped else conv
+
+    def pointwise(x: Any, w: Any) -> Any:
+        return topi.nn.relu(topi.nn.conv2d_NCHWc(x, w, (1, 1), (0, 0, 0, 0)))
+
+    apart = run(pointwise, run(depthwise, data, window), weight)
+    together = run(lambda x, w, p: pointwise(depthwise(x, w), p), data, window, weight)
+    np.testing.assert_allclose(together, apart, rtol=1e-5, atol=1e-5)
+
+
+def test_bands_give_even_shares_and_fit_the_cache() -> None:
+    assert band_rows(96, 56, 56) == 4
+    assert band_rows(192, 28, 28) == 2
+    assert band_rows(384, 14, 14) == 1
+    assert band_rows(960, 7, 7) is None
+    assert band_rows(2048, 56, 56) is None
