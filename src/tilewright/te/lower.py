@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.support.recursion import allow_deep_recursion
-from tilewright.support.trace import span
+from tilewright.support.trace import span, tally
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
@@ -25,6 +25,7 @@ from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
+from tilewright.tir.transform.shift_last_tile import shift_last_tile
 from tilewright.tir.transform.simplify import simplify
 from tilewright.tir.transform.thread_sync import thread_sync
 from tilewright.tir.transform.transpose_registers import transpose_registers
@@ -36,6 +37,7 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     double_buffer,  # while the part of a buffer is still one statement
     inject_prefetch,
     simplify,
+    shift_last_tile,  # for symbolic extents, which `loop_partition` cannot cut
     loop_partition,  # cuts off the tails of loops, so that the main part has no guards
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
     hoist_if,
@@ -98,5 +100,6 @@ def lower(
     With `check_bounds`, for debugging, all loops are serial and an access outside of its buffer makes the call raise
     `InputError`. See `schedule_to_tir` for the arguments and errors.
     """
-    *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds)
+    with tally():
+        *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds)
     return func

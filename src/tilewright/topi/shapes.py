@@ -48,7 +48,7 @@ def may_hold(condition: bool | Expr) -> bool:
 
 def conv_output(size: Size, kernel: int, stride: int, before: int, after: int, dilation: int) -> Size:
     """Output extent of a convolution along one axis; below 1 if the kernel does not fit."""
-    return (size + before + after - (kernel - 1) * dilation - 1) // stride + 1
+    return simplified((size + before + after - (kernel - 1) * dilation - 1) // stride + 1)
 
 
 def pool_output(size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool) -> Size:
@@ -58,7 +58,7 @@ def pool_output(size: Size, kernel: int, stride: int, before: int, after: int, d
     """
     span = size + before + after - (kernel - 1) * dilation - 1
     if not ceil_mode:
-        return span // stride + 1
+        return simplified(span // stride + 1)
     out = (span + stride - 1) // stride + 1
     starts_behind = (out - 1) * stride >= size + before
     if isinstance(starts_behind, Expr):
@@ -70,7 +70,7 @@ def transpose_output(
     size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, output_padding: int
 ) -> Size:
     """Output extent of a transposed convolution along one axis."""
-    return (size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - before - after
+    return simplified((size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - before - after)
 
 
 def adaptive_window(index: int, size: int, out: int) -> tuple[int, int]:

@@ -1,0 +1,203 @@
+"""Let the last tile of a symbolic extent overlap the one before, so that every tile is whole and needs no guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntImm, Mul, Var
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
+from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
+from tilewright.tir.transform.folding import map_children
+from tilewright.tir.transform.statements import map_stmt, walk
+from tilewright.tir.visitor import collect_vars, post_order
+
+#: Tiled axes of one loop nest that are treated: each doubles the code.
+MOST_AXES = 2
+
+
+def shift_last_tile(func: PrimFunc) -> PrimFunc:
+    """`func` with the guards of tiles of symbolic extents gone wherever there is room for one whole tile.
+
+        for io in range((n + 7) // 8):              for io in range((n + 7) // 8):
+            for ii in vectorized(8):                    if n >= 8:
+                if likely(io*8 + ii < n):       =>          start = min(io*8, n - 8)
+                    c[io*8 + ii] = a[io*8 + ii]             for ii in vectorized(8):
+                                                                c[start + ii] = a[start + ii]
+                                                        else: (as before)
+
+    The last tile computes some elements a second time, to the same values. So a tile must depend on its number through
+    its first element only, and may not read what it writes. `loop_partition` does better where the extent is a number.
+    """
+    return func.with_body(_Shifter().stmt(func.body))
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """Tiles of `factor` elements, number `atom` of them, of an axis of `extent` elements."""
+
+    atom: Expr
+    factor: int
+    extent: Expr
+
+
+class _Shifter:
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.axes = 0
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if type(stmt) is For:
+            assert isinstance(stmt, For)
+            return self._for(stmt)
+        return map_stmt(stmt, self.stmt, _same)
+
+    def _for(self, loop: For) -> Stmt:
+        if loop.kind in (ForKind.SERIAL, ForKind.PARALLEL) and self.axes < MOST_AXES:
+            tilings = _tilings(loop, self.analyzer)
+            if len(tilings) == 1:
+                body = self._versions(loop.body, tilings[0])
+                if body is not None:
+                    return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+        return map_stmt(loop, self.stmt, _same)
+
+    def _versions(self, body: Stmt, tiling: _Tiling) -> Stmt | None:
+        """`body` for whole tiles if there is room for one, else as it is; None where it cannot be shifted."""
+        if not _may_repeat(body, tiling):
+            return None
+        start = Var("start", tiling.atom.dtype)
+        rewriter = _Rewriter(tiling, start, _extents(body), self.analyzer)
+        whole = rewriter.stmt(body)
+        if rewriter.failed:
+            return None
+        self.axes += 1
+        first = op.minimum(tiling.atom * tiling.factor, tiling.extent - tiling.factor)
+        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, self.stmt(whole)), body)
+        self.axes -= 1
+        return result
+
+
+def _tilings(loop: For, analyzer: Analyzer) -> list[_Tiling]:
+    """The tilings by symbolic extents whose tile numbers are made of the variable of `loop`."""
+    extents = _extents(loop.body)
+    found: dict[_Tiling, None] = {}
+    for guard in _guards(loop.body):
+        tiling = _tiling(guard, extents, analyzer)
+        if tiling is not None and loop.var in collect_vars(tiling.atom):
+            found[tiling] = None
+    return list(found)
+
+
+def _extents(body: Stmt) -> dict[Var, int]:
+    """The loop variables in `body` that count from 0 to a number."""
+    loops = [s for s in walk(body) if isinstance(s, For) and isinstance(s.extent, IntImm) and op.is_const(s.min, 0)]
+    return {loop.var: loop.extent.value for loop in loops}  # type: ignore[attr-defined]
+
+
+def _guards(body: Stmt) -> list[Guard]:
+    """The `likely` conditions of statements within `body`."""
+    found = []
+    for stmt in walk(body):
+        if isinstance(stmt, IfThenElse):
+            for part in split_conjunction(stmt.condition):
+                if isinstance(part, Call) and part.op == "likely":
+                    guard = read_guard(part.args[0])
+                    found += [guard] if guard is not None else []
+    return found
+
+
+def _tiling(guard: Guard, extents: dict[Var, int], analyzer: Analyzer) -> _Tiling | None:
+    """The tiling that `guard`, atom * factor + inner < extent, is the tail of; `inner` runs from 0 to factor - 1."""
+    inner = [(atom, k) for atom, k in guard.terms if atom in extents]
+    outer = [(atom, k) for atom, k in guard.terms if atom not in extents and k > 0]
+    size = [(atom, k) for atom, k in guard.terms if atom not in extents and k < 0]
+    if len(outer) != 1 or not size or any(k < 0 for _, k in inner):
+        return None
+    atom, factor = outer[0]
+    if not isinstance(atom, Var | FloorDiv | FloorMod):
+        return None
+    if sum(k * (extents[var] - 1) for var, k in inner) != factor - 1:  # type: ignore[index]
+        return None
+    extent: Expr = op.const(1 - guard.constant, atom.dtype)
+    for term, k in size:
+        extent = extent + term * -k
+    return _Tiling(atom, factor, analyzer.simplify(extent))
+
+
+def _may_repeat(body: Stmt, tiling: _Tiling) -> bool:
+    """True if running `body` twice for some elements does no harm: what it stores to it does not read."""
+    own = {s.buffer for s in walk(body) if isinstance(s, Allocate)}
+    stored: set[Buffer] = set()
+    loaded: set[Buffer] = set()
+
+    def visit(x: object) -> None:
+        if isinstance(x, BufferLoad):
+            loaded.add(x.buffer)
+
+    for stmt in walk(body):
+        if isinstance(stmt, BufferStore) and stmt.buffer not in own:
+            stored.add(stmt.buffer)
+            if not any(tiling.atom in _parts(index) for index in stmt.indices):
+                return False
+        for field in stmt.fields():
+            for part in field if isinstance(field, tuple) else (field,):
+                if isinstance(part, Expr):
+                    post_order(part, visit)
+    return not stored & loaded
+
+
+def _parts(x: Expr) -> set[Expr]:
+    found: set[Expr] = set()
+    post_order(x, lambda part: found.add(part) if isinstance(part, Expr) else None)
+    return found
+
+
+class _Rewriter:
+    """Puts `start` for atom * factor, and drops the guards that this makes true. `failed`: the atom stands elsewhere."""
+
+    def __init__(self, tiling: _Tiling, start: Var, extents: dict[Var, int], analyzer: Analyzer) -> None:
+        self.tiling = tiling
+        self.extents = extents
+        self.analyzer = analyzer
+        self.start = start
+        self.failed = False
+        self._memo: dict[Expr, Expr] = {}
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, IfThenElse):
+            kept: Expr = op.const(True)
+            for part in split_conjunction(stmt.condition):
+                if not self._is_tail(part):
+                    kept = op.logical_and(kept, self.expr(part))
+            if op.is_const(kept, 1):
+                return self.stmt(stmt.then_case)
+            otherwise = None if stmt.else_case is None else self.stmt(stmt.else_case)
+            return IfThenElse(kept, self.stmt(stmt.then_case), otherwise)
+        return map_stmt(stmt, self.stmt, self.expr)
+
+    def _is_tail(self, condition: Expr) -> bool:
+        """True for a guard atom * factor + inner < extent; other guards of the tiling would not be found."""
+        if not isinstance(condition, Call) or condition.op != "likely":
+            return False
+        guard = read_guard(condition.args[0])
+        return guard is not None and _tiling(guard, self.extents, self.analyzer) == self.tiling
+
+    def expr(self, x: Expr) -> Expr:
+        found = self._memo.get(x)
+        if found is None:
+            if x is self.tiling.atom:
+                self.failed = True
+                found = x
+            elif isinstance(x, Mul) and x.a is self.tiling.atom and isinstance(x.b, IntImm):
+                self.failed |= x.b.value % self.tiling.factor != 0
+                found = self.start * (x.b.value // self.tiling.factor)
+            else:
+                found = map_children(x, self.expr)
+            self._memo[x] = found
+        return found
+
+
+def _same(x: Expr) -> Expr:
+    return x
