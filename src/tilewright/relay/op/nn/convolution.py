@@ -14,7 +14,6 @@ from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.op.transform import expand_dims, squeeze
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
@@ -138,36 +137,6 @@ def conv2d(
         out_layout=out_layout,
         out_dtype=out_dtype,
     )
-
-
-def conv1d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: int | Sequence[int] | None = None,
-    out_dtype: str = "",
-) -> Call:
-    """1-D convolution of `data` [N, C, W] with `weight` [O, C/groups, K], as a 2-D one of height 1.
-
-    `padding` is one number or (before, after).
-    """
-    before, after = pair(padding)
-    image = conv2d(
-        expand_dims(data, 2),
-        expand_dims(weight, 2),
-        strides=(1, pair(strides)[0]),
-        padding=(0, before, 0, after),
-        dilation=(1, pair(dilation)[0]),
-        groups=groups,
-        channels=channels,
-        kernel_size=None if kernel_size is None else (1, pair(kernel_size)[0]),
-        out_dtype=out_dtype,
-    )
-    return squeeze(image, 2)
 
 
 # ---------------------------------------------------------------------------------------------- conv2d_transpose

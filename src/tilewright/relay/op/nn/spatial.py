@@ -1,0 +1,397 @@
+"""Convolutions and pooling along one or three axes, written in those along two.
+
+One axis is two of which one has extent 1. Three are two whose images are the depths: a convolution reads its depth taps
+as further channels; pooling goes over the planes first, then over the depths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import transform
+from tilewright.relay.op.common import Types, call, require, tensor, tensors
+from tilewright.relay.op.composite import register_composite, type_of_expansion
+from tilewright.relay.op.nn import pooling
+from tilewright.relay.op.nn.activation import pad
+from tilewright.relay.op.nn.backward import dilate
+from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
+from tilewright.relay.op.registry import TypeRule
+from tilewright.relay.type import Type
+from tilewright.topi.reference import spatial as ref
+
+SPATIAL = {1: "W", 3: "DHW"}
+
+
+def _shape(expr: Expr) -> tuple[Any, ...]:
+    return tensor(expr.checked_type).shape
+
+
+def numbers(value: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """One number for each of `count` axes."""
+    values = (value,) * count if isinstance(value, int) else tuple(int(v) for v in value)
+    values = values * count if len(values) == 1 else values
+    require(len(values) == count, f"{values}: one number, or one for each of {count} axes is needed")
+    return values
+
+
+def sides(padding: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """(before …, after …) of `count` axes, from one number, one an axis, or all of them."""
+    values = (padding,) if isinstance(padding, int) else tuple(int(p) for p in padding)
+    if len(values) == 1:
+        values = values * count
+    values = values * 2 if len(values) == count else values
+    require(len(values) == 2 * count, f"padding {values} must be 1, {count} or {2 * count} numbers")
+    return values
+
+
+def _plain(data: Expr, layout: str, wanted: str) -> Expr:
+    return data if layout == wanted else transform.layout_transform(data, layout, wanted)
+
+
+def _with_layouts(build: Callable[[Expr, Expr, Attrs], Expr], axes: int, kernel: str) -> Any:
+    """`build` on the plain layouts NC… and `kernel`, with transforms around it where the attributes name others."""
+
+    def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
+        from tilewright.relay.transform.infer_type import type_of
+
+        data = _plain(args[0], attrs["data_layout"], "NC" + SPATIAL[axes])
+        weight = _plain(args[1], attrs["kernel_layout"], kernel)
+        type_of(data), type_of(weight)
+        out = build(data, weight, attrs)
+        return _plain(out, "NC" + SPATIAL[axes], attrs["out_layout"] or attrs["data_layout"])
+
+    return expansion
+
+
+def _checked(expansion: Any, axes: int) -> TypeRule:
+    def rule(types: Types, attrs: Attrs) -> Type:
+        data, kernel = tensors(types)
+        fits = data.ndim == kernel.ndim == axes + 2
+        require(fits, f"data and kernel of {axes + 2} dimensions are needed, not {data.shape} and {kernel.shape}")
+        return type_of_expansion(expansion, types, attrs)
+
+    return rule
+
+
+# ------------------------------------------------------------------------------------------------------------ 1 axis
+def _conv1d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+    before, after = attrs["padding"]
+    image = conv2d(
+        transform.expand_dims(data, 2),
+        transform.expand_dims(weight, 2),
+        strides=(1, *attrs["strides"]),
+        padding=(0, before, 0, after),
+        dilation=(1, *attrs["dilation"]),
+        groups=attrs["groups"],
+        out_dtype=attrs["out_dtype"],
+    )
+    return transform.squeeze(image, 2)
+
+
+def _conv1d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+    before, after = attrs["padding"]
+    image = conv2d_transpose(
+        transform.expand_dims(data, 2),
+        transform.expand_dims(weight, 2),
+        strides=(1, *attrs["strides"]),
+        padding=(0, before, 0, after),
+        dilation=(1, *attrs["dilation"]),
+        groups=attrs["groups"],
+        output_padding=(0, *attrs["output_padding"]),
+        out_dtype=attrs["out_dtype"],
+    )
+    return transform.squeeze(image, 2)
+
+
+# ------------------------------------------------------------------------------------------------------------ 3 axes
+def _conv3d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+    """A convolution of planes [N · OD, groups · KD · C/groups, H, W]: the depth taps are channels."""
+    n, c, depth, h, w = _shape(data)
+    o, icg, kd, kh, kw = _shape(weight)
+    groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
+    front, top, left, back, bottom, right = attrs["padding"]
+    out_depth = (depth + front + back - (kd - 1) * dd - 1) // sd + 1
+    require(out_depth > 0, f"the kernel is deeper than the padded data, {depth} + {front} + {back}")
+    if front or back:
+        data = pad(data, ((0, 0), (0, 0), (front, back), (0, 0), (0, 0)))
+    taps = [
+        transform.strided_slice(data, (k * dd,), (k * dd + (out_depth - 1) * sd + 1,), (sd,), axes=(2,))
+        for k in range(kd)
+    ]
+    stacked = transform.reshape(transform.stack(taps, 0), (kd, n, groups, c // groups, out_depth, h, w))
+    planes = transform.reshape(transform.transpose(stacked, (1, 4, 2, 0, 3, 5, 6)), (n * out_depth, kd * c, h, w))
+    kernel = transform.reshape(transform.transpose(weight, (0, 2, 1, 3, 4)), (o, kd * icg, kh, kw))
+    out = conv2d(planes, kernel, (sh, sw), (top, left, bottom, right), (dh, dw), groups, out_dtype=attrs["out_dtype"])
+    (oh, ow) = [
+        (size + a + b - (k - 1) * d - 1) // s + 1
+        for size, a, b, k, d, s in ((h, top, bottom, kh, dh, sh), (w, left, right, kw, dw, sw))
+    ]
+    return transform.transpose(transform.reshape(out, (n, out_depth, o, oh, ow)), (0, 2, 1, 3, 4))
+
+
+def _conv3d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+    """A transposed convolution of planes for each depth tap, put at its depths and added."""
+    from tilewright.relay.transform.infer_type import tensor_type_of
+
+    n, c, depth, h, w = _shape(data)
+    _, og, kd, kh, kw = _shape(weight)
+    groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
+    front, top, left, back, bottom, right = attrs["padding"]
+    extra_depth, extra_h, extra_w = attrs["output_padding"]
+    planes = transform.reshape(transform.transpose(data, (0, 2, 1, 3, 4)), (n * depth, c, h, w))
+    spread = (depth - 1) * sd + 1
+    whole = spread + (kd - 1) * dd + extra_depth
+    total: Expr | None = None
+    for k in range(kd):
+        tap = transform.reshape(transform.strided_slice(weight, (k,), (k + 1,), axes=(2,)), (c, og, kh, kw))
+        part = conv2d_transpose(
+            planes, tap, (sh, sw), (top, left, bottom, right), (dh, dw), groups,
+            output_padding=(extra_h, extra_w), out_dtype=attrs["out_dtype"],
+        )  # fmt: skip
+        _, o, oh, ow = tensor_type_of(part).shape
+        part = transform.transpose(transform.reshape(part, (n, depth, o, oh, ow)), (0, 2, 1, 3, 4))
+        part = dilate(part, (1, 1, sd, 1, 1)) if sd > 1 else part
+        part = pad(part, ((0, 0), (0, 0), (k * dd, whole - spread - k * dd), (0, 0), (0, 0)))
+        total = part if total is None else total + part
+    assert total is not None
+    return transform.strided_slice(total, (front,), (whole - back,), axes=(2,))
+
+
+_CONVOLUTIONS = {
+    "nn.conv1d": (1, "OIW", _conv1d, False),
+    "nn.conv1d_transpose": (1, "IOW", _conv1d_transpose, True),
+    "nn.conv3d": (3, "OIDHW", _conv3d, False),
+    "nn.conv3d_transpose": (3, "IODHW", _conv3d_transpose, True),
+}
+
+
+def _register_convolution(name: str) -> None:
+    axes, kernel, build, transposed = _CONVOLUTIONS[name]
+    expansion = _with_layouts(build, axes, kernel)
+    register_composite(
+        name,
+        num_inputs=2,
+        expansion=expansion,
+        type_rule=_checked(expansion, axes),
+        reference=lambda attrs, data, weight: ref.convolution(data, weight, attrs, SPATIAL[axes], transposed),
+    )
+
+
+for _name in _CONVOLUTIONS:
+    _register_convolution(_name)
+
+
+def _convolve(
+    name: str, data: Expr, weight: Expr, strides: Any, padding: Any, dilation: Any, layouts: Sequence[str], **more: Any
+) -> Call:
+    axes, kernel, *_ = _CONVOLUTIONS[name]
+    return call(
+        name,
+        data,
+        weight,
+        strides=numbers(strides, axes),
+        padding=sides(padding, axes),
+        dilation=numbers(dilation, axes),
+        data_layout=layouts[0] or "NC" + SPATIAL[axes],
+        kernel_layout=layouts[1] or kernel,
+        out_layout=layouts[2],
+        **more,
+    )
+
+
+def conv1d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCW",
+    kernel_layout: str = "OIW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> Call:
+    """1-D convolution of [N, C, W] with a kernel [O, C/groups, K]; `padding` is one number or (before, after).
+
+    `channels` and `kernel_size` repeat what the kernel's shape says.
+    """
+    del channels, kernel_size
+    layouts = (data_layout, kernel_layout, out_layout)
+    return _convolve("nn.conv1d", data, weight, strides, padding, dilation, layouts, groups=groups, out_dtype=out_dtype)
+
+
+def conv1d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str = "",
+    output_padding: int | Sequence[int] = 0,
+    out_dtype: str = "",
+) -> Call:
+    """Transposed 1-D convolution of [N, C, W] with a kernel [C, O/groups, K]; `padding` is cut off."""
+    del channels, kernel_size
+    more = {"groups": groups, "output_padding": numbers(output_padding, 1), "out_dtype": out_dtype}
+    layouts = (data_layout, kernel_layout, out_layout)
+    return _convolve("nn.conv1d_transpose", data, weight, strides, padding, dilation, layouts, **more)
+
+
+def conv3d(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> Call:
+    """3-D convolution of [N, C, D, H, W] with a kernel [O, C/groups, KD, KH, KW]; padding (before …, after …)."""
+    del channels, kernel_size
+    layouts = (data_layout, kernel_layout, out_layout)
+    return _convolve("nn.conv3d", data, weight, strides, padding, dilation, layouts, groups=groups, out_dtype=out_dtype)
+
+
+def conv3d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: int | Sequence[int] | None = None,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW",
+    out_layout: str = "",
+    output_padding: int | Sequence[int] = 0,
+    out_dtype: str = "",
+) -> Call:
+    """Transposed 3-D convolution of [N, C, D, H, W] with a kernel [C, O/groups, KD, KH, KW]; `padding` is cut off."""
+    del channels, kernel_size
+    more = {"groups": groups, "output_padding": numbers(output_padding, 3), "out_dtype": out_dtype}
+    layouts = (data_layout, kernel_layout, out_layout)
+    return _convolve("nn.conv3d_transpose", data, weight, strides, padding, dilation, layouts, **more)
+
+
+# ----------------------------------------------------------------------------------------------------------- pooling
+def _window(attrs: Attrs, which: slice, axes: int, one: int) -> dict[str, Any]:
+    """The pooling attributes of some axes as those of two; `one` axes of extent 1 come first or last."""
+    padding = attrs["padding"]
+    before, after = padding[:axes][which], padding[axes:][which]
+    lead, tail = ((1,), ()) if one < 0 else ((), (1,) * one)
+    zero, end = tuple(0 for _ in lead), tuple(0 for _ in tail)
+    found = {name: (*lead, *attrs[name][which], *tail) for name in ("pool_size", "strides", "dilation")}
+    found["padding"] = (*zero, *before, *end, *zero, *after, *end)
+    names = ("ceil_mode", "count_include_pad")
+    return found | {name: attrs[name] for name in names if name in attrs}
+
+
+def _pool(kind: str, axes: int) -> Any:
+    build = pooling.max_pool2d if kind == "max" else pooling.avg_pool2d
+
+    def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
+        from tilewright.relay.transform.infer_type import tensor_type_of
+
+        data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
+        n, c, *sizes = tensor_type_of(data).shape
+        if axes == 1:
+            out = transform.squeeze(build(transform.expand_dims(data, 2), **_window(attrs, slice(0, 1), 1, -1)), 2)
+        else:
+            planes = build(transform.reshape(data, (n, c * sizes[0], *sizes[1:])), **_window(attrs, slice(1, 3), 3, 0))
+            oh, ow = tensor_type_of(planes).shape[2:]
+            deep = build(transform.reshape(planes, (n, c, sizes[0], oh * ow)), **_window(attrs, slice(0, 1), 3, 1))
+            out = transform.reshape(deep, (n, c, tensor_type_of(deep).shape[2], oh, ow))
+        return _plain(out, "NC" + SPATIAL[axes], attrs["layout"])
+
+    return expansion
+
+
+def _adaptive(kind: str, axes: int) -> Any:
+    build = pooling.adaptive_max_pool2d if kind == "max" else pooling.adaptive_avg_pool2d
+
+    def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
+        from tilewright.relay.transform.infer_type import tensor_type_of
+
+        data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
+        n, c, *sizes = tensor_type_of(data).shape
+        size = attrs["output_size"]
+        if axes == 1:
+            out = transform.squeeze(build(transform.expand_dims(data, 2), (1, size[0])), 2)
+        else:
+            planes = build(transform.reshape(data, (n, c * sizes[0], *sizes[1:])), size[1:])
+            deep = build(transform.reshape(planes, (n, c, sizes[0], size[1] * size[2])), (size[0], size[1] * size[2]))
+            out = transform.reshape(deep, (n, c, *size))
+        return _plain(out, "NC" + SPATIAL[axes], attrs["layout"])
+
+    return expansion
+
+
+def _register_pools(kind: str, axes: int) -> None:
+    register_composite(
+        f"nn.{kind}_pool{axes}d",
+        num_inputs=1,
+        expansion=_pool(kind, axes),
+        reference=lambda attrs, x: ref.pool(x, kind, attrs, SPATIAL[axes]),
+    )
+    register_composite(
+        f"nn.adaptive_{kind}_pool{axes}d",
+        num_inputs=1,
+        expansion=_adaptive(kind, axes),
+        reference=lambda attrs, x: ref.adaptive_pool(x, kind, attrs["output_size"], attrs["layout"], SPATIAL[axes]),
+    )
+
+
+def _builders(kind: str, axes: int) -> tuple[Any, Any]:
+    name, plain = f"{kind}_pool{axes}d", "NC" + SPATIAL[axes]
+
+    def pool(
+        data: Expr,
+        pool_size: int | Sequence[int] = 1,
+        strides: int | Sequence[int] = 1,
+        dilation: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        layout: str = plain,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> Call:
+        more = {"count_include_pad": count_include_pad} if kind == "avg" else {}
+        window = {"pool_size": pool_size, "strides": strides, "dilation": dilation}
+        given = {key: numbers(value, axes) for key, value in window.items()}
+        return call(
+            f"nn.{name}", data, **given, padding=sides(padding, axes), layout=layout, ceil_mode=ceil_mode, **more
+        )
+
+    def adaptive(data: Expr, output_size: int | Sequence[int] = 1, layout: str = plain) -> Call:
+        return call(f"nn.adaptive_{name}", data, output_size=numbers(output_size, axes), layout=layout)
+
+    what = "largest element" if kind == "max" else "mean"
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = f"The {what} of each window of {plain} data; padding (before …, after …)."
+    adaptive.__name__ = adaptive.__qualname__ = f"adaptive_{name}"
+    adaptive.__doc__ = f"The {what} of each of `output_size` nearly equal parts of {plain} data."
+    return pool, adaptive
+
+
+for _kind in ("max", "avg"):
+    for _axes in (1, 3):
+        _register_pools(_kind, _axes)
+
+max_pool1d, adaptive_max_pool1d = _builders("max", 1)
+max_pool3d, adaptive_max_pool3d = _builders("max", 3)
+avg_pool1d, adaptive_avg_pool1d = _builders("avg", 1)
+avg_pool3d, adaptive_avg_pool3d = _builders("avg", 3)
