@@ -23,6 +23,7 @@ from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.lower_external import lower_external
 from tilewright.relay.transform.pack_dense import pack_dense
 from tilewright.relay.transform.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.pass_manager import PassContext, PassInfo, run
@@ -108,7 +109,7 @@ def build(mod: IRModule, target: Target, threads: int | None = None, executor: s
     """Compile a module as imported for `executor`. Raises `UnsupportedError` where that cannot run the module."""
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
-    mod = infer_type(mod)
+    mod = infer_type(lower_external(mod))
     straight = is_straight(mod)
     if executor == "graph" and not straight:
         raise UnsupportedError(

@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.errors import UnsupportedError
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
+from tilewright.relay.transform.annotate_target import annotate_target
 from tilewright.relay.transform.canonicalize_cast import canonicalize_cast
 from tilewright.relay.transform.canonicalize_ops import canonicalize_ops
 from tilewright.relay.transform.combine_parallel_batch_matmul import combine_parallel_batch_matmul
@@ -30,8 +31,11 @@ from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.inline import inline
 from tilewright.relay.transform.lambda_lift import lambda_lift
+from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
 from tilewright.relay.transform.partial_evaluate import partial_evaluate
+from tilewright.relay.transform.partition_graph import partition_graph
 from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
+from tilewright.relay.transform.plan_devices import plan_devices
 from tilewright.relay.transform.remove_unused_functions import remove_unused_functions
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
@@ -44,6 +48,7 @@ from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
 #: Classic name -> (function of a module and the constructor's arguments, level from which it runs).
 PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "AlterOpLayout": (alter_layout, 3),
+    "AnnotateTarget": (annotate_target, 0),
     "BackwardFoldScaleAxis": (fold_scale_axis, 3),
     "CanonicalizeCast": (canonicalize_cast, 3),
     "CanonicalizeOps": (canonicalize_ops, 3),
@@ -59,7 +64,10 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "InferType": (infer_type, 0),
     "Inline": (inline, 1),
     "LambdaLift": (lambda_lift, 1),
+    "MergeCompilerRegions": (merge_compiler_regions, 0),
     "PartialEvaluate": (partial_evaluate, 1),
+    "PartitionGraph": (partition_graph, 0),
+    "PlanDevices": (plan_devices, 0),
     "RemoveUnusedFunctions": (remove_unused_functions, 1),
     "SimplifyExpr": (simplify_expr, 0),
     "SimplifyInference": (simplify_inference, 0),

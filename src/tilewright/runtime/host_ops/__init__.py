@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
     dynamic,
+    external,
     lists,
     ml,
     random,
@@ -20,6 +21,7 @@ __all__ = [
     "HOST_OPS",
     "HostOp",
     "dynamic",
+    "external",
     "find",
     "host_op",
     "lists",

@@ -1,0 +1,45 @@
+"""Calls that an external code generator takes are marked: each is a region of its own.
+
+Before: nn.relu(nn.dense(%x, %w))                                       (the code generator "host" takes both)
+After:  %0 = nn.dense(compiler_begin(%x, "host"), compiler_begin(%w, "host")); %1 = compiler_end(%0, "host");
+        %2 = nn.relu(compiler_begin(%1, "host")); compiler_end(%2, "host")
+
+Where several take a call, the first of `targets` gets it. Tuples stay outside: a call with a tuple among its arguments
+is not marked. Parts of `main` that run conditionally are not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.external import find_external, takes
+from tilewright.relay.module import IRModule
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.regions import Region, Regions, annotated, read_regions
+from tilewright.relay.transform.scopes import find_scopes
+from tilewright.relay.type import TensorType
+
+
+def annotate_target(mod: IRModule, targets: Sequence[str] | str) -> IRModule:
+    """Mark what the external code generators called `targets` take; see the module's docstring.
+
+    Regions that are marked already stay as they are. Raises `UnsupportedError` for a name without a code generator.
+    """
+    codegens = [find_external(name) for name in ([targets] if isinstance(targets, str) else targets)]
+    main = infer_type(mod)["main"]
+    regions = read_regions(main.body)
+    infer_type(mod.with_function("main", main.with_body(regions.body)))
+    scopes = find_scopes(regions.body)
+    for node in scopes.of:
+        if not isinstance(node, Call) or node in regions.of or scopes.of[node] is not scopes.root:
+            continue
+        taker = next((codegen for codegen in codegens if _plain(node) and takes(codegen, node)), None)
+        if taker is not None:
+            regions.of[node] = Region(taker.name, [node])
+    return infer_type(mod.with_function("main", main.with_body(annotated(Regions(regions.body, regions.of)))))
+
+
+def _plain(call: Call) -> bool:
+    values: list[Expr] = [*call.args, call]
+    return all(isinstance(value.checked_type, TensorType) for value in values)
