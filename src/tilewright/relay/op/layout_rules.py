@@ -16,9 +16,11 @@ from tilewright.relay.expr import Attrs
 from tilewright.relay.op.registry import LayoutChoice
 from tilewright.relay.type import TensorType
 from tilewright.tir.size_hint import size_hint
+from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
     from tilewright.target import Target
+    from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
 
 Layouts = Sequence[str | None]
 Types = Sequence[TensorType]
@@ -75,34 +77,60 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
     return LayoutChoice((layout, vector), layout, attrs.replace(axis=CHANNEL_AXIS))
 
 
-def conv2d_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
-    """`nn.conv2d` decides: `topi.schedule.cpu.layout` knows which blocking its kernels want."""
+def conv2d_layout(
+    attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
+) -> tuple[LayoutChoice, ...] | None:
+    """`nn.conv2d` offers what its kernels can do: `topi.schedule.cpu.layout` knows, and knows what each costs."""
     from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 
-    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW":
+    channels = (types[0].shape[1], *types[1].shape[:2])
+    if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
-    in_channels, out_channels, groups = types[0].shape[1], types[1].shape[0], attrs.groups
-    depthwise = groups == in_channels and types[1].shape[1] == 1 and groups > 1
-    arriving = channel_block(layouts[0]) or None
-    positions = size_hint(types[0].shape[2] * types[0].shape[3])
-    choice = conv2d_layouts(in_channels, out_channels, groups, depthwise, target, arriving, positions)
-    if choice is None:
-        return None
-    altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
-    return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
+    choices = []
+    for choice in conv2d_layouts(_shape(attrs, types), target, channel_block(layouts[0]) or None):
+        plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
+        altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
+        choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
+    return tuple(choices)
+
+
+def _shape(attrs: Attrs, types: Types) -> ConvolutionShape:
+    """The facts of an `nn.conv2d` in NCHW and OIHW."""
+    from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
+
+    batch, channels, height, width = (size_hint(extent) for extent in types[0].shape)
+    filters, _, kh, kw = (size_hint(extent) for extent in types[1].shape)
+    pads, strides, dilation = attrs.padding, attrs.strides, attrs.dilation
+    out_height = conv_output(height, kh, strides[0], pads[0], pads[2], dilation[0])
+    out_width = conv_output(width, kw, strides[1], pads[1], pads[3], dilation[1])
+    return ConvolutionShape(
+        batch,
+        channels,
+        filters,
+        height,
+        width,
+        out_height,
+        out_width,
+        (kh, kw),
+        (strides[0], strides[1]),
+        (dilation[0], dilation[1]),
+        attrs.groups,
+        any(pads),
+    )
 
 
 def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
-    from tilewright.topi.schedule.cpu.layout import conv2d_layouts
+    from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
 
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
-    choice = conv2d_layouts(types[0].shape[1], types[1].shape[0], 1, False, target, channel_block(layouts[0]) or None)
-    if choice is None or choice.data == "NCHW":
+    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
+    out_block = widest_block(types[1].shape[0], target)
+    if attrs.groups != 1 or in_block is None or out_block is None:
         return None
-    altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel)
-    return LayoutChoice((choice.data, choice.kernel), choice.out, altered)
+    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o"
+    return LayoutChoice((data, kernel), f"NCHW{out_block}c", attrs.replace(data_layout=data, kernel_layout=kernel))
 
 
 def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:

@@ -70,12 +70,14 @@ class OpPattern(IntEnum):
 class LayoutChoice:
     """What a layout rule wants: a layout per (flattened) input, that of the output, and the new attributes.
 
-    A layout of None leaves that input as it is: a scalar, or a vector that has no layout.
+    A layout of None leaves that input as it is: a scalar, or a vector that has no layout. The cost is what the operator
+    takes in these layouts, in cycles; operators that only follow say 0.
     """
 
     inputs: tuple[str | None, ...]
     output: str
     attrs: Attrs
+    cost: float = 0.0
 
 
 TypeRule = Callable[["Sequence[Type]", "Attrs"], "Type"]
@@ -84,8 +86,12 @@ Reference = Callable[..., "np.ndarray[Any, Any] | tuple[np.ndarray[Any, Any], ..
 Gradient = Callable[["Call", "Expr"], "Sequence[Expr | None]"]
 Expansion = Callable[["Sequence[Expr]", "Attrs"], "Expr"]
 #: (attrs, layouts the inputs are in: "NCHW16c" or None for plain, their types in the plain layout, target) -> what the
-#: operator wants, or None if it reads plain inputs only and writes a plain output.
-LayoutRule = Callable[["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"], "LayoutChoice | None"]
+#: operator wants, several choices where it can run in several ways (the usual one first), or None if it reads plain
+#: inputs only and writes a plain output.
+LayoutRule = Callable[
+    ["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"],
+    "LayoutChoice | tuple[LayoutChoice, ...] | None",
+]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -6,48 +6,41 @@ After:  %0 = nn.conv2d(%x, w0', data_layout="NCHW", kernel_layout="OIHW16o", out
         %2 = nn.conv2d(%1, w1', data_layout="NCHW16c", kernel_layout="OIHW16i16o", out_layout="NCHW16c");
         layout_transform(%2, src_layout="NCHW16c", dst_layout="NCHW")
 
-Every operator is asked once, in order of evaluation, through its `Op.layout` rule: convolutions decide, elementwise
-operators, pooling, concatenation and the like follow. A value is transformed only where a reader wants another layout
-than it is in, once per layout, and constants are transformed at compile time. Outputs keep their plain layout.
+Operators say what they can do through their `Op.layout` rule: convolutions offer choices with their costs, elementwise
+operators, pooling, concatenation and the like follow. `layout_plan` chooses for the whole graph. A value is transformed
+only where a reader wants another layout than it is in, once per layout, and constants are transformed at compile time.
+Outputs keep their plain layout.
 """
 
 from __future__ import annotations
 
-import re
-
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
-from tilewright.relay.op.registry import LayoutChoice, Op
+from tilewright.relay.op.registry import LayoutChoice
 from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.layout_plan import LayoutPlan, blocked, keeps_order, plain, plan_layouts
 from tilewright.relay.transform.make import make, reshape
 from tilewright.relay.type import TensorType, tensor_types
 from tilewright.relay.visitor import children, post_order, rebuild
 from tilewright.target import Target
 from tilewright.topi.layout import transform_shape
 
-_BLOCKS = re.compile(r"\d+[a-z]")
-
 
 def alter_layout(mod: IRModule, target: Target | None = None) -> IRModule:
     """Choose the layout of every value of every function for `target`; see the module's docstring."""
     mod = infer_type(mod)
-    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(target).run(func.body)))
+    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(plan_layouts(func.body, target)).run(func.body)))
     return infer_type(altered)
-
-
-def plain(layout: str) -> str:
-    """The layout without its blocks: "NCHW" of "NCHW16c"."""
-    return _BLOCKS.sub("", layout)
 
 
 class _Rewriter:
     """The rewriting of one function. Values are known by their nodes in the old graph, where all are plain."""
 
-    def __init__(self, target: Target | None) -> None:
-        self.target = target
+    def __init__(self, plan: LayoutPlan) -> None:
+        self.choices = plan.choices
         #: Layout an old node's value is in after rewriting; absent if plain.
-        self.layout: dict[Expr, str] = {}
+        self.layout = plan.layouts
         #: (old node, layout or None for plain) -> the new node with its value in that layout.
         self.forms: dict[tuple[Expr, str | None], Expr] = {}
 
@@ -60,38 +53,23 @@ class _Rewriter:
     def _visit(self, node: Expr) -> None:
         if isinstance(node, Tuple):
             return
-        choice = self._choose(node) if isinstance(node, Call) and isinstance(node.op, Op) else None
+        choice = self.choices.get(node) if isinstance(node, Call) else None
         if isinstance(node, Call) and choice is not None:
             fresh: Expr = self._altered(node, choice)
-            if choice.output != plain(choice.output):
-                self.layout[node] = choice.output
-        elif isinstance(node, TupleGetItem) and node.tuple_value in self.layout:
-            layout = self.layout[node] = self.layout[node.tuple_value]
-            fresh = TupleGetItem(self.forms[node.tuple_value, layout], node.index)
+        elif isinstance(node, TupleGetItem) and node in self.layout:
+            fresh = TupleGetItem(self.forms[node.tuple_value, self.layout[node]], node.index)
         else:
             fresh = rebuild(node, tuple([self.form(kid, None) for kid in children(node)]))
         self.forms[node, self.layout.get(node)] = fresh
-
-    def _choose(self, call: Call) -> LayoutChoice | None:
-        """What the operator wants, or None for plain inputs and output."""
-        assert isinstance(call.op, Op)
-        if call.op.layout is None:
-            return None
-        inputs = _flat(call.args)
-        types = [type_of(value) for value in inputs]
-        if not all(isinstance(t, TensorType) for t in types):
-            return None
-        layouts = [self.layout.get(value) for value in inputs]
-        return call.op.layout(call.attrs, layouts, types, self.target)  # type: ignore[arg-type]
 
     def _altered(self, call: Call, choice: LayoutChoice) -> Call:
         wanted = iter(choice.inputs)
         args: list[Expr] = []
         for arg in call.args:
             if isinstance(arg, Tuple):
-                args.append(Tuple([self.form(value, _blocked(next(wanted))) for value in arg.fields]))
+                args.append(Tuple([self.form(value, blocked(next(wanted))) for value in arg.fields]))
             else:
-                args.append(self.form(arg, _blocked(next(wanted))))
+                args.append(self.form(arg, blocked(next(wanted))))
         return Call(call.op, args, choice.attrs, call.span)
 
     def form(self, node: Expr, layout: str | None) -> Expr:
@@ -114,16 +92,6 @@ class _Rewriter:
         return _transform(_at_rank(source, layout) if current is None else source, current, layout)
 
 
-def _flat(args: tuple[Expr, ...]) -> list[Expr]:
-    """The arguments with the fields of tuples in place."""
-    return [value for arg in args for value in (arg.fields if isinstance(arg, Tuple) else (arg,))]
-
-
-def _blocked(layout: str | None) -> str | None:
-    """`layout`, or None if it is a plain one."""
-    return None if layout is None or layout == plain(layout) else layout
-
-
 def _at_rank(value: Expr, layout: str | None) -> Expr:
     """A plain value with leading axes of extent 1 until it has as many as `layout` has letters for."""
     assert layout is not None
@@ -140,26 +108,6 @@ def _transform(value: Expr, source: str | None, target: str | None) -> Expr:
     if not isinstance(type_, TensorType):
         raise TypeMismatchError(f"a value of type {type_} has no layout")
     shape = transform_shape(type_.shape, source, target)
-    if _keeps_order(type_.shape, source, shape, target):
+    if keeps_order(type_.shape, source, shape, target):
         return reshape(value, shape)
     return make("layout_transform", value, src_layout=source, dst_layout=target)
-
-
-def _keeps_order(shape: tuple[int, ...], source: str, result: tuple[int, ...], target: str) -> bool:
-    """True if both layouts have the elements in the same order: what differs is only where axes of extent 1 stand."""
-    return _long_axes(shape, source) == _long_axes(result, target)
-
-
-def _long_axes(shape: tuple[int, ...], layout: str) -> list[tuple[str, int]]:
-    """The axes longer than 1 with their extents, in order, neighbours of one letter merged.
-
-    [("C", 32)] for [1, 2, 1, 1, 16] in NCHW16c, which is thus the same as for [1, 32, 1, 1] in NCHW.
-    """
-    merged: list[tuple[str, int]] = []
-    for part, extent in zip(re.findall(r"[A-Z]|\d+[a-z]", layout), shape, strict=True):
-        letter = part[-1].upper()
-        if extent != 1 and merged and merged[-1][0] == letter:
-            merged[-1] = (letter, merged[-1][1] * extent)
-        elif extent != 1:
-            merged.append((letter, extent))
-    return merged

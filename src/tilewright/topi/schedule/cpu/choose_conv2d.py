@@ -20,7 +20,11 @@ _BYTES_PER_CYCLE = 5.0
 #: What is left of the shorter of arithmetic and memory traffic when both overlap.
 _NOT_OVERLAPPED = 0.2
 
-_DIRECT_SHARE = 0.94
+#: Share of the peak that direct convolutions reach.
+DIRECT_SHARE = 0.94
+
+#: How much faster than whole ones vectors of half the lanes and less are.
+_SHORT_VECTORS = 4 / 3
 
 #: Winograd must win by this much: it needs more memory and rounds more.
 _MARGIN = 0.92
@@ -63,8 +67,8 @@ def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
 
 def direct_cost(workload: Conv2DWorkload, target: Target) -> float:
     """Estimated cost of the direct convolution."""
-    channels = workload.in_channels * workload.out_channels / power_of_two_lanes(workload.out_block, target)
-    arithmetic = workload.taps * workload.batch * workload.height * workload.width * channels / _DIRECT_SHARE
+    channels = workload.in_channels * workload.out_channels / useful_lanes(workload.out_block, target)
+    arithmetic = workload.taps * workload.batch * workload.height * workload.width * channels / DIRECT_SHARE
     return _overlap(arithmetic, 4 * workload.taps * workload.in_channels * workload.out_channels)
 
 
@@ -73,12 +77,22 @@ def winograd_cost(workload: Conv2DWorkload, tile_size: int, target: Target) -> f
     grid = winograd_grid(workload, tile_size)
     chosen = choose(grid, target)
     share = product_share(grid, chosen.rows, chosen.columns, chosen.blocks, target)
-    in_vectors = workload.in_channels / power_of_two_lanes(workload.in_block, target)
-    out_vectors = workload.out_channels / power_of_two_lanes(workload.out_block, target)
+    in_vectors = workload.in_channels / useful_lanes(workload.in_block, target)
+    out_vectors = workload.out_channels / useful_lanes(workload.out_block, target)
     before, after = _transform_costs(workload, tile_size)
     products = grid.points * workload.in_channels * out_vectors / max(share, 0.05)
     arithmetic = workload.batch * grid.tiles * (products + in_vectors * before + out_vectors * after)
     return _overlap(arithmetic, grid.weight_bytes)
+
+
+def useful_lanes(block: int, target: Target) -> float:
+    """Floats that a vector of a block of channels does in the time of one of whole registers.
+
+    Shorter ones are better than their share: some processors issue twice as many, and none reads as much memory.
+    """
+    lanes = power_of_two_lanes(block, target)
+    whole = max(4, target.vector_bits // 32)
+    return lanes if lanes == whole else lanes * _SHORT_VECTORS
 
 
 def _transform_costs(workload: Conv2DWorkload, tile_size: int) -> tuple[float, float]:

@@ -54,8 +54,8 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
 def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `conv` (tag conv2d_1x1_nchw: [N, O, P]) and its epilogue `out` [N, O, H, W]: vectors of pixels.
 
-    The image is one row of pixels, so that short rows need no vectors of their own. A worker's tiles of pixels stay in
-    its caches while all filters pass by.
+    The image is one row of pixels, so that short rows need no vectors of their own. Of pixels and filters, those that
+    are more pass by while a tile of the others stays in the caches.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
@@ -69,11 +69,12 @@ def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     group, filter_ = s[out].split(channel, factor=chosen.rows)
     tiles, pixel = s[out].split(pixel, factor=lanes * chosen.blocks)
     vector, lane = s[out].split(pixel, factor=lanes)
-    s[out].reorder(batch, tiles, group, filter_, vector, lane)
+    outer = [batch, tiles, group] if pixels >= filters else [batch, group, tiles]
+    s[out].reorder(*outer, filter_, vector, lane)
     for axis in (filter_, vector):
         s[out].unroll(axis)
     s[out].vectorize(lane)
-    work = parallel_outer(s, out, [batch, tiles, group], terms_of(conv))
+    work = parallel_outer(s, out, outer, terms_of(conv))
 
     s[accumulator].compute_at(s[out], work)
     batch, channel, pixel = s[accumulator].op.axis

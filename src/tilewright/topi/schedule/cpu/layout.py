@@ -1,21 +1,30 @@
-"""Which memory layout a convolution or matrix product wants on a CPU.
+"""Which memory layouts a convolution or matrix product can run in on a CPU, and what each costs.
 
-Activations are blocked by channels (NCHW16c), so that the innermost loop is one vector of output channels and every
-load of an activation is a broadcast of one float; weights are blocked the same way at compile time.
+Activations are blocked by channels (NCHW16c) in most of a network, so that the innermost loop is one vector of output
+channels and every load of an activation is a broadcast of one float; weights are blocked the same way at compile time.
+Plain images are read and written where a change of layout would cost more than it gains.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
+from tilewright.topi.schedule.cpu.conv2d_cost import (
+    ConvolutionShape,
+    blocked_cost,
+    depthwise_cost,
+    plain_cost,
+    plain_depthwise_cost,
+    plain_input_cost,
+)
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
 
-#: Pixels of an image from which a depthwise convolution of plain data stays plain.
+#: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.
 _PLAIN_DEPTHWISE = 100
 
 #: Widest packed panel of a weight matrix (see `dense_block`).
@@ -24,11 +33,15 @@ _PANEL_LIMIT = 96
 
 @dataclass(frozen=True)
 class Conv2DLayouts:
-    """Layouts of the three operands of one convolution, spelled as in the attributes of `nn.conv2d`."""
+    """Layouts of the three operands of one convolution, spelled as in the attributes of `nn.conv2d`, and their cost.
+
+    The cost is an estimate in vector multiply-adds, about cycles of one core; 0 where there is no target to judge by.
+    """
 
     data: str
     kernel: str
     out: str
+    cost: float = 0.0
 
 
 def channel_block(channels: int, target: Target | None = None) -> int | None:
@@ -38,35 +51,43 @@ def channel_block(channels: int, target: Target | None = None) -> int | None:
 
 
 def conv2d_layouts(
-    in_channels: int,
-    out_channels: int,
-    groups: int,
-    depthwise: bool,
-    target: Target | None = None,
-    arriving_block: int | None = None,
-    positions: int = 0,
-) -> Conv2DLayouts | None:
-    """The layouts a convolution from `in_channels` to `out_channels` wants, or None to stay in NCHW/OIHW.
+    conv: ConvolutionShape, target: Target | None = None, arriving_block: int | None = None
+) -> list[Conv2DLayouts]:
+    """The layouts that `conv` can run in, the usual ones first: blocked ones before plain ones.
 
-    A convolution of very few input channels (the first layer) reads NCHW and writes blocked. Activations that already
-    arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the input channels. A
-    depthwise convolution of plain images (`positions` pixels) stays plain, unless they are too small for vectors along
-    their columns: to block the data for it alone costs as much as the convolution.
+    Activations that arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the
+    input channels. Plain ones can be read as they are too, as those of a first layer of few channels are.
     """
-    out_block = channel_block(out_channels, target)
-    if out_block is None:
-        return None
-    if depthwise:
-        if in_channels != out_channels or (arriving_block is None and positions >= _PLAIN_DEPTHWISE):
-            return None
-        block = arriving_block or out_block
-        return Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c")
-    if groups != 1:
-        return None
-    in_block = arriving_block or channel_block(in_channels, target)
-    if in_block is None:
-        return Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
-    return Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
+    out_block = channel_block(conv.out_channels, target)
+    plain = Conv2DLayouts("NCHW", "OIHW", "NCHW")
+    if conv.depthwise:
+        return _depthwise_layouts(conv, out_block, plain, target, arriving_block)
+    if out_block is None or conv.groups != 1:
+        return [plain]
+    in_block = arriving_block or channel_block(conv.in_channels, target)
+    blocked = None if in_block is None else f"NCHW{in_block}c"
+    choices = []
+    if blocked is not None:
+        cost = 0.0 if target is None else blocked_cost(conv, in_block or 1, out_block, target)
+        choices.append(Conv2DLayouts(blocked, f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c", cost))
+    if arriving_block is None:
+        cost = 0.0 if target is None else plain_input_cost(conv, out_block, target)
+        choices.append(Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c", cost))
+    return [*choices, replace(plain, cost=0.0 if target is None else plain_cost(conv, target))]
+
+
+def _depthwise_layouts(
+    conv: ConvolutionShape, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
+) -> list[Conv2DLayouts]:
+    """Without a target to judge by, plain images of many pixels stay plain."""
+    if out_block is None or conv.in_channels != conv.out_channels:
+        return [plain]
+    block = arriving or out_block
+    blocked = Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c")
+    if target is None:
+        return [plain, blocked] if arriving is None and conv.in_pixels >= _PLAIN_DEPTHWISE else [blocked, plain]
+    costs = (depthwise_cost(conv, block, target), plain_depthwise_cost(conv, target))
+    return [replace(blocked, cost=costs[0]), replace(plain, cost=costs[1])]
 
 
 def dense_block(units: int, rows: int, target: Target) -> int:
