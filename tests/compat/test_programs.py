@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.errors import InputError, TypeMismatchError, UnsupportedError
+from tilewright.errors import InputError, ParseError, TypeMismatchError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("classic")
 
@@ -307,3 +307,34 @@ def test_errors_say_what_to_do() -> None:
         relay.testing.run_infer_type(relay.exp(relay.var("y")))
     with pytest.raises(InputError, match="gets a type and a shape; give one of them"):
         relay.var("x", relay.TensorType((1,)), shape=(1,))
+
+
+def test_programs_as_text_and_json() -> None:
+    import tvm
+    from tvm import relay
+
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32]) { add(%x, 1f) }'
+    mod = tvm.parser.parse(text)
+    assert isinstance(mod, tvm.IRModule)
+    run = relay.create_executor("debug", mod).evaluate()
+    np.testing.assert_array_equal(run(np.ones(2, "float32")).numpy(), [2, 2])
+    assert tvm.ir.structural_equal(tvm.parser.fromtext(mod.astext()), mod)
+    assert tvm.ir.structural_equal(tvm.ir.load_json(tvm.ir.save_json(mod)), mod)
+    with pytest.raises(ParseError):
+        tvm.parser.parse("def @main( {")
+
+
+def test_the_virtual_machine_runs_control_flow() -> None:
+    import tvm
+    from tvm import relay
+
+    x = relay.var("x", shape=(2,))
+    cond = relay.less(relay.sum(x), relay.const(0.0))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.If(cond, relay.negative(x), relay.exp(x))))
+    exe = relay.vm.compile(mod, "llvm")
+    vm = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    value = np.array([-1, -2], "float32")
+    np.testing.assert_array_equal(vm.invoke("main", value).numpy(), -value)
+    np.testing.assert_allclose(vm.run(-value).numpy(), np.exp(-value), rtol=1e-6)
+    with pytest.raises(UnsupportedError, match="entered at 'main', not at 'side'"):
+        vm.invoke("side", value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple
@@ -94,7 +95,7 @@ def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
         if isinstance(node, Constant):
             numbers[node] = len(operands)
             operands.append(node)
-    steps = []
+    steps: list[list[Any]] = []
     for node in nodes:
         if isinstance(node, Call):
             assert isinstance(node.op, Op)

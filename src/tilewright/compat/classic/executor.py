@@ -257,7 +257,7 @@ class Executor:
             if self.kind == "debug":
                 return to_classic(evaluate(mod, inputs))
             if not compiled:
-                compiled.append(compile_model(mod, self.target))
+                compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
             model = compiled[0]
             leaves = model.run({spec.name: value for spec, value in zip(model.inputs, inputs, strict=True)})
             return to_classic(unflatten(leaves, result.ret_type))
@@ -348,4 +348,5 @@ def vm_compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> ExecutorFactory:
     """Compile a module for the virtual machine: control flow, shapes that vary, data types."""
-    return build(mod, target, params=params)
+    bound = _with_params(as_module(mod), params)
+    return ExecutorFactory(compile_model(bound, single_target(target), executor="vm"), bound, params)

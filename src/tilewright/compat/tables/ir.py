@@ -41,7 +41,13 @@ TABLES = (
             **leads_to("tilewright.relay.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
             **leads_to("tilewright.relay.adt", "Constructor"),
             **leads_to("tilewright.relay.op.registry", "Op"),
+            **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),
         },
+    ),
+    Table(
+        "tvm.parser",
+        "Programs as text.",
+        names=leads_to(f"{_CLASSIC}.text", "parse", "parse_expr", "fromtext"),
     ),
     Table("tvm.ir.transform", "Passes.", names=_TRANSFORM),
     Table("tvm.ir.instrument", "Instruments of passes.", names=_INSTRUMENT),

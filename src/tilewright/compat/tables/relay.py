@@ -73,6 +73,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.functor", "ExprFunctor", "ExprMutator", "ExprVisitor"),
             **leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
             **leads_to(f"{_CLASSIC}.module", Module="IRModule"),
+            **leads_to(f"{_CLASSIC}.text", "astext", "fromtext", parse="parse"),
         },
         open=("tilewright.relay.op",),
         absent=_ABSENT,

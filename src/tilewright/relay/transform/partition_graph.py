@@ -25,10 +25,8 @@ def partition_graph(mod: IRModule) -> IRModule:
         return mod
     infer_type(mod.with_function("main", main.with_body(regions.body)))
     partition = _Partition(mod, regions)
-    body = partition.run()
-    return infer_type(
-        mod.with_functions({**mod.functions, **partition.functions}).with_function("main", main.with_body(body))
-    )
+    rewritten = mod.with_function("main", main.with_body(partition.run()))
+    return infer_type(rewritten.with_functions({**rewritten.functions, **partition.functions}))
 
 
 class _Partition:

@@ -1,0 +1,46 @@
+"""`tvm.parser`, `relay.fromtext`, `tvm.ir.save_json` and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import relay
+from tilewright.compat.classic.module import IRModule
+from tilewright.relay import json as relay_json
+from tilewright.relay import parser
+
+
+def parse(
+    source: str, source_name: str = "from_string", init_module: Any = None, init_meta_table: Any = None
+) -> IRModule:
+    """The module that `source` spells, with what `init_module` defines. Raises `ParseError`."""
+    return IRModule.of(parser.parse(source, init_module))
+
+
+def parse_expr(source: str) -> relay.Expr:
+    """The expression that `source` spells. Raises `ParseError`."""
+    return parser.parse_expr(source)
+
+
+def fromtext(data: str, source_name: str = "from_string") -> Any:
+    """The module, or the expression, that `data` spells. Raises `ParseError`."""
+    found = parser.fromtext(data)
+    return IRModule.of(found) if isinstance(found, relay.IRModule) else found
+
+
+def astext(expr: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
+    """A module or expression as text that `fromtext` reads."""
+    return relay.astext(expr)
+
+
+def save_json(node: Any) -> str:
+    """A module, expression or type as JSON in the classic format."""
+    if isinstance(node, IRModule):
+        node = relay.IRModule(node.functions, node.type_definitions)
+    return relay_json.save_json(node)
+
+
+def load_json(json_str: str) -> Any:
+    """What `save_json` wrote."""
+    found = relay.load_json(json_str)
+    return IRModule.of(found) if isinstance(found, relay.IRModule) else found
