@@ -16,6 +16,7 @@ from tilewright.arith.linear import INDEX_TYPES, Linear
 from tilewright.arith.pattern import Binding, build, fill, match
 from tilewright.arith.rules import RULES
 from tilewright.arith.vector import simplify_same, simplify_vector
+from tilewright.support.trace import TALLY
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -52,6 +53,7 @@ class Simplifier(Rewriter):
     def _apply(self, rules: list[Any], x: Expr) -> Expr:
         """The first rule of the table that fits, and its result simplified."""
         for pattern, replacement, condition in rules:
+            TALLY["rule attempts"] += 1
             binding: Binding = {}
             if match(pattern, x, binding) and (condition is None or self.analyzer.can_prove(fill(condition, binding))):
                 filled = fill(replacement, binding)

@@ -130,6 +130,22 @@ def record(name: str, seconds: float) -> None:
         report.spans.append(Span((*report._open, name), time.perf_counter() - seconds, seconds))
 
 
+#: What the compiler's innermost loops count, since the process began: a dictionary, because they run too often for
+#: more. `tally` turns it into counters.
+TALLY = {"nodes built": 0, "rule attempts": 0}
+
+
+@contextmanager
+def tally() -> Iterator[None]:
+    """Count what the enclosed code adds to `TALLY`."""
+    before = dict(TALLY)
+    try:
+        yield
+    finally:
+        for name, value in TALLY.items():
+            count(name, value - before[name])
+
+
 def count(name: str, amount: int = 1) -> None:
     """Add to a counter of the collection in progress, if there is one."""
     report = _ACTIVE.get()

@@ -13,6 +13,8 @@ import inspect
 import weakref
 from typing import Any, TypeVar
 
+from tilewright.support.trace import TALLY
+
 T = TypeVar("T")
 
 
@@ -61,6 +63,7 @@ def intern(cls: type[T], dtype: Any, key: tuple[Any, ...], values: tuple[Any, ..
     found = _table.get(full)
     if found is not None:
         return found
+    TALLY["nodes built"] += 1
     made = object.__new__(cls)
     put = object.__setattr__
     put(made, "dtype", dtype)
