@@ -87,7 +87,8 @@ def check_node() -> Callable[..., list[np.ndarray]]:
         initializers = {name: value for name, value in zip(names[len(inputs) :], consts) if value is not None}
         results = [f"o{index}" for index in range(outputs)]
         node = helper.make_node(op_type, names, results, name="the_node", domain=domain, **attributes)
-        model = build_model([node], feeds, results, opset, initializers, {domain: 1} if domain else None)
+        versions = {domain: {"ai.onnx.ml": 3}.get(domain, 1)} if domain else None
+        model = build_model([node], feeds, results, opset, initializers, versions)
         wanted = reference_outputs(model, feeds) if expected is None else expected
         got = interpret_model(model, feeds)
         assert len(got) == len(wanted)

@@ -156,12 +156,12 @@ def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
 def convert_embed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """Word, position and segment embeddings added up and normalized; and how many tokens the mask leaves."""
     (batch, length) = node.shape()
-    words = op.take(node[2], node[0], axis=0, mode="clip")
+    words: Expr = op.take(node[2], node[0], axis=0, mode="clip")
     if node.has(8):
-        places = op.take(node[3], node[8], axis=0, mode="clip")
+        places: Expr = op.take(node[3], node[8], axis=0, mode="clip")
     else:
         places = slice_axis(node, node[3], 0, 0, length)
-    total = op.add(words, places)
+    total: Expr = op.add(words, places)
     if node.has(1) and node.has(4):
         total = op.add(total, op.take(node[4], node[1], axis=0, mode="clip"))
     result = _layer_norm(node, total, node[5], node[6], float(node.attr("epsilon", 1e-12)))

@@ -179,10 +179,10 @@ def _scan(
     axes = [node.normalize_axis(axis, node.rank(value)) for axis, value in zip(axes, sequences)]
     steps = node.shape(sequences[0])[axes[0]]
     if not isinstance(steps, int) or not 0 < steps <= _MOST_UNROLLED:
-        slices = [Slices(*entry) for entry in zip(sequences, axes, map(bool, directions))]
+        along = [Slices(*entry) for entry in zip(sequences, axes, map(bool, directions))]
         count = op.take(shape_of(sequences[0]), constant(axes[0], "int64"), axis=0, mode="clip")
         limit = constant(steps, "int64") if isinstance(steps, int) else count
-        looped = recursive_loop(Body(node, graph, slices), states, limit, constant(True, "bool"), out_axes)
+        looped = recursive_loop(Body(node, graph, along), states, limit, constant(True, "bool"), out_axes)
         return _turned(looped, len(states), out_axes, out_directions)
     names = [value.name for value in graph.input]
     rows: list[list[Expr]] = []

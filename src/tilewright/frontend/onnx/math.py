@@ -118,9 +118,18 @@ def convert_div(node: OnnxNode) -> Expr:
 
 @converts("BitShift", since=11)
 def convert_bit_shift(node: OnnxNode) -> Expr:
-    """Bits moved left or right."""
-    shift = op.left_shift if node.choice("direction", None, ("LEFT", "RIGHT")) == "LEFT" else op.right_shift
-    return shift(node[0], node[1])
+    """Bits moved left or right; by the width or more, or by less than nothing, all of them out."""
+    left = node.choice("direction", None, ("LEFT", "RIGHT")) == "LEFT"
+    bits, data, places = node.dtype().bits, node[0], node[1]
+    most, zero = scalar_like(node, bits - 1, data), scalar_like(node, 0, data)
+    inside = op.less_equal(places, most)
+    if node.dtype().code == "int":
+        inside = op.logical_and(inside, op.greater_equal(places, zero))
+    bounded = op.where(inside, places, most)
+    if left:
+        return op.where(inside, op.left_shift(data, bounded), zero)
+    shifted = op.right_shift(data, bounded)
+    return shifted if node.dtype().code == "int" else op.where(inside, shifted, zero)
 
 
 @converts("Pow")
@@ -226,7 +235,11 @@ def convert_cast_like(node: OnnxNode) -> Expr:
 @converts("BitCast", since=26)
 def convert_bit_cast(node: OnnxNode) -> Expr:
     """The same bits as another type of the same width."""
-    return op.reinterpret(node[0], dtype=str(dtype_of(node.require("to"), node.label)))
+    target = dtype_of(node.require("to"), node.label)
+    data = op.cast(node[0], dtype="uint8") if node.dtype().is_bool else node[0]
+    if target.is_bool:
+        return op.cast(op.reinterpret(data, dtype="uint8"), dtype="bool")
+    return data if node.dtype(data) == target else op.reinterpret(data, dtype=str(target))
 
 
 @converts("IsInf", since=10)

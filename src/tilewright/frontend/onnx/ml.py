@@ -48,11 +48,11 @@ def convert_scaler(node: OnnxNode) -> Expr:
 
 @converts("Normalizer", domain=ML)
 def convert_normalizer(node: OnnxNode) -> Expr:
-    """Rows divided by their largest magnitude, sum of magnitudes, or length; rows of zeros stay."""
+    """Rows divided by their largest element, sum of magnitudes, or length; what would be divided by zero stays."""
     data = cast(node, node[0], "float32")
     norm, axis = node.choice("norm", "MAX", ("MAX", "L1", "L2")), (node.rank() - 1,)
     if norm == "MAX":
-        size = op.max(op.abs(data), axis=axis, keepdims=True)
+        size = op.max(data, axis=axis, keepdims=True)
     elif norm == "L1":
         size = op.sum(op.abs(data), axis=axis, keepdims=True)
     else:

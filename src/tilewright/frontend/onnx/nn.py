@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
+from tilewright.frontend.onnx.dims import broadcast, is_static, product
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
@@ -216,7 +217,7 @@ def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     if len(right_shape) == 1:
         product = matmul(node, left, reshape(node, right, (*right_shape, 1)))
         return reshape(node, product, node.shape(product)[:-1])
-    if left_shape[-1] != right_shape[-2]:
+    if is_static((left_shape[-1], right_shape[-2])) and left_shape[-1] != right_shape[-2]:
         raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
     if len(right_shape) == 2:
         return op.nn.dense(left, transpose(right, (1, 0)), units=right_shape[1])
@@ -230,15 +231,15 @@ def matmul_with(node: OnnxNode, left: Expr, weight: Expr) -> Expr:
 
 def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     left_shape, right_shape = node.shape(left), node.shape(right)
-    batch = np.broadcast_shapes(left_shape[:-2], right_shape[:-2])
-    count = int(np.prod(batch, dtype=np.int64))
+    batch = broadcast(left_shape[:-2], right_shape[:-2])
+    count = product(batch)
     flat = []
     for value, shape in ((left, left_shape), (right, right_shape)):
-        if int(np.prod(shape[:-2], dtype=np.int64)) != count:
+        if product(shape[:-2]) != count:
             value = broadcast_to(node, value, (*batch, *shape[-2:]))
         flat.append(reshape(node, value, (count, *shape[-2:])))
-    product = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
-    return reshape(node, product, (*batch, left_shape[-2], right_shape[-1]))
+    stacked = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
+    return reshape(node, stacked, (*batch, left_shape[-2], right_shape[-1]))
 
 
 @converts("Einsum", since=12)

@@ -90,7 +90,9 @@ def _gate_inputs(node: OnnxNode, data: Expr, kind: str, hidden: int, late: bool)
 def _initial(node: OnnxNode, index: int, shape: tuple[int, Any, int], batch_first: bool, dtype: str) -> Expr:
     """A first state (directions, batch, hidden), zeros where the node has none."""
     if node.has(index):
-        return transpose(cast(node, node[index], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
+        given = transpose(cast(node, node[index], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
+        # A state of one sample, in a model whose batch varies, is that of every sample.
+        return given if isinstance(shape[1], int) else broadcast_to(node, given, shape)
     if isinstance(shape[1], int):
         return constant(np.zeros(shape), dtype)
     return broadcast_to(node, constant(np.zeros((shape[0], 1, shape[2])), dtype), shape)

@@ -8,7 +8,7 @@ opset reaches is the one that applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.relay.expr import Expr
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 Converter = Callable[["OnnxNode"], "Expr | Sequence[Expr | None]"]
 
+Function = TypeVar("Function", bound=Converter)
+
 _TABLE: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 
 
-def converts(*operators: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+def converts(*operators: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
     """Register a function as the converter of `operators` from opset `since` on, until a later entry takes over."""
 
-    def register(function: Converter) -> Converter:
+    def register(function: Function) -> Function:
         for operator in operators:
             entries = _TABLE.setdefault((domain, operator), [])
             entries.append((since, function))

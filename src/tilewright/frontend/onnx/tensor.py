@@ -141,7 +141,7 @@ def _slice(node: OnnxNode, starts: list[Any], ends: list[Any], axes: list[int] |
     return op.strided_slice(data, begin=begins, end=stops, strides=strides, axes=chosen)
 
 
-_FAR = 2**31 - 1  # an end from here on means: to the last element
+_FAR = 10**9  # an end from here on means: to the last element
 
 
 def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int) -> list[tuple[int, Any, Any, int]]:

@@ -1,0 +1,94 @@
+"""Operators of onnxruntime's own domain against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(1)
+MS = "com.microsoft"
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def bytes_(*shape: int, dtype: Any = np.uint8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+
+
+SCALE, ZERO = np.float32(0.05), np.uint8(120)
+
+CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
+    ("Gelu", [floats(2, 8)], [], 1, {}),
+    ("BiasGelu", [floats(2, 8)], [floats(8)], 1, {}),
+    ("FastGelu", [floats(2, 8)], [floats(8)], 1, {}),
+    ("QuickGelu", [floats(2, 8)], [], 1, {"alpha": 1.5}),
+    ("FusedConv", [floats(1, 3, 6, 6)], [floats(4, 3, 3, 3), floats(4)], 1, {"activation": "Relu", "pads": [1] * 4}),
+    ("FusedConv", [floats(1, 3, 6, 6)], [floats(4, 3, 3, 3), floats(4)], 1, {
+        "activation": "LeakyRelu", "activation_params": [0.2]}),
+    ("FusedMatMul", [floats(2, 4, 3), floats(2, 5, 3)], [], 1, {"transB": 1, "alpha": 0.5}),
+    ("FusedMatMul", [floats(2, 3, 4), floats(2, 3, 5)], [], 1, {"transA": 1}),
+    ("FusedGemm", [floats(3, 4)], [floats(4, 5), floats(5)], 1, {"activation": "Relu"}),
+    ("SkipLayerNormalization", [floats(2, 4, 8), floats(2, 4, 8)], [floats(8), floats(8), floats(8)], 1, {"epsilon": 1e-5}),
+    ("SkipSimplifiedLayerNormalization", [floats(2, 4, 8), floats(2, 4, 8)], [floats(8)], 1, {"epsilon": 1e-5}),
+    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24)], 1, {"num_heads": 2}),
+    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24)], 1, {"num_heads": 2, "unidirectional": 1}),
+    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24), np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])], 1, {
+        "num_heads": 2}),
+    ("MultiHeadAttention", [floats(2, 5, 8), floats(2, 6, 8), floats(2, 6, 8)], [floats(24)], 1, {"num_heads": 2}),
+    ("RotaryEmbedding", [floats(2, 4, 5, 8), np.arange(10).reshape(2, 5)], [floats(12, 4), floats(12, 4)], 1, {}),
+    ("RotaryEmbedding", [floats(2, 4, 5, 8), np.arange(10).reshape(2, 5)], [floats(12, 4), floats(12, 4)], 1, {
+        "interleaved": 1}),
+    ("QLinearAdd", [bytes_(2, 5)], [SCALE, ZERO, bytes_(2, 5), SCALE, ZERO, np.float32(0.1), ZERO], 1, {}),
+    ("QLinearMul", [bytes_(2, 5)], [SCALE, ZERO, bytes_(2, 5), SCALE, ZERO, np.float32(0.1), ZERO], 1, {}),
+    ("QLinearSigmoid", [bytes_(2, 5)], [SCALE, ZERO, np.float32(1 / 256), np.uint8(0)], 1, {}),
+    ("QLinearLeakyRelu", [bytes_(2, 5)], [SCALE, ZERO, SCALE, ZERO], 1, {"alpha": 0.2}),
+    ("QLinearGlobalAveragePool", [bytes_(1, 3, 4, 4)], [SCALE, ZERO, SCALE, ZERO], 1, {}),
+    ("MatMulIntegerToFloat", [bytes_(3, 4), bytes_(4, 5, dtype=np.int8)], [SCALE, SCALE, ZERO, np.int8(3), floats(5)], 1, {}),
+    ("DynamicQuantizeMatMul", [floats(3, 4)], [bytes_(4, 5, dtype=np.int8), SCALE, np.int8(3), floats(5)], 1, {}),
+    ("QGemm", [bytes_(3, 4)], [SCALE, ZERO, bytes_(5, 4, dtype=np.int8), SCALE, np.int8(0),
+               np.arange(5, dtype=np.int32), np.float32(0.2), ZERO], 1, {"transB": 1}),
+    ("MatMulNBits", [floats(3, 32)], [bytes_(5, 2, 8), floats(10)], 1, {"K": 32, "N": 5, "bits": 4, "block_size": 16}),
+    ("MatMulNBits", [floats(3, 32)], [bytes_(5, 2, 8), floats(10), bytes_(5)], 1, {
+        "K": 32, "N": 5, "bits": 4, "block_size": 16}),
+    ("ExpandDims", [floats(2, 3)], [np.int32(1)], 1, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "consts", "outputs", "attributes"), CASES, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_operator(
+    check_node: Any, name: str, inputs: list[Any], consts: list[Any], outputs: int, attributes: dict[str, Any]
+) -> None:
+    check_node(name, inputs, consts, opset=17, domain=MS, outputs=outputs, rtol=1e-3, atol=1e-4, **attributes)
+
+
+def test_embeddings(check_node: Any) -> None:
+    ids, segments = RNG.integers(0, 9, (2, 4)).astype(np.int32), RNG.integers(0, 2, (2, 4)).astype(np.int32)
+    mask = np.int32([[1, 1, 1, 0], [1, 1, 1, 1]])
+    tables = [floats(9, 8), floats(6, 8), floats(2, 8), floats(8), floats(8)]
+    check_node(
+        "EmbedLayerNormalization", [ids, segments], [*tables, mask], opset=17, domain=MS, outputs=2, epsilon=1e-6
+    )
+
+
+def test_lstm_with_integer_weights(make_model: Any, run_model: Any, run_reference: Any) -> None:
+    from onnx import helper
+
+    steps, batch, width, hidden = 4, 2, 5, 8
+    x = floats(steps, batch, width)
+    weights = {
+        "w": bytes_(1, width, 4 * hidden, dtype=np.int8), "r": bytes_(1, hidden, 4 * hidden, dtype=np.int8),
+        "b": floats(1, 8 * hidden), "ws": np.float32([0.01]), "wz": np.int8([0]), "rs": np.float32([0.01]),
+        "rz": np.int8([0]),
+    }  # fmt: skip
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "h", "c"], domain=MS, hidden_size=hidden)
+    model = make_model([node], {"x": x}, ["y", "h", "c"], 17, weights, {MS: 1})
+    for ours, theirs in zip(run_model(model, {"x": x}), run_reference(model, {"x": x})):
+        np.testing.assert_allclose(ours, theirs, atol=2e-2)
