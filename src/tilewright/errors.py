@@ -4,6 +4,7 @@
     ├── UserError              something the caller can mend; the message says what and how
     │   ├── ModelError         the file is not a model, is truncated, or is malformed
     │   ├── ParseError         a text, such as a Relay program, is malformed; the message shows where
+    │   ├── IllFormedError     a program binds a variable twice, uses it out of its scope, or names what is not there
     │   ├── UnsupportedError   a valid request that this version does not implement
     │   ├── TypeMismatchError  shapes or dtypes in a program do not fit together
     │   ├── ShapeError         an input shape is missing, dynamic, or wrong
@@ -34,6 +35,10 @@ class ModelError(UserError):
 
 class ParseError(UserError):
     """A text, such as a Relay program, is malformed; the message shows the line and underlines the place."""
+
+
+class IllFormedError(UserError):
+    """A program binds a variable twice, uses it outside of its scope, or names what is not defined."""
 
 
 class UnsupportedError(UserError):

@@ -127,7 +127,8 @@ class _Printer:
     def expression(self, node: Expr, head: str = "fn ") -> str:
         """A whole expression: a function behind `head`, or the lines of a block."""
         if isinstance(node, Function):
-            return _FunctionPrinter(self, node.body).function(node, head)
+            text = _FunctionPrinter(self, node.body).function(node, head)
+            return f"{MARKS[0]}{text}{MARKS[1]}" if node is self.mark else text
         return "\n".join(_FunctionPrinter(self, node).block(node))
 
     def name(self, var: Var) -> str:
@@ -236,7 +237,7 @@ class _FunctionPrinter:
         annotation = node.var.type_annotation
         declared = f": {self.shared.texts.type(annotation)}" if annotation is not None else ""
         value = f"{self.known[node.value]};{self._comment_behind(node.value)}"
-        return f"let {self.shared.name(node.var)}{declared} = {value}".split("\n")
+        return self._marked(node, f"let {self.shared.name(node.var)}{declared} = {value}").split("\n")
 
     def _define(self, node: Expr, stack: list[tuple[Expr, int]], is_result: bool) -> list[str]:
         """Give `node` its text: its definition if it is used once and stands alone, a line and a number otherwise."""

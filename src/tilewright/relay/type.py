@@ -231,7 +231,7 @@ class GlobalTypeVar(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TypeCall(Type):
-    """A data type applied to arguments, one for each of its type variables: `List[float32]`; `Nat[]` is `Nat`."""
+    """A data type applied to arguments, one for each of its type variables: `List[float32]`."""
 
     func: GlobalTypeVar
     args: tuple[Type, ...] = ()
@@ -241,7 +241,7 @@ class TypeCall(Type):
         object.__setattr__(self, "args", tuple(args))
 
     def __str__(self) -> str:
-        return f"{self.func}[{', '.join(map(str, self.args))}]"
+        return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
