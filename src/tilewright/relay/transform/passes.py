@@ -18,19 +18,25 @@ from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.annotate_target import annotate_target
 from tilewright.relay.transform.canonicalize_cast import canonicalize_cast
 from tilewright.relay.transform.canonicalize_ops import canonicalize_ops
+from tilewright.relay.transform.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
 from tilewright.relay.transform.combine_parallel_batch_matmul import combine_parallel_batch_matmul
 from tilewright.relay.transform.combine_parallel_conv2d import combine_parallel_conv2d
 from tilewright.relay.transform.combine_parallel_dense import combine_parallel_dense
+from tilewright.relay.transform.convert_layout import convert_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.defuse_ops import defuse_ops
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.eta_expand import eta_expand
+from tilewright.relay.transform.fast_math import fast_math
+from tilewright.relay.transform.flatten_atrous_conv import flatten_atrous_conv
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.forward_fold_scale_axis import forward_fold_scale_axis
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.inline import inline
 from tilewright.relay.transform.lambda_lift import lambda_lift
+from tilewright.relay.transform.legalize import legalize
 from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
 from tilewright.relay.transform.partial_evaluate import partial_evaluate
 from tilewright.relay.transform.partition_graph import partition_graph
@@ -45,6 +51,11 @@ from tilewright.relay.transform.to_basic_block_normal_form import to_basic_block
 from tilewright.relay.transform.to_graph_normal_form import to_graph_normal_form
 from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
 
+
+def _fold_scales_both_ways(mod: IRModule) -> IRModule:
+    return fold_scale_axis(forward_fold_scale_axis(mod))
+
+
 #: Classic name -> (function of a module and the constructor's arguments, level from which it runs).
 PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "AlterOpLayout": (alter_layout, 3),
@@ -52,18 +63,25 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "BackwardFoldScaleAxis": (fold_scale_axis, 3),
     "CanonicalizeCast": (canonicalize_cast, 3),
     "CanonicalizeOps": (canonicalize_ops, 3),
+    "CapturePostDfsIndexInSpans": (capture_post_dfs_index_in_spans, 0),
     "CombineParallelBatchMatmul": (combine_parallel_batch_matmul, 4),
     "CombineParallelConv2D": (combine_parallel_conv2d, 4),
     "CombineParallelDense": (combine_parallel_dense, 4),
+    "ConvertLayout": (convert_layout, 3),
     "DeadCodeElimination": (dead_code, 1),
     "DefuseOps": (defuse_ops, 0),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
     "EtaExpand": (eta_expand, 1),
+    "FastMath": (fast_math, 4),
+    "FlattenAtrousConv": (flatten_atrous_conv, 3),
     "FoldConstant": (fold_constant, 2),
+    "FoldScaleAxis": (_fold_scales_both_ways, 3),
+    "ForwardFoldScaleAxis": (forward_fold_scale_axis, 3),
     "FuseOps": (fuse_ops, 0),
     "InferType": (infer_type, 0),
     "Inline": (inline, 1),
     "LambdaLift": (lambda_lift, 1),
+    "Legalize": (legalize, 1),
     "MergeCompilerRegions": (merge_compiler_regions, 0),
     "PartialEvaluate": (partial_evaluate, 1),
     "PartitionGraph": (partition_graph, 0),
