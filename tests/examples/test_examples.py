@@ -41,6 +41,27 @@ def test_schedule_gemm_prints_every_stage() -> None:
     assert "define " in out[out.index("# LLVM IR") :]
 
 
+def test_te_primitives() -> None:
+    assert "all 10 give what NumPy gives" in run("te_primitives")
+
+
+def test_te_reduction() -> None:
+    assert run("te_reduction", "--size", 200).count("agree") == 3
+
+
+def test_te_scan() -> None:
+    assert run("te_scan").count("agree with NumPy") == 3
+
+
+def test_te_tensorize() -> None:
+    out = run("te_tensorize")
+    assert "agrees with NumPy" in out and "refused: tensorize of axis i_inner in stage D with gemv" in out
+
+
+def test_te_extern() -> None:
+    assert "agree with NumPy" in run("te_extern")
+
+
 def test_run_model(tmp_path: Path) -> None:
     assert "the same bits come out: True" in run("run_model")
     assert "first_conv" in run("run_model", saved(convolution(), tmp_path / "c.onnx"))
