@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import run, sample
 from tilewright import te, topi
+from tilewright.topi.reference.conv import conv2d_nchw
+from tilewright.topi.reference.layout import layout_transform
 
 
 def names(tensor):
@@ -10,12 +16,31 @@ def names(tensor):
 
 
 def test_conv2d_NCHWc():
-    data, kernel = te.placeholder((1, 2, 8, 8, 4)), te.placeholder((3, 2, 3, 3, 4, 8))
+    data, kernel = te.placeholder((1, 2, 38, 38, 4)), te.placeholder((3, 2, 3, 3, 4, 8))
     out = topi.nn.conv2d_NCHWc(data, kernel, (2, 2), (1, 1, 1, 1))
     assert names(out) == ["ic_outer", "kh", "kw", "ic_inner"]
     assert out.op.tag == "conv2d_NCHWc" and out.op.attrs["strides"] == (2, 2) and out.op.attrs["oc_block"] == 8
     padded = out.op.input_tensors[0]
-    assert padded.op.tag == "pad" and topi.util.constant_shape(padded) == (1, 2, 10, 10, 4)
+    assert padded.op.tag == "pad" and topi.util.constant_shape(padded) == (1, 2, 40, 40, 4)
+
+
+@pytest.mark.parametrize("size", [(7, 14), (14, 7), (5, 33), (1, 9)])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [((3, 3), 2, (0, 0, 1, 1)), ((5, 3), 1, (2, 1, 2, 1))])
+def test_rows_beside_small_images_are_left_out(size, kernel, stride, padding):
+    data, weight = sample(1, 8, *size), sample(16, 8, *kernel, seed=1)
+    expected = conv2d_nchw(data, weight, (stride, stride), padding)
+    blocked = run(
+        lambda x, w: topi.nn.conv2d_NCHWc(x, w, (stride, stride), padding),
+        layout_transform(data, "NCHW", "NCHW8c"),
+        layout_transform(weight, "OIHW", "OIHW8i16o"),
+    )
+    np.testing.assert_allclose(layout_transform(blocked, "NCHW16c", "NCHW"), expected, rtol=1e-5, atol=1e-4)
+    first = run(
+        lambda x, w: topi.nn.conv2d_first_NCHWc(x, w, (stride, stride), padding),
+        data,
+        layout_transform(weight, "OIHW", "OIHW16o"),
+    )
+    np.testing.assert_allclose(layout_transform(first, "NCHW16c", "NCHW"), expected, rtol=1e-5, atol=1e-4)
 
 
 def test_no_stage_for_no_padding():

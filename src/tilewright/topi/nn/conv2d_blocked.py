@@ -13,6 +13,10 @@ from tilewright.topi.nn.pad import pad
 from tilewright.topi.util import extents
 
 
+#: Images of up to so many rows of results have enough taps beside them to leave these out.
+_CUT_ROWS = 14
+
+
 def conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
@@ -23,20 +27,26 @@ def conv2d_NCHWc(
 ) -> Tensor:
     """`data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
 
-    Stages: data_pad (if there is padding), conv2d_NCHWc with the reduction axes ic_outer, kh, kw, ic_inner.
+    Stages: data_pad (if there is padding), conv2d_NCHWc with the reduction axes ic_outer, kh, kw, ic_inner. Of small
+    images only the columns are padded: rows of taps beside the image are left out, under `likely` conditions.
     """
     n, ico, h, w, ib = extents(data)
     oco, _, kh, kw, _, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0))
+    cut = isinstance(oh, int) and oh <= _CUT_ROWS
+    above, below = (0, 0) if cut else (padding[0], padding[2])
+    padded = pad(data, (0, 0, above, padding[1], 0), (0, 0, below, padding[3], 0))
     wide = sum_dtype(data, out_dtype)
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
-        value = padded(b, outer, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1], inner)
+        row = y * strides[0] + ry * dilation[0] - (padding[0] - above)
+        value = padded(b, outer, row, x * strides[1] + rx * dilation[1], inner)
         weight = kernel(oc, outer, ry, rx, inner, block)
-        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
+        inside = _inside(row, h, padding[0], padding[2]) if cut else []
+        where = tir.all(*inside) if inside else None
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner], where=where)
 
     out = te.compute(
         (n, oco, oh, ow, ob),
@@ -58,19 +68,24 @@ def conv2d_first_NCHWc(
 ) -> Tensor:
     """Plain `data` [N, C, H, W] of few channels (a first layer), `kernel` [O/ob, C, KH, KW, ob], blocked result.
 
-    Stages: data_pad (if there is padding), conv2d_first_NCHWc with the reduction axes ic, kh, kw.
+    Stages: data_pad (if there is padding), conv2d_first_NCHWc with the reduction axes ic, kh, kw; as `conv2d_NCHWc`.
     """
     n, c, h, w = extents(data)
     oco, _, kh, kw, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
-    padded = pad(data, (0, 0, padding[0], padding[1]), (0, 0, padding[2], padding[3]))
+    cut = isinstance(oh, int) and oh <= _CUT_ROWS
+    above, below = (0, 0) if cut else (padding[0], padding[2])
+    padded = pad(data, (0, 0, above, padding[1]), (0, 0, below, padding[3]))
     wide = sum_dtype(data, out_dtype)
     rc = te.reduce_axis((0, c), name="ic")
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
-        value = padded(b, rc, y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1])
-        return te.sum(value.astype(wide) * kernel(oc, rc, ry, rx, block).astype(wide), axis=[rc, ry, rx])
+        row = y * strides[0] + ry * dilation[0] - (padding[0] - above)
+        value = padded(b, rc, row, x * strides[1] + rx * dilation[1])
+        inside = _inside(row, h, padding[0], padding[2]) if cut else []
+        product = value.astype(wide) * kernel(oc, rc, ry, rx, block).astype(wide)
+        return te.sum(product, axis=[rc, ry, rx], where=tir.all(*inside) if inside else None)
 
     out = te.compute(
         (n, oco, oh, ow, ob),

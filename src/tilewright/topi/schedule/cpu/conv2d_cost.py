@@ -20,13 +20,15 @@ from tilewright.topi.schedule.cpu.choose_conv2d import (
 )
 
 #: Reading or writing an image of another layout through registers: cycles for each vector, and for the kernel itself.
-_TRANSFORM_VECTOR, _KERNEL = 6.5, 2500.0
+_TRANSFORM_VECTOR, _KERNEL = 6.5, 6000.0
 
 #: A register tile that reads plain images touches one page for each channel.
 _PLAIN_READ = 1.002
 
-#: Depthwise: cycles for each vector multiply-add and each vector of input; of plain images at stride 1 and beyond.
-_DEPTHWISE_STEP, _DEPTHWISE_READ, _PLAIN_READ_UNIT, _PLAIN_READ_STRIDED = 1.2, 5.0, 4.0, 6.5
+#: Depthwise: cycles for each vector multiply-add, blocked and plain; for each vector of input, of blocked images, and of
+#: plain ones at stride 1 and beyond.
+_PLAIN_STEP = 1.2
+_DEPTHWISE_STEP, _DEPTHWISE_READ, _PLAIN_READ_UNIT, _PLAIN_READ_STRIDED = 1.0, 0.8, 4.0, 6.5
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def plain_depthwise_cost(conv: ConvolutionShape, target: Target) -> float:
     lanes = _lanes(target)
     each = _PLAIN_READ_UNIT if conv.strides[1] == 1 else _PLAIN_READ_STRIDED
     read = conv.batch * conv.in_channels * conv.in_pixels / lanes * each * _cut(conv.in_width, lanes)
-    return conv.products / lanes * _DEPTHWISE_STEP * _cut(conv.width, lanes) + read
+    return conv.products / lanes * _PLAIN_STEP * _cut(conv.width, lanes) + read
 
 
 def _cut(width: int, lanes: int) -> float:
