@@ -43,6 +43,7 @@ class Recurrence:
 
     `clip` bounds what goes into an activation function other than that of an LSTM's cell, 0 does not. An LSTM with
     `input_forget` forgets what it does not let in; a GRU with `linear_before_reset` resets the product, not the state.
+    With `zero_state` the first states are zeros, so that the first step needs no product.
     """
 
     kind: str
@@ -51,3 +52,4 @@ class Recurrence:
     clip: float = 0.0
     input_forget: bool = False
     linear_before_reset: bool = False
+    zero_state: bool = False

@@ -31,6 +31,23 @@ def test_constant_weights_are_packed(hidden: int, shape: tuple[int, ...]) -> Non
     assert pack_recurrent(after, TARGET)["main"].body is after["main"].body
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_a_first_step_from_zeros_needs_no_product(late: bool) -> None:
+    gates, zeros = relay.var("gates", shape=(4, 2, 2 * 63)), relay.const(np.zeros((2, 2, 21), "float32"))
+    layer = relay.nn.gru(
+        gates, weights(2, 63, 21), zeros, weights(2, 21) if late else None,
+        direction="bidirectional", linear_before_reset=late,
+    )  # fmt: skip
+    before = module(layer)
+    after = pack_recurrent(before, TARGET)
+    assert after["main"].body.attrs["zero_state"] and not before["main"].body.attrs["zero_state"]
+    assert_same(before, after)
+    (value,) = feed(before)
+    got = tw.compile(after, cache=False).run({"gates": value})
+    for a, b in zip(got, relay.interpret(before, [value]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
 def test_weights_fed_at_run_time_stay() -> None:
     before = module(_lstm(16, relay.var("w", shape=(1, 64, 16))))
     assert pack_recurrent(before, TARGET)["main"].body is before["main"].body

@@ -80,6 +80,16 @@ def test_reset_before_and_after_the_product(hidden: int) -> None:
     _check(inputs, _recurrence("gru", "bidirectional", linear_before_reset=True))
 
 
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_first_states_of_zeros(kind: str, steps: int) -> None:
+    inputs = _inputs(kind, steps, 2, 2, 19)
+    inputs["hidden"] *= 0
+    inputs |= {"cell": inputs["cell"] * 0} if kind == "lstm" else {}
+    inputs["lengths"] = np.array([steps, 0], "int32")
+    _check(inputs, _recurrence(kind, "bidirectional", zero_state=True))
+
+
 def test_peepholes_clip_and_coupled_gates() -> None:
     inputs = _inputs("lstm", 4, 2, 1, 20)
     inputs["peephole"] = np.random.default_rng(1).standard_normal((1, 60)).astype("float32")

@@ -1,9 +1,10 @@
-"""Repack the constant weights of recurrent layers into blocks of units, as the CPU kernel reads them.
+"""Make recurrent layers ready for their CPU kernel: constant weights in blocks of units, first states of zeros known.
 
-Before: nn.lstm(%gates, %w, %h, %c)                                     %w: [D, 4 * H, H]
-After:  nn.lstm(%gates, packed, %h, %c)                                 packed: [D, H / 16, H, 4, 16]
+Before: nn.lstm(%gates, %w, zeros, zeros)                               %w: [D, 4 * H, H]
+After:  nn.lstm(%gates, packed, zeros, zeros, zero_state=True)          packed: [D, H / 16, H, 4, 16]
 
-Zeros stand behind the last unit where the blocks do not divide the units.
+Zeros stand behind the last unit where the blocks do not divide the units. A layer whose first states are zeros needs no
+recurrent product in its first step.
 """
 
 from __future__ import annotations
@@ -22,20 +23,24 @@ from tilewright.topi.schedule.cpu.recurrent import unit_block
 
 
 def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
-    """The module with every recurrent layer of constant weights reading packed ones."""
-    kinds = {get(f"nn.{kind}"): count for kind, count in GATES.items()}
+    """The module with every recurrent layer of constant weights reading packed ones; see the module's docstring."""
+    kinds = {get(f"nn.{kind}"): (count, 4 if kind == "lstm" else 3) for kind, count in GATES.items()}
     done: dict[Constant, Constant] = {}
 
     def pack(node: Expr) -> Expr | None:
-        if not isinstance(node, Call) or node.op not in kinds or not isinstance(node.args[1], Constant):
+        if not isinstance(node, Call) or node.op not in kinds:
             return None
-        weight, count = node.args[1], kinds[node.op]
-        if weight.data.ndim != 3:
+        count, states_end = kinds[node.op]
+        weight, attrs = node.args[1], node.attrs
+        if isinstance(weight, Constant) and weight.data.ndim == 3:
+            if weight not in done:
+                data = packed(weight.data, count, unit_block(weight.data.shape[2], count, target))
+                done[weight] = Constant(np.ascontiguousarray(data))
+            weight = done[weight]
+        if all(isinstance(state, Constant) and not state.data.any() for state in node.args[2:states_end]):
+            attrs = attrs.replace(zero_state=True)
+        if weight is node.args[1] and attrs == node.attrs:
             return None
-        if weight not in done:
-            data = packed(weight.data, count, unit_block(weight.data.shape[2], count, target))
-            done[weight] = Constant(np.ascontiguousarray(data))
-        args = [node.args[0], done[weight], *node.args[2:]]
-        return Call(node.op, args, node.attrs, node.span)
+        return Call(node.op, [node.args[0], weight, *node.args[2:]], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, pack))))

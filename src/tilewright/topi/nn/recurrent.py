@@ -25,7 +25,10 @@ from tilewright.topi.util import constant_shape
 #: Units of a block where the weights arrive unpacked.
 UNIT_BLOCK = 16
 
-Function = Callable[[Any], Any]
+#: Step, direction, batch and unit.
+Place = tuple[Any, Any, Any, Any]
+#: The recurrent product of a gate at a place.
+Inside = Callable[[int], Any]
 
 
 def recurrent(
@@ -48,10 +51,9 @@ def recurrent(
     """
     layer = _Layer.of(gates, weight, hidden, recurrence, peephole, bias, lengths)
     shape = (layer.steps + 1, *layer.state_shape)
-    first = [_padded_state(x, layer.units) for x in (hidden, cell) if x is not None]
+    first = _first_steps(layer, [x for x in (hidden, cell) if x is not None])
     states = [te.placeholder(shape, gates.dtype, f"{name}_state") for name, _ in zip("hc", first)]
-    update = _UPDATES[recurrence.kind](layer, states)
-    made = te.scan(first, update, states, name="recurrent", tag=tag.RECURRENT)
+    made = te.scan(first, _update(layer, states), states, name="recurrent", tag=tag.RECURRENT)
     last = [
         te.compute(x.shape, lambda d, b, u, y=y: y(layer.steps, d, b, u), name="last_state", tag=tag.INJECTIVE)
         for x, y in zip((hidden, cell), made)
@@ -155,79 +157,97 @@ class _Layer:
 
 
 # ------------------------------------------------------------------------------------------------------- cells
-def _rnn(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
-    (state,) = states
-    inside = layer.product(state, [0], "inside")
-
-    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
-        x = inside(s, d, b, 0, u) + layer.gates(layer.time(s, d, b), b, d, 0, u)
-        return layer.kept(s, b, layer.activate(0, d, x), state(s - 1, d, b, u))
-
-    return [te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL)]
+def _rnn_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> list[Any]:
+    """The next states at a place, of the recurrent products `inside(gate)` and the states before."""
+    s, d, b, u = at
+    x = inside(0) + layer.gates(layer.time(s, d, b), b, d, 0, u)
+    return [layer.kept(s, b, layer.activate(0, d, x), old[0])]
 
 
-def _lstm(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+def _lstm_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> list[Any]:
     """Gates in the order input, output, forget, candidate."""
-    state, memory = states
-    inside = layer.product(state, range(4), "inside")
+    s, d, b, u = at
+    time = layer.time(s, d, b)
 
-    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
-        at, old = layer.time(s, d, b), memory(s - 1, d, b, u)
+    def gate(index: int, peeped: Any = None) -> Any:
+        x = inside(index) + layer.gates(time, b, d, index, u)
+        return x if layer.peephole is None or peeped is None else x + layer.peephole(d, index, u) * peeped
 
-        def gate(index: int, peeped: Any = None) -> Any:
-            x = inside(s, d, b, index, u) + layer.gates(at, b, d, index, u)
-            return x if layer.peephole is None or peeped is None else x + layer.peephole(d, index, u) * peeped
+    into = layer.activate(0, d, gate(0, old[1]))
+    one = tir.const(1.0, into.dtype)
+    forget = one - into if layer.recurrence.input_forget else layer.activate(0, d, gate(2, old[1]))
+    fresh = forget * old[1] + into * layer.activate(1, d, gate(3))
+    shown = layer.activate(0, d, gate(1, fresh)) * layer.activate(2, d, fresh)
+    return [layer.kept(s, b, shown, old[0]), layer.kept(s, b, fresh, old[1])]
 
-        into = layer.activate(0, d, gate(0, old))
-        one = tir.const(1.0, into.dtype)
-        forget = one - into if layer.recurrence.input_forget else layer.activate(0, d, gate(2, old))
-        fresh = forget * old + into * layer.activate(1, d, gate(3))
-        shown = layer.activate(0, d, gate(1, fresh)) * layer.activate(2, d, fresh)
-        return layer.kept(s, b, shown, state(s - 1, d, b, u)), layer.kept(s, b, fresh, old)
+
+def _gru_gate(layer: _Layer, at: Place, inside: Inside, index: int) -> Any:
+    """The update gate (0) or the reset gate (1)."""
+    s, d, b, u = at
+    return layer.activate(0, d, inside(index) + layer.gates(layer.time(s, d, b), b, d, index, u))
+
+
+def _gru_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any], update: Any = None) -> list[Any]:
+    """Gates in the order update, reset, candidate; `inside(2)` is of the reset state, if the reset comes first."""
+    s, d, b, u = at
+    product = inside(2)
+    if layer.recurrence.linear_before_reset:
+        biased = product if layer.bias is None else product + layer.bias(d, 0, u)
+        product = _gru_gate(layer, at, inside, 1) * biased
+    proposal = layer.activate(1, d, layer.gates(layer.time(s, d, b), b, d, 2, u) + product)
+    kept = _gru_gate(layer, at, inside, 0) if update is None else update
+    return [layer.kept(s, b, proposal + kept * (old[0] - proposal), old[0])]
+
+
+_CELLS: dict[str, Callable[..., list[Any]]] = {"rnn": _rnn_cell, "lstm": _lstm_cell, "gru": _gru_cell}
+
+
+def _update(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+    """The states after each step, made of those before."""
+    kind = layer.recurrence.kind
+    if kind == "gru" and not layer.recurrence.linear_before_reset:
+        return _reset_first(layer, states[0])
+    inside = layer.product(states[0], range(GATES[kind]), "inside")
+
+    def step(s: Any, d: Any, b: Any, u: Any) -> list[Any]:
+        old = [state(s - 1, d, b, u) for state in states]
+        return _CELLS[kind](layer, (s, d, b, u), lambda gate: inside(s, d, b, gate, u), old)
+
+    return list(te.compute(states[0].shape, step, name="cell", tag=tag.RECURRENT_CELL))
+
+
+def _reset_first(layer: _Layer, state: Tensor) -> list[Tensor]:
+    """A GRU that resets the state before the candidate's product: two products, one after the other."""
+    inside = layer.product(state, range(2), "inside")
+
+    def reset(s: Any, d: Any, b: Any, u: Any) -> list[Any]:
+        update, kept = (
+            _gru_gate(layer, (s, d, b, u), lambda gate: inside(s, d, b, gate, u), index) for index in (0, 1)
+        )
+        return [update, kept * state(s - 1, d, b, u)]
+
+    update, remembered = te.compute(state.shape, reset, name="reset_state", tag=tag.RECURRENT_CELL)
+    candidate = layer.product(remembered, [2], "candidate")
+
+    def step(s: Any, d: Any, b: Any, u: Any) -> list[Any]:
+        old = [state(s - 1, d, b, u)]
+        return _gru_cell(layer, (s, d, b, u), lambda gate: candidate(s, d, b, 0, u), old, update(s, d, b, u))
 
     return list(te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL))
 
 
-def _gru(layer: _Layer, states: list[Tensor]) -> list[Tensor]:
-    """Gates in the order update, reset, candidate."""
-    (state,) = states
-    late = layer.recurrence.linear_before_reset
-    inside = layer.product(state, range(3 if late else 2), "inside")
+def _first_steps(layer: _Layer, given: Sequence[Tensor]) -> list[Tensor]:
+    """The states [1, D, B, units] before the first step, or [2, …] with those after it where they need no product."""
+    if not layer.recurrence.zero_state or not isinstance(layer.steps, IntImm) or layer.steps.value < 2:
+        return [_padded_state(x, layer.units) for x in given]
+    zero = tir.const(0.0, given[0].dtype)
 
-    def gate(index: int, s: Any, d: Any, b: Any, u: Any) -> Any:
-        x = inside(s, d, b, index, u) + layer.gates(layer.time(s, d, b), b, d, index, u)
-        return layer.activate(0, d, x)
+    def element(s: Any, d: Any, b: Any, u: Any) -> list[Any]:
+        at = (tir.const(1), d, b, u)
+        after = _CELLS[layer.recurrence.kind](layer, at, lambda gate: zero, [zero] * len(given))
+        return [tir.select(tir.eq(s, 0), zero, value) for value in after]
 
-    if late:
-
-        def recurrent_part(s: Any, d: Any, b: Any, u: Any) -> Any:
-            x = inside(s, d, b, 2, u)
-            return gate(1, s, d, b, u) * (x if layer.bias is None else x + layer.bias(d, 0, u))
-
-        def update(*i: Any) -> Any:
-            return gate(0, *i)
-
-    else:
-        update, reset = te.compute(
-            state.shape,
-            lambda s, d, b, u: (gate(0, s, d, b, u), gate(1, s, d, b, u) * state(s - 1, d, b, u)),
-            name="reset_state",
-            tag=tag.RECURRENT_CELL,
-        )
-        candidate = layer.product(reset, [2], "candidate")
-
-        def recurrent_part(s: Any, d: Any, b: Any, u: Any) -> Any:
-            return candidate(s, d, b, 0, u)
-
-    def step(s: Any, d: Any, b: Any, u: Any) -> Any:
-        x = layer.gates(layer.time(s, d, b), b, d, 2, u) + recurrent_part(s, d, b, u)
-        proposal, old = layer.activate(1, d, x), state(s - 1, d, b, u)
-        return layer.kept(s, b, proposal + update(s, d, b, u) * (old - proposal), old)
-
-    return [te.compute(state.shape, step, name="cell", tag=tag.RECURRENT_CELL)]
-
-
-_UPDATES: dict[str, Callable[[_Layer, list[Tensor]], list[Tensor]]] = {"rnn": _rnn, "lstm": _lstm, "gru": _gru}
+    return list(te.compute((2, *layer.state_shape), element, name="first_state", tag=tag.INJECTIVE))
 
 
 # ----------------------------------------------------------------------------------------------- what is around

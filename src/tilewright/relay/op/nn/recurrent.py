@@ -57,6 +57,7 @@ def _recurrence(kind: str, attrs: Attrs) -> Recurrence:
         attrs["clip"],
         attrs["input_forget"],
         attrs["linear_before_reset"],
+        attrs["zero_state"],
     )
 
 
@@ -124,7 +125,7 @@ def _call(
         activations=tuple(a.name for a in chosen),
         activation_alpha=tuple(float(a.alpha) for a in chosen),
         activation_beta=tuple(float(a.beta) for a in chosen),
-        **{"clip": 0.0, "input_forget": False, "linear_before_reset": False, **attrs},
+        **{"clip": 0.0, "input_forget": False, "linear_before_reset": False, "zero_state": False, **attrs},
     )
 
 
