@@ -338,3 +338,63 @@ def test_the_virtual_machine_runs_control_flow() -> None:
     np.testing.assert_allclose(vm.run(-value).numpy(), np.exp(-value), rtol=1e-6)
     with pytest.raises(UnsupportedError, match="entered at 'main', not at 'side'"):
         vm.invoke("side", value)
+
+
+def test_the_prelude_and_natural_numbers() -> None:
+    import tvm
+    from tvm import relay
+    from tvm.relay.prelude import Prelude
+    from tvm.relay.testing import add_nat_definitions, count, make_nat_expr, make_nat_value
+
+    mod = tvm.IRModule()
+    prelude = Prelude(mod)
+    add_nat_definitions(prelude)
+    _, zero, successor = prelude.mod.get_type("nat")
+    assert (zero.name_hint, successor.name_hint) == ("Z", "S")
+    three = make_nat_expr(prelude, 3)
+    mod["main"] = relay.Function([], mod.get_global_var("nat_double")(three))
+    value = relay.create_executor("debug", mod).evaluate()()
+    assert count(prelude, value) == 6
+    assert count(prelude, make_nat_value(prelude, 2)) == 2 and count(prelude, three) == 3
+    mod["main"] = relay.Function([], prelude.length(prelude.list_of([relay.const(1), relay.const(2)])))
+    assert relay.create_executor("debug", mod).evaluate()().numpy() == 2
+    with pytest.raises(InputError, match="a natural number is not negative, as -1 is"):
+        make_nat_expr(prelude, -1)
+
+
+def test_questions_about_expressions() -> None:
+    import tvm
+    from tvm import relay
+
+    x, t = relay.var("x", shape=(1, 2, 4, 4)), relay.TypeVar("t", relay.TypeKind.Type)
+    y = relay.var("y", t)
+    func = relay.Function([y], y, t, [t])
+    assert relay.analysis.all_type_vars(func) == [t] == relay.analysis.bound_type_vars(func)
+    assert relay.analysis.free_type_vars(func) == []
+    conv = relay.nn.conv2d(x, relay.var("w"), channels=3, kernel_size=(2, 2))
+    main = relay.testing.run_infer_type(relay.Function(relay.analysis.free_vars(conv), conv))
+    assert relay.analysis.get_total_mac_number(main) == 3 * 3 * 3 * 2 * 2 * 2
+    header = relay.GlobalTypeVar("Maybe")
+    some, none = (
+        relay.Constructor("Just", [relay.scalar_type("int32")], header),
+        relay.Constructor("None", [], header, 1),
+    )
+    mod = tvm.IRModule()
+    mod[header] = relay.TypeData(header, [], [some, none])
+    match = relay.Match(some(relay.const(1)), [relay.Clause(relay.PatternConstructor(none), relay.const(0))], False)
+    assert len(relay.analysis.unmatched_cases(match, mod)) == 1
+    shared = relay.exp(relay.var("z", shape=()))
+    branches = relay.If(relay.const(True), shared, relay.log(shared))
+    assert not relay.analysis.check_basic_block_normal_form(branches)
+
+
+def test_legalization_by_a_rule_of_the_program_s_own() -> None:
+    from tvm import relay
+    from tvm.relay.testing.temp_op_attr import TempOpAttr
+
+    x = relay.var("x", shape=(2,))
+    with TempOpAttr("exp", "FTVMLegalize", lambda attrs, inputs, types: relay.log(inputs[0])):
+        after = relay.testing.run_opt_pass(relay.Function([x], relay.exp(x)), relay.transform.Legalize())
+    assert relay.testing.count_ops(after.body) == {"log": 1}
+    with pytest.raises(UnsupportedError, match="FTVMCompute of exp cannot be replaced"):
+        TempOpAttr("exp", "FTVMCompute", None)

@@ -1,4 +1,4 @@
-"""`relay.analysis`: questions about expressions, over this package's walkers."""
+"""`relay.analysis` where the classic signature or result differs from this package's own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright import relay
+from tilewright.relay import analysis
 from tilewright.relay.cost import flops
-from tilewright.relay.type import FuncType, Type, TypeVar, walk_type
-from tilewright.relay.visitor import binders, calls, post_order
+from tilewright.relay.transform.to_basic_block_normal_form import crossing_values
+from tilewright.relay.type import TypeVar
+from tilewright.relay.visitor import calls, post_order
 
 
 def post_order_visit(expr: relay.Expr, fvisit: Callable[[Any], object]) -> None:
@@ -21,49 +23,30 @@ def post_order_visit(expr: relay.Expr, fvisit: Callable[[Any], object]) -> None:
                 fvisit(one)
 
 
-def well_formed(expr: relay.Expr | relay.IRModule) -> bool:
-    """True if no variable is bound twice."""
-    roots = list(expr.functions.values()) if isinstance(expr, relay.IRModule) else [expr]
-    bound = [var for root in roots for node in post_order(root) for var in binders(node)]
-    return len(bound) == len(set(bound))
+def all_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+    """The type variables of an expression or type."""
+    return analysis.all_type_vars(expr)
 
 
-def all_type_vars(subject: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables of an expression or type, each once."""
-    return list(dict.fromkeys([*bound_type_vars(subject), *_mentioned(subject)]))
+def bound_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+    """The type variables that an expression or type declares."""
+    return analysis.bound_type_vars(expr)
 
 
-def bound_type_vars(subject: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables that the functions, or function types, of `subject` bind."""
-    found: list[TypeVar] = []
-    for type_ in _types(subject):
-        found += [var for part in walk_type(type_) if isinstance(part, FuncType) for var in part.type_params]
-    if isinstance(subject, relay.Expr):
-        found += [v for node in post_order(subject) if isinstance(node, relay.Function) for v in node.type_params]
-    return list(dict.fromkeys(found))
+def free_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+    """The type variables that an expression or type mentions and does not declare."""
+    return analysis.free_type_vars(expr)
 
 
-def free_type_vars(subject: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables of `subject` that nothing in it binds."""
-    bound = bound_type_vars(subject)
-    return [var for var in _mentioned(subject) if var not in bound]
+def unmatched_cases(match: relay.Match, mod: Any = None) -> list[str]:
+    """Values, written as patterns, that no clause fits: at most one is named."""
+    found = analysis.unmatched_cases(match, mod if mod is not None else relay.IRModule())
+    return [] if found is None else [found]
 
 
-def _mentioned(subject: Any) -> list[TypeVar]:
-    parts = [part for type_ in _types(subject) for part in walk_type(type_)]
-    return list(dict.fromkeys([part for part in parts if isinstance(part, TypeVar)]))
-
-
-def _types(subject: Any) -> list[Type]:
-    """A type itself, or all types written down in an expression."""
-    if isinstance(subject, Type):
-        return [subject]
-    found: list[Type | None] = []
-    for node in post_order(subject):
-        found += [var.type_annotation for var in ([node] if isinstance(node, relay.Var) else binders(node))]
-        if isinstance(node, relay.Function):
-            found.append(node.ret_type)
-    return [type_ for type_ in found if type_ is not None]
+def check_basic_block_normal_form(expr: relay.Expr) -> bool:
+    """True if no region uses a value of another that is not bound."""
+    return not crossing_values(expr.body if isinstance(expr, relay.Function) else expr)
 
 
 def get_total_mac_number(expr: relay.Expr) -> int:

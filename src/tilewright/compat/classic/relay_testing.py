@@ -11,7 +11,9 @@ from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.testing import check_numerical_grads
+from tilewright.errors import UnsupportedError
 from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.legalize import legalization
 from tilewright.relay.visitor import calls
 
 
@@ -99,3 +101,24 @@ def _random(param: relay.Var, rng: np.random.Generator, mean: float) -> Any:
     type_ = param.checked_type
     assert isinstance(type_, relay.TensorType)
     return (rng.standard_normal(type_.concrete_shape) + mean).astype(type_.dtype.numpy)
+
+
+class TempOpAttr:
+    """Within a `with` block, `relay.transform.Legalize` uses `attr_value` for the operator.
+
+    Raises `UnsupportedError` for a key other than "FTVMLegalize": layouts and computes of operators are not replaced.
+    """
+
+    def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
+        if attr_key != "FTVMLegalize":
+            raise UnsupportedError(
+                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties only FTVMLegalize can be"
+            )
+        self._scope = legalization(op_name, attr_value)
+
+    def __enter__(self) -> TempOpAttr:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.__exit__(*error)

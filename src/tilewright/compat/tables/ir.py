@@ -26,9 +26,10 @@ _TYPES = leads_to(
     "TypeData",
     "RelayRefType",
     "IncompleteType",
-    TypeKind="Kind",
     RelayRefType="RefType",
 )
+
+_TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 
 TABLES = (
     Table(

@@ -38,8 +38,8 @@ TYPES = leads_to(
     "TypeData",
     "TypeVar",
     "scalar_type",
-    TypeKind="Kind",
 )
+TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 ADT = leads_to(
     "tilewright.relay.adt",
     "Clause",

@@ -26,6 +26,11 @@ TABLES = (
         "Programs written line by line.",
         names=leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
     ),
+    Table(
+        "tvm.relay.prelude",
+        "Lists, options, trees and their functions.",
+        names=leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+    ),
     Table("tvm.relay.build_module", "Compiling and running.", names=_BUILD),
     Table(
         "tvm.relay.param_dict",
@@ -41,6 +46,8 @@ TABLES = (
         names=leads_to("tilewright.relay.values", "ConstructorValue", "RefValue", "Closure"),
     ),
     Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **_REGISTRY}, open=("tilewright.relay.op",)),
+    Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
+    Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
     Table(
         "tvm.relay.nn",
@@ -71,14 +78,17 @@ TABLES = (
         "Questions about expressions.",
         names={
             **leads_to("tilewright.relay.visitor", "all_vars", "bound_vars", "free_vars"),
+            **leads_to("tilewright.relay.analysis", "alpha_equal"),
+            **leads_to("tilewright.relay.well_formed", "well_formed"),
             **leads_to(
                 f"{_CLASSIC}.analysis",
                 "all_type_vars",
                 "bound_type_vars",
+                "check_basic_block_normal_form",
+                "unmatched_cases",
                 "free_type_vars",
                 "get_total_mac_number",
                 "post_order_visit",
-                "well_formed",
             ),
         },
     ),

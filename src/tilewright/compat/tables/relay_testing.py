@@ -13,6 +13,7 @@ TABLES = (
         names={
             **leads_to(
                 f"{_CLASSIC}.relay_testing",
+                "TempOpAttr",
                 "check_grad",
                 "count_ops",
                 "rand",
@@ -20,8 +21,14 @@ TABLES = (
                 "run_opt_pass",
             ),
             **leads_to(f"{_NETWORKS}.workload", "create_workload"),
+            **leads_to(f"{_CLASSIC}.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
             **leads_to(f"{_CLASSIC}.testing", "enabled_targets"),
         },
+    ),
+    Table(
+        "tvm.relay.testing.temp_op_attr",
+        "Operators with other properties for a while.",
+        names=leads_to(f"{_CLASSIC}.relay_testing", "TempOpAttr"),
     ),
     Table("tvm.relay.testing.layers", "Layers.", open=(f"{_NETWORKS}.layers",)),
     Table(

@@ -1,0 +1,112 @@
+"""`relay.prelude.Prelude` and the natural numbers of `relay.testing`, added to a module in place."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tilewright import relay
+from tilewright.compat.classic.module import IRModule
+from tilewright.errors import InputError
+from tilewright.relay import prelude as own
+from tilewright.relay.parser import parse
+from tilewright.relay.values import ConstructorValue
+
+_NAT = """#[version = "0.0.5"]
+type nat {
+  Z,
+  S(nat[]),
+}
+
+def @nat_add(%x: nat[], %y: nat[]) -> nat[] {
+  match (%x) {
+    Z => %y,
+    S(%z) => @nat_add(%z, S(%y)),
+  }
+}
+
+def @nat_double(%x: nat[]) -> nat[] {
+  match (%x) {
+    Z => Z,
+    S(%y) => S(S(@nat_double(%y))),
+  }
+}
+
+def @nat_iterate[A](%f: fn (A) -> A, %n: nat[]) -> fn (A) -> A {
+  match (%n) {
+    Z => fn (%x: A) -> A { %x },
+    S(%m) => fn (%x: A) -> A { %f(@nat_iterate(%f, %m)(%x)) },
+  }
+}
+"""
+
+
+@cache
+def _nat_module() -> relay.IRModule:
+    return parse(_NAT)
+
+
+class Prelude(own.Prelude):
+    """The prelude, whose definitions `mod` gets where it has none of the same names."""
+
+    mod: IRModule
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        target = IRModule() if mod is None else mod
+        library = own.prelude_module()
+        for data in library.type_definitions.values():
+            if data.header not in target.type_definitions:
+                target[data.header] = data
+        for gvar, func in library.functions.items():
+            if gvar.name not in target:
+                target[gvar] = func
+        self.mod = target
+
+    def get_type(self, canonical: str) -> tuple[Any, ...]:
+        """The variable of a data type, then its constructors."""
+        return self.mod.get_type(canonical)
+
+    def get_var(self, canonical: str) -> relay.GlobalVar:
+        """The variable of a function of the prelude."""
+        return self.mod.global_var(canonical)
+
+
+def add_nat_definitions(prelude: Prelude) -> None:
+    """Add the data type nat, `nat_add`, `nat_double` and `nat_iterate` to the prelude's module."""
+    if "nat_add" not in prelude.mod:
+        prelude.mod.update(_nat_module())
+
+
+def make_nat_expr(prelude: Prelude, n: int) -> relay.Expr:
+    """The number `n` as an expression. Raises `InputError` for a negative one."""
+    _, zero, successor = _constructors(prelude, n)
+    result: relay.Expr = zero()
+    for _ in range(n):
+        result = successor(result)
+    return result
+
+
+def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
+    """The number `n` as a value."""
+    _, zero, successor = _constructors(prelude, n)
+    result = ConstructorValue(zero, ())
+    for _ in range(n):
+        result = ConstructorValue(successor, (result,))
+    return result
+
+
+def _constructors(prelude: Prelude, n: int) -> tuple[Any, ...]:
+    if n < 0:
+        raise InputError(f"a natural number is not negative, as {n} is")
+    add_nat_definitions(prelude)
+    return prelude.get_type("nat")
+
+
+def count(prelude: Prelude, n: Any) -> int:
+    """The number that a value or an expression of type nat stands for."""
+    result = 0
+    while True:
+        constructor, fields = (n.constructor, n.fields) if isinstance(n, ConstructorValue) else (n.op, n.args)
+        if constructor.name == "Z":
+            return result
+        result, n = result + 1, fields[0]
