@@ -72,7 +72,7 @@ def test_marks_are_kept_per_axis(gemm):
         (lambda s, P, C, D, k: s[C].fuse(), "at least one axis"),
         (lambda s, P, C, D, k: s[C].reorder(k, k), "given twice"),
         (lambda s, P, C, D, k: s[C].parallel(k), "parallel of axis k in stage C"),
-        (lambda s, P, C, D, k: s[C].bind(k, te.thread_axis("threadIdx.x")), "bind of axis k"),
+        (lambda s, P, C, D, k: s[C].bind(k, te.thread_axis("blockIdx.x")), "bind of axis k"),
         (lambda s, P, C, D, k: s[C].bind(C.op.axis[0], k), "needs a te.thread_axis"),
         (lambda s, P, C, D, k: s[C].compute_inline(), "a reduction cannot be inlined"),
         (lambda s, P, C, D, k: s[D].compute_inline(), "an output of the schedule"),

@@ -10,16 +10,17 @@ from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.rewrite import BodyRewriter
+from tilewright.te.stage import Stage, check_scope
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import IntImm, Var
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
-    from tilewright.te.stage import Stage
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence[Any]) -> Tensor:
     """See `Schedule.cache_read`."""
+    check_scope(scope, f"cache_read of {tensor.name}")
     source = schedule[tensor]
     original = schedule.tensor(tensor)
     reading = [schedule[reader] for reader in readers]
@@ -43,6 +44,7 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     if not tensors:
         raise ScheduleError("cache_write needs a tensor")
     stage = schedule[tensors[0]]
+    check_scope(scope, f"cache_write of {stage.name}")
     op = stage.op
     if not isinstance(op, ComputeOp):
         raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller; only a te.compute has")

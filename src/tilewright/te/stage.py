@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
     from tilewright.te.tensor_intrin import TensorIntrin
 
+SCOPES = ("global", "shared", "warp", "local")
 ROOT, INLINE, AT = "root", "inline", "at"
 
 
@@ -338,6 +339,7 @@ class Stage:
         """
         if self.is_output:
             raise ScheduleError(f"set_scope of {self.name}: an output of the schedule is in the caller's memory")
+        check_scope(scope, f"set_scope of {self.name}")
         self.scope = scope
 
     @step
@@ -479,6 +481,15 @@ class Stage:
             state = "tensorized" if attr.intrin is not None else attr.kind.value
             raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {state}")
         attr.kind = kind
+
+
+def check_scope(scope: str, what: str) -> None:
+    """Raises ScheduleError, saying `what` was asked for, if `scope` names no memory."""
+    if scope not in SCOPES and "." not in scope:
+        raise ScheduleError(
+            f"{what}: there is no memory scope {scope!r}; known are {', '.join(SCOPES)}, and those that a target "
+            'declares, which have a dot in their names, such as "local.accumulator"'
+        )
 
 
 def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
