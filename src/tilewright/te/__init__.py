@@ -12,7 +12,8 @@ from tilewright.te.scan import ScanOp, scan
 from tilewright.te.schedule import Schedule, create_schedule, load_schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.stage import Stage
-from tilewright.te.tensor import Tensor
+from tilewright.te.tag import tag_scope
+from tilewright.te.tensor import Tensor, TensorSlice
 from tilewright.te.tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Stage",
     "Tensor",
     "TensorIntrin",
+    "TensorSlice",
     "comm_reducer",
     "compute",
     "create_schedule",
@@ -49,6 +51,7 @@ __all__ = [
     "schedule_to_tir",
     "size_var",
     "sum",
+    "tag_scope",
     "thread_axis",
     "var",
 ]

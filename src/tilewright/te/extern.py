@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.te.operation import Operation, Read, as_shape
+from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr
@@ -92,7 +93,7 @@ def extern(
     body = Evaluate(made) if isinstance(made, Call) else made
     if not isinstance(body, Stmt):
         raise TypeError(f"{name}: the function of te.extern returns a statement or a call; got {made!r}")
-    op = ExternOp(name, inputs, ins, outs, body, tag, attrs)
+    op = ExternOp(name, inputs, ins, outs, body, tag or current_tag(), attrs)
     return list(op.outputs) if several else op.outputs[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterType, IterVar, as_index
+from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
@@ -177,7 +178,7 @@ def compute(
     several = isinstance(value, (tuple, list))
     body = [tir_op.convert(v) for v in (value if several else (value,))]
     _check_body(name, body)
-    outputs = ComputeOp(name, axis, body, tag, attrs).outputs
+    outputs = ComputeOp(name, axis, body, tag or current_tag(), attrs).outputs
     return list(outputs) if several else outputs[0]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.arith.range import Range
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import Operation, PlaceholderOp, Read
+from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Var
 
@@ -97,7 +98,7 @@ def scan(
             raise TypeError(f"{name}: state {state.name} has other steps than {states[0].name}")
     start, steps = firsts[0].shape[0], states[0].shape[0]
     axis = IterVar(Range(start, steps - start), Var(f"{name}.t", start.dtype), IterType.ORDERED)
-    op = ScanOp(name, axis, firsts, updates, states, inputs, tag, attrs)
+    op = ScanOp(name, axis, firsts, updates, states, inputs, tag or current_tag(), attrs)
     return list(op.outputs) if several else op.outputs[0]
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Tensor:
     """Output `value_index` of the operation `op`: `shape` is a tuple of expressions, `dtype` the element type.
 
-    `T[i, j]` (or `T(i, j)`) reads an element inside `te.compute`. Identity is the object; `op.output(i)` always gives
-    the same one.
+    `T[i, j]` (or `T(i, j)`) reads an element inside `te.compute`; `T[i]` is a `TensorSlice`. Identity is
+    the object; `op.output(i)` always gives the same one.
     """
 
     __slots__ = ("__weakref__", "dtype", "name", "op", "shape", "value_index")
@@ -38,8 +38,39 @@ class Tensor:
             raise TypeError(f"{self.name} has {len(self.shape)} dimensions and is read with {len(indices)} indices")
         return ProducerLoad(self, tuple([as_index(i) for i in indices]))
 
-    def __getitem__(self, indices: Any) -> ProducerLoad:
-        return self(*indices) if isinstance(indices, tuple) else self(indices)
+    def __getitem__(self, indices: Any) -> Any:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        return self(*given) if len(given) >= len(self.shape) else TensorSlice(self, given)
 
     def __repr__(self) -> str:
         return f"Tensor {self.name}: {self.dtype}[{', '.join(repr(s) for s in self.shape)}]"
+
+
+class TensorSlice:
+    """The part of `tensor` at the leading `indices`: `T[i]` is a row, `T[i][j]` an element of it."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor = tensor
+        self.indices = indices
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The dimensions that remain."""
+        return self.tensor.shape[len(self.indices) :]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.tensor.dtype
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.tensor[(*self.indices, *(indices if isinstance(indices, tuple) else (indices,)))]
+
+    def as_expr(self) -> Expr:
+        """Raises TypeError: a slice is no number."""
+        raise TypeError(f"{self!r} has {len(self.shape)} more dimensions; index it to an element")
+
+    def __repr__(self) -> str:
+        return f"slice of {self.tensor!r} at {list(self.indices)}"
