@@ -5,7 +5,9 @@ from tilewright.relay.op import (
     host,
     image,
     nn,
+    vision,
 )
+from tilewright.relay.op.algebra import cumprod, einsum, variance
 from tilewright.relay.op.annotation import debug, device_copy, on_device
 from tilewright.relay.op.gather import (
     gather,
@@ -64,6 +66,7 @@ from tilewright.relay.op.reduce import (
 )
 from tilewright.relay.op.scatter import scatter, scatter_add, scatter_elements, scatter_nd
 from tilewright.relay.op.sort import argsort, searchsorted, sort, topk
+from tilewright.relay.op.sparse import sparse_to_dense
 from tilewright.relay.op.tensor import (
     abs,
     add,
@@ -176,10 +179,12 @@ __all__ = [
     "copy",
     "cos",
     "cosh",
+    "cumprod",
     "cumsum",
     "debug",
     "device_copy",
     "divide",
+    "einsum",
     "equal",
     "erf",
     "exp",
@@ -254,6 +259,7 @@ __all__ = [
     "sinh",
     "slice_like",
     "sort",
+    "sparse_to_dense",
     "split",
     "sqrt",
     "squeeze",
@@ -270,6 +276,8 @@ __all__ = [
     "transpose",
     "trunc",
     "unravel_index",
+    "variance",
+    "vision",
     "where",
     "zeros",
     "zeros_like",

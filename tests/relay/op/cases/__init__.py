@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from tests.relay.op.cases import backward, classic, nn, spatial, tensor
+from tests.relay.op.cases import backward, classic, nn, spatial, tensor, vision
 from tilewright.relay.expr import Call
 
-CASES: dict[str, list[Call]] = {**tensor.CASES, **nn.CASES, **backward.CASES, **classic.CASES, **spatial.CASES}
+CASES: dict[str, list[Call]] = {
+    **tensor.CASES,
+    **nn.CASES,
+    **backward.CASES,
+    **classic.CASES,
+    **spatial.CASES,
+    **vision.CASES,
+}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.op import nn, reduce, tensor, transform
-from tilewright.relay.op.gather import gather, one_hot
+from tilewright.relay.op.gather import one_hot
 from tilewright.relay.op.gradients.common import number, reshape_like, shape_of, tensor_type
 from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.scatter import scatter_add, scatter_nd
@@ -239,11 +239,6 @@ def _gather_nd_gradient(call: Call, g: Expr) -> list[Expr | None]:
     return [scatter_nd(tensor.zeros_like(data), transform.concatenate([*own, *rows], 0), g, "add"), None]
 
 
-def _scatter_add_gradient(call: Call, g: Expr) -> list[Expr | None]:
-    _, indices, _ = call.args
-    return [g, None, gather(g, call.attrs["axis"], indices)]
-
-
 def _one_hot_gradient(call: Call, g: Expr) -> list[Expr | None]:
     dtype = str(tensor_type(call).dtype)
     hot = one_hot(call.args[0], 1, 0, call.attrs["depth"], call.attrs["axis"], dtype)
@@ -253,5 +248,4 @@ def _one_hot_gradient(call: Call, g: Expr) -> list[Expr | None]:
 set_gradient("take", _take_gradient)
 set_gradient("gather", _gather_gradient)
 set_gradient("gather_nd", _gather_nd_gradient)
-set_gradient("scatter_add", _scatter_add_gradient)
 set_gradient("one_hot", _one_hot_gradient)

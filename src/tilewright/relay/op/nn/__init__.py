@@ -1,5 +1,6 @@
 """Neural network operators: `relay.nn.conv2d` and its kin."""
 
+from tilewright.relay.op.nn import internal
 from tilewright.relay.op.nn.activation import (
     bias_add,
     leaky_relu,
@@ -34,6 +35,7 @@ from tilewright.relay.op.nn.dense import (
     dense,
     matmul,
 )
+from tilewright.relay.op.nn.displaced import correlation, deformable_conv2d
 from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
 from tilewright.relay.op.nn.normalization import (
     batch_flatten,
@@ -75,10 +77,17 @@ from tilewright.relay.op.nn.spatial import (
     max_pool1d,
     max_pool3d,
 )
+from tilewright.relay.op.nn.upsampling import upsampling, upsampling3d
 from tilewright.relay.op.nn.winograd import (
     contrib_conv2d_winograd_weight_transform,
     contrib_conv2d_winograd_without_weight_transform,
 )
+from tilewright.relay.op.nn.winograd_weights import (
+    contrib_conv2d_winograd_nnpack_weight_transform,
+    contrib_conv3d_winograd_weight_transform,
+    contrib_conv3d_winograd_without_weight_transform,
+)
+from tilewright.relay.op.sparse import sparse_add, sparse_conv2d, sparse_dense
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -103,8 +112,11 @@ __all__ = [
     "contrib_conv2d_NCHWc",
     "contrib_conv2d_gemm_weight_transform",
     "contrib_conv2d_gemm_without_weight_transform",
+    "contrib_conv2d_winograd_nnpack_weight_transform",
     "contrib_conv2d_winograd_weight_transform",
     "contrib_conv2d_winograd_without_weight_transform",
+    "contrib_conv3d_winograd_weight_transform",
+    "contrib_conv3d_winograd_without_weight_transform",
     "contrib_dense_pack",
     "contrib_depthwise_conv2d_NCHWc",
     "conv1d",
@@ -114,8 +126,10 @@ __all__ = [
     "conv2d_transpose",
     "conv3d",
     "conv3d_transpose",
+    "correlation",
     "cross_entropy",
     "cross_entropy_with_logits",
+    "deformable_conv2d",
     "dense",
     "depth_to_space",
     "dilate",
@@ -127,6 +141,7 @@ __all__ = [
     "group_norm",
     "gru",
     "instance_norm",
+    "internal",
     "l2_normalize",
     "layer_norm",
     "leaky_relu",
@@ -147,4 +162,9 @@ __all__ = [
     "softmax",
     "space_to_batch_nd",
     "space_to_depth",
+    "sparse_add",
+    "sparse_conv2d",
+    "sparse_dense",
+    "upsampling",
+    "upsampling3d",
 ]

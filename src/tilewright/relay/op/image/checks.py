@@ -1,0 +1,20 @@
+"""What the type rules of operators on images check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.relay.expr import Attrs
+from tilewright.relay.op.common import require, require_float
+from tilewright.relay.type import TensorType
+
+
+def one_of(attrs: Attrs, name: str, known: Sequence[str]) -> None:
+    """The attribute `name` is one of `known`. Raises TypeMismatchError."""
+    require(attrs[name] in known, f"{name}={attrs[name]!r}; known: {', '.join(known)}")
+
+
+def images(type_: TensorType) -> None:
+    """Floating point [N, C, H, W]. Raises TypeMismatchError."""
+    require_float(type_)
+    require(type_.ndim == 4, f"images [N, C, H, W] are needed, not {type_.shape}")

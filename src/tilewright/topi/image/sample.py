@@ -1,0 +1,284 @@
+"""Sampling of images at fractional places: grids, boxes, regions, deformed windows, and morphological dilation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.te import Tensor
+from tilewright.topi import tag
+from tilewright.topi.shapes import conv_output
+from tilewright.topi.transform import injective
+from tilewright.topi.util import constant_shape
+
+Read = Callable[[Any, Any], Any]
+
+
+def _number(value: float, like: Any) -> Any:
+    return tir.const(value, like.dtype)
+
+
+def _index(value: Any, size: int) -> Any:
+    """A fractional place as an index within the image."""
+    wide = tir.minimum(tir.maximum(value, _number(0, value)), _number(size - 1, value))
+    return wide.astype("int32")
+
+
+def _inside(place: Any, size: int) -> Any:
+    return tir.all(tir.greater_equal(place, _number(0, place)), tir.less_equal(place, _number(size - 1, place)))
+
+
+def taps(place: Any, method: str) -> list[tuple[Any, Any]]:
+    """(whole place, weight) of the pixels that interpolation along one axis at `place` reads."""
+    if method == "nearest":
+        return [(tir.round(place), _number(1, place))]
+    base = tir.floor(place)
+    t = place - base
+    one = _number(1, place)
+    if method == "bilinear":
+        return [(base, one - t), (base + one, t)]
+    a = -0.75
+
+    def near(u: Any) -> Any:
+        return (u * _number(a + 2, u) - _number(a + 3, u)) * u * u + _number(1, u)
+
+    def far(u: Any) -> Any:
+        return ((u * _number(a, u) - _number(5 * a, u)) * u + _number(8 * a, u)) * u - _number(4 * a, u)
+
+    weights = [far(t + one), near(t), near(one - t), far(_number(2, place) - t)]
+    return [(base + _number(k - 1, place), weight) for k, weight in enumerate(weights)]
+
+
+def interpolate(read: Read, y: Any, x: Any, size: Sequence[int], method: str, zeros: bool) -> Any:
+    """The value at (y, x), by `read(row, column)`; beside the image 0 (`zeros`) or the nearest pixel."""
+    total: Any = None
+    for row, row_weight in taps(y, method):
+        for column, column_weight in taps(x, method):
+            value = read(_index(row, size[0]), _index(column, size[1]))
+            weight = (row_weight * column_weight).astype(value.dtype)
+            part = value * weight
+            if zeros:
+                inside = tir.all(_inside(row, size[0]), _inside(column, size[1]))
+                part = tir.select(inside, part, tir.const(0, value.dtype))
+            total = part if total is None else total + part
+    return total
+
+
+def _reflected(place: Any, size: int, align_corners: bool) -> Any:
+    """`place` mirrored at the image's ends until it lies within."""
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return _number(0, place)
+    distance = tir.abs(place - _number(low, place))
+    flips = tir.floor(distance / _number(span, place))
+    rest = distance - flips * _number(span, place)
+    even = tir.eq(flips - tir.floor(flips * _number(0.5, place)) * _number(2, place), _number(0, place))
+    return tir.select(even, rest, _number(span, place) - rest) + _number(low, place)
+
+
+def grid_sample(data: Tensor, grid: Tensor, method: str, padding_mode: str, align_corners: bool) -> Tensor:
+    """`data` [N, C, H, W] at the places `grid` [N, 2, OH, OW] (x, y in -1 … 1)."""
+    n, c, h, w = constant_shape(data)
+    _, _, oh, ow = constant_shape(grid)
+
+    def place(g: Any, size: int) -> Any:
+        half = _number(0.5, g)
+        scaled = (g + _number(1, g)) * _number(size - 1, g) * half
+        if not align_corners:
+            scaled = ((g + _number(1, g)) * _number(size, g) - _number(1, g)) * half
+        if padding_mode == "border":
+            return tir.minimum(tir.maximum(scaled, _number(0, g)), _number(size - 1, g))
+        if padding_mode == "reflection":
+            mirrored = _reflected(scaled, size, align_corners)
+            return tir.minimum(tir.maximum(mirrored, _number(0, g)), _number(size - 1, g))
+        return scaled
+
+    def body(b: Any, ch: Any, i: Any, j: Any) -> Any:
+        y, x = place(grid(b, 1, i, j), h), place(grid(b, 0, i, j), w)
+        return interpolate(lambda r, s: data(b, ch, r, s), y, x, (h, w), method, padding_mode == "zeros")
+
+    return injective((n, c, oh, ow), body, "grid_sample")
+
+
+def crop_and_resize(
+    data: Tensor, boxes: Tensor, owners: Tensor, size: Sequence[int], method: str, outside: float
+) -> Tensor:
+    """Boxes [M, 4] (y1, x1, y2, x2 of 0 … 1) of the images `owners` [M] of `data` NCHW, each resized to `size`."""
+    n, c, h, w = constant_shape(data)
+
+    def place(box: Any, first: int, index: Any, count: int, extent: int) -> Any:
+        start, end = boxes(box, first), boxes(box, first + 2)
+        if count == 1:
+            return (start + end) * _number(0.5 * (extent - 1), start)
+        step = (end - start) * _number((extent - 1) / (count - 1), start)
+        return start * _number(extent - 1, start) + index.astype(start.dtype) * step
+
+    def body(box: Any, ch: Any, i: Any, j: Any) -> Any:
+        y, x = place(box, 0, i, size[0], h), place(box, 1, j, size[1], w)
+        owner = tir.minimum(tir.maximum(owners(box).astype("int32"), 0), n - 1)
+        value = interpolate(lambda r, s: data(owner, ch, r, s), y, x, (h, w), method, False)
+        return tir.select(tir.all(_inside(y, h), _inside(x, w)), value, tir.const(outside, data.dtype))
+
+    return injective((constant_shape(boxes)[0], c, *size), body, "crop_and_resize")
+
+
+def dilation2d(
+    data: Tensor, weight: Tensor, strides: Sequence[int], padding: Sequence[int], dilations: Sequence[int]
+) -> Tensor:
+    """max over each window of `data` [N, C, H, W] + `weight` [C, KH, KW]; what lies beside the image does not count."""
+    n, c, h, w = constant_shape(data)
+    _, *size = constant_shape(weight)
+    out = [
+        conv_output(extent, k, strides[i], padding[i], padding[i + 2], dilations[i])
+        for i, (extent, k) in enumerate(zip((h, w), size))
+    ]
+    ky, kx = te.reduce_axis((0, size[0]), name="kh"), te.reduce_axis((0, size[1]), name="kw")
+    lowest = tir.const(float("-inf") if data.dtype.is_float else data.dtype.limits()[0], data.dtype)
+
+    def body(b: Any, ch: Any, i: Any, j: Any) -> Any:
+        y = i * strides[0] + ky.var * dilations[0] - padding[0]
+        x = j * strides[1] + kx.var * dilations[1] - padding[1]
+        inside = tir.all(y >= 0, tir.less(y, h), x >= 0, tir.less(x, w))
+        row, column = (tir.minimum(tir.maximum(v, 0), extent - 1) for v, extent in ((y, h), (x, w)))
+        return te.max(tir.select(inside, data(b, ch, row, column) + weight(ch, ky, kx), lowest), axis=[ky, kx])
+
+    return te.compute((n, c, *out), body, name="T_dilation2d", tag=tag.COMM_REDUCE)
+
+
+def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, mode: str) -> Tensor:
+    """The mean or maximum of samples in each of `size` bins of regions [R, 5] (image, x1, y1, x2, y2).
+
+    `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long.
+    """
+    n, c, h, w = constant_shape(data)
+    most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip((h, w), size)]
+    sy, sx = te.reduce_axis((0, most[0]), name="sy"), te.reduce_axis((0, most[1]), name="sx")
+
+    def side(region: Any, first: int, bins: int, limit: int) -> tuple[Any, Any, Any]:
+        """(start, length of a bin, number of samples) along one side."""
+        start = rois(region, first) * tir.const(scale, rois.dtype)
+        end = rois(region, first + 2) * tir.const(scale, rois.dtype)
+        length = tir.maximum(end - start, _number(1, start)) / _number(bins, start)
+        if ratio > 0:
+            return start, length, _number(ratio, start)
+        return start, length, tir.minimum(tir.ceil(length), _number(limit, start))
+
+    def sample(region: Any, ch: Any, i: Any, j: Any) -> tuple[Any, Any]:
+        (y0, height, rows), (x0, width, columns) = side(region, 2, size[0], most[0]), side(region, 1, size[1], most[1])
+        half = _number(0.5, y0)
+        y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
+        x = x0 + j.astype(x0.dtype) * width + (sx.var.astype(x0.dtype) + half) * width / columns
+        owner = tir.minimum(tir.maximum(rois(region, 0).astype("int32"), 0), n - 1)
+        row, column = (tir.minimum(tir.maximum(v, _number(0, v)), _number(e - 1, v)) for v, e in ((y, h), (x, w)))
+        value = interpolate(lambda r, s: data(owner, ch, r, s), row, column, (h, w), "bilinear", False)
+        beside = tir.any(*[tir.any(v < _number(-1, v), v > _number(e, v)) for v, e in ((y, h), (x, w))])
+        value = tir.select(beside, tir.const(0, data.dtype), value)
+        counted = tir.all(sy.var.astype(y0.dtype) < rows, sx.var.astype(x0.dtype) < columns)
+        return value, counted
+
+    shape = (constant_shape(rois)[0], c, *size)
+    if mode == "max":
+        lowest = tir.const(float("-inf"), data.dtype)
+
+        def largest(*i: Any) -> Any:
+            value, counted = sample(*i)
+            return te.max(tir.select(counted, value, lowest), axis=[sy, sx])
+
+        return te.compute(shape, largest, name="T_roi_align", tag=tag.COMM_REDUCE)
+
+    def total(*i: Any) -> Any:
+        value, counted = sample(*i)
+        return te.sum(tir.select(counted, value, tir.const(0, data.dtype)), axis=[sy, sx])
+
+    sums = te.compute(shape, total, name="roi_sum", tag=tag.COMM_REDUCE)
+
+    def mean(region: Any, ch: Any, i: Any, j: Any) -> Any:
+        rows, columns = side(region, 2, size[0], most[0])[2], side(region, 1, size[1], most[1])[2]
+        return sums(region, ch, i, j) / (rows * columns).astype(data.dtype)
+
+    return te.compute(shape, mean, name="T_roi_align", tag=tag.ELEMWISE)
+
+
+def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> Tensor:
+    """The largest pixel in each of `size` bins of regions [R, 5] (image, x1, y1, x2, y2); 0 for an empty bin."""
+    n, c, h, w = constant_shape(data)
+    ky, kx = te.reduce_axis((0, h), name="y"), te.reduce_axis((0, w), name="x")
+
+    def edges(region: Any, first: int, index: Any, bins: int) -> tuple[Any, Any]:
+        start = tir.round(rois(region, first) * tir.const(scale, rois.dtype))
+        end = tir.round(rois(region, first + 2) * tir.const(scale, rois.dtype))
+        length = tir.maximum(end - start + _number(1, start), _number(1, start)) / _number(bins, start)
+        place = index.astype(start.dtype)
+        low = tir.floor(place * length) + start
+        high = tir.ceil((place + _number(1, place)) * length) + start
+        return low, high
+
+    lowest = tir.const(float("-inf"), data.dtype)
+
+    def body(region: Any, ch: Any, i: Any, j: Any) -> Any:
+        (top, bottom), (left, right) = edges(region, 2, i, size[0]), edges(region, 1, j, size[1])
+        y, x = ky.var.astype(top.dtype), kx.var.astype(top.dtype)
+        owner = tir.minimum(tir.maximum(rois(region, 0).astype("int32"), 0), n - 1)
+        inside = tir.all(y >= top, y < bottom, x >= left, x < right)
+        return te.max(tir.select(inside, data(owner, ch, ky, kx), lowest), axis=[ky, kx])
+
+    shape = (constant_shape(rois)[0], c, *size)
+    found = te.compute(shape, body, name="roi_max", tag=tag.COMM_REDUCE)
+    return te.compute(
+        shape,
+        lambda *i: tir.select(tir.eq(found(*i), lowest), tir.const(0, data.dtype), found(*i)),
+        name="T_roi_pool",
+        tag=tag.ELEMWISE,
+    )
+
+
+def deformable_conv2d(data: Tensor, offset: Tensor, weight: Tensor, attrs: Any) -> Tensor:
+    """Convolution whose taps read `data` at places moved by `offset` [N, DG·KH·KW·2, OH, OW] (y, x of each tap)."""
+    n, c, h, w = constant_shape(data)
+    o, icg, kh, kw = constant_shape(weight)
+    oh, ow = constant_shape(offset)[2:]
+    strides, padding, dilation = attrs["strides"], attrs["padding"], attrs["dilation"]
+    per_offset, per_group = c // attrs["deformable_groups"], o // attrs["groups"]
+    rc, ry, rx = (te.reduce_axis((0, e), name=name) for e, name in ((icg, "ic"), (kh, "kh"), (kw, "kw")))
+
+    def sampled(b: Any, ch: Any, ky: Any, kx: Any, i: Any, j: Any) -> Any:
+        first = ((ch // per_offset * kh + ky) * kw + kx) * 2
+        y = offset(b, first, i, j) + (i * strides[0] + ky * dilation[0] - padding[0]).astype(offset.dtype)
+        x = offset(b, first + 1, i, j) + (j * strides[1] + kx * dilation[1] - padding[1]).astype(offset.dtype)
+        return interpolate(lambda r, s: data(b, ch, r, s), y, x, (h, w), "bilinear", True)
+
+    def body(b: Any, f: Any, i: Any, j: Any) -> Any:
+        value = sampled(b, f // per_group * icg + rc.var, ry.var, rx.var, i, j)
+        return te.sum(value * weight(f, rc, ry, rx), axis=[rc, ry, rx])
+
+    return te.compute((n, o, oh, ow), body, name="T_deformable_conv2d", tag=tag.COMM_REDUCE)
+
+
+def correlation(a: Tensor, b: Tensor, attrs: Any) -> Tensor:
+    """Products (or distances) of windows of `a` with windows of `b` at every displacement, meant over the window."""
+    n, c, h, w = constant_shape(a)
+    size, reach = attrs["kernel_size"], attrs["max_displacement"]
+    step, grid_step = attrs["stride1"], attrs["stride2"]
+    top, left, bottom, right = attrs["padding"]
+    border, radius = reach + (size - 1) // 2, reach // grid_step
+    side = 2 * radius + 1
+    oh, ow = (-(-(extent + p + q - 2 * border) // step) for extent, p, q in ((h, top, bottom), (w, left, right)))
+    rc, ry, rx = (te.reduce_axis((0, e), name=name) for e, name in ((c, "ic"), (size, "kh"), (size, "kw")))
+
+    def read(x: Tensor, image: Any, y: Any, column: Any) -> Any:
+        inside = tir.all(y >= 0, tir.less(y, h), column >= 0, tir.less(column, w))
+        row, place = (tir.minimum(tir.maximum(v, 0), e - 1) for v, e in ((y, h), (column, w)))
+        return tir.select(inside, x(image, rc, row, place), tir.const(0, x.dtype))
+
+    def body(image: Any, q: Any, i: Any, j: Any) -> Any:
+        y, x = i * step + reach - top + ry.var, j * step + reach - left + rx.var
+        dy, dx = (q // side - radius) * grid_step, (q % side - radius) * grid_step
+        first, second = read(a, image, y, x), read(b, image, y + dy, x + dx)
+        value = first * second if attrs["is_multiply"] else tir.abs(first - second)
+        return te.sum(value, axis=[rc, ry, rx])
+
+    shape = (n, side * side, oh, ow)
+    total = te.compute(shape, body, name="correlated", tag=tag.COMM_REDUCE)
+    count = tir.const(size * size * c, a.dtype)
+    return te.compute(shape, lambda *i: total(*i) / count, name="T_correlation", tag=tag.ELEMWISE)
