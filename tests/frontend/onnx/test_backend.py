@@ -5,6 +5,8 @@ By default every operator is tested once, in four parts; `--long` runs all cases
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,10 @@ from onnx import TensorProto, helper
 from tests.frontend.onnx.backend_suite import (
     CATEGORIES,
     EXCLUSIONS,
+    exclusion_table,
     failures,
     names,
+    operator_table,
     run,
     sample,
 )
@@ -55,6 +59,13 @@ def test_exclusions_are_few_and_exist() -> None:
     known = names("OnnxBackendNodeModelTest")
     assert set(EXCLUSIONS) <= set(known)
     assert len(EXCLUSIONS) < 0.01 * len(known)
+
+
+@needs_known_cases
+@pytest.mark.parametrize("table", [exclusion_table, operator_table])
+def test_the_documentation_shows_the_tables(table: Callable[[], str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    assert table() in page, f"put this into docs/onnx.md:\n{table()}"
 
 
 def _sum_model(rank_known: bool = True) -> onnx.ModelProto:

@@ -28,35 +28,81 @@ CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
     ("FastGelu", [floats(2, 8)], [floats(8)], 1, {}),
     ("QuickGelu", [floats(2, 8)], [], 1, {"alpha": 1.5}),
     ("FusedConv", [floats(1, 3, 6, 6)], [floats(4, 3, 3, 3), floats(4)], 1, {"activation": "Relu", "pads": [1] * 4}),
-    ("FusedConv", [floats(1, 3, 6, 6)], [floats(4, 3, 3, 3), floats(4)], 1, {
-        "activation": "LeakyRelu", "activation_params": [0.2]}),
+    (
+        "FusedConv",
+        [floats(1, 3, 6, 6)],
+        [floats(4, 3, 3, 3), floats(4)],
+        1,
+        {"activation": "LeakyRelu", "activation_params": [0.2]},
+    ),
     ("FusedMatMul", [floats(2, 4, 3), floats(2, 5, 3)], [], 1, {"transB": 1, "alpha": 0.5}),
     ("FusedMatMul", [floats(2, 3, 4), floats(2, 3, 5)], [], 1, {"transA": 1}),
     ("FusedGemm", [floats(3, 4)], [floats(4, 5), floats(5)], 1, {"activation": "Relu"}),
-    ("SkipLayerNormalization", [floats(2, 4, 8), floats(2, 4, 8)], [floats(8), floats(8), floats(8)], 1, {"epsilon": 1e-5}),
+    (
+        "SkipLayerNormalization",
+        [floats(2, 4, 8), floats(2, 4, 8)],
+        [floats(8), floats(8), floats(8)],
+        1,
+        {"epsilon": 1e-5},
+    ),
     ("SkipSimplifiedLayerNormalization", [floats(2, 4, 8), floats(2, 4, 8)], [floats(8)], 1, {"epsilon": 1e-5}),
     ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24)], 1, {"num_heads": 2}),
     ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24)], 1, {"num_heads": 2, "unidirectional": 1}),
-    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24), np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])], 1, {
-        "num_heads": 2}),
+    (
+        "Attention",
+        [floats(2, 5, 8)],
+        [floats(8, 24), floats(24), np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])],
+        1,
+        {"num_heads": 2},
+    ),
     ("MultiHeadAttention", [floats(2, 5, 8), floats(2, 6, 8), floats(2, 6, 8)], [floats(24)], 1, {"num_heads": 2}),
     ("RotaryEmbedding", [floats(2, 4, 5, 8), np.arange(10).reshape(2, 5)], [floats(12, 4), floats(12, 4)], 1, {}),
-    ("RotaryEmbedding", [floats(2, 4, 5, 8), np.arange(10).reshape(2, 5)], [floats(12, 4), floats(12, 4)], 1, {
-        "interleaved": 1}),
+    (
+        "RotaryEmbedding",
+        [floats(2, 4, 5, 8), np.arange(10).reshape(2, 5)],
+        [floats(12, 4), floats(12, 4)],
+        1,
+        {"interleaved": 1},
+    ),
     ("QLinearAdd", [bytes_(2, 5)], [SCALE, ZERO, bytes_(2, 5), SCALE, ZERO, np.float32(0.1), ZERO], 1, {}),
     ("QLinearMul", [bytes_(2, 5)], [SCALE, ZERO, bytes_(2, 5), SCALE, ZERO, np.float32(0.1), ZERO], 1, {}),
     ("QLinearSigmoid", [bytes_(2, 5)], [SCALE, ZERO, np.float32(1 / 256), np.uint8(0)], 1, {}),
     ("QLinearLeakyRelu", [bytes_(2, 5)], [SCALE, ZERO, SCALE, ZERO], 1, {"alpha": 0.2}),
     ("QLinearGlobalAveragePool", [bytes_(1, 3, 4, 4)], [SCALE, ZERO, SCALE, ZERO], 1, {}),
-    ("MatMulIntegerToFloat", [bytes_(3, 4), bytes_(4, 5, dtype=np.int8)], [SCALE, SCALE, ZERO, np.int8(3), floats(5)], 1, {}),
+    (
+        "MatMulIntegerToFloat",
+        [bytes_(3, 4), bytes_(4, 5, dtype=np.int8)],
+        [SCALE, SCALE, ZERO, np.int8(3), floats(5)],
+        1,
+        {},
+    ),
     ("DynamicQuantizeMatMul", [floats(3, 4)], [bytes_(4, 5, dtype=np.int8), SCALE, np.int8(3), floats(5)], 1, {}),
-    ("QGemm", [bytes_(3, 4)], [SCALE, ZERO, bytes_(5, 4, dtype=np.int8), SCALE, np.int8(0),
-               np.arange(5, dtype=np.int32), np.float32(0.2), ZERO], 1, {"transB": 1}),
+    (
+        "QGemm",
+        [bytes_(3, 4)],
+        [
+            SCALE,
+            ZERO,
+            bytes_(5, 4, dtype=np.int8),
+            SCALE,
+            np.int8(0),
+            np.arange(5, dtype=np.int32),
+            np.float32(0.2),
+            ZERO,
+        ],
+        1,
+        {"transB": 1},
+    ),
     ("MatMulNBits", [floats(3, 32)], [bytes_(5, 2, 8), floats(10)], 1, {"K": 32, "N": 5, "bits": 4, "block_size": 16}),
-    ("MatMulNBits", [floats(3, 32)], [bytes_(5, 2, 8), floats(10), bytes_(5)], 1, {
-        "K": 32, "N": 5, "bits": 4, "block_size": 16}),
+    (
+        "MatMulNBits",
+        [floats(3, 32)],
+        [bytes_(5, 2, 8), floats(10), bytes_(5)],
+        1,
+        {"K": 32, "N": 5, "bits": 4, "block_size": 16},
+    ),
     ("ExpandDims", [floats(2, 3)], [np.int32(1)], 1, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -92,3 +138,37 @@ def test_lstm_with_integer_weights(make_model: Any, run_model: Any, run_referenc
     model = make_model([node], {"x": x}, ["y", "h", "c"], 17, weights, {MS: 1})
     for ours, theirs in zip(run_model(model, {"x": x}), run_reference(model, {"x": x})):
         np.testing.assert_allclose(ours, theirs, atol=2e-2)
+
+
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize("past", [0, 3])
+def test_grouped_heads_over_a_past(make_model: Any, run_model: Any, run_reference: Any, past: int, rotary: int) -> None:
+    from onnx import helper
+
+    batch, steps, heads, shared, depth = 1, 1 if past else 4, 4, 2, 16
+    feeds = {
+        "q": floats(batch, steps, heads * depth),
+        "k": floats(batch, steps, shared * depth),
+        "v": floats(batch, steps, shared * depth),
+        "pk": floats(batch, shared, past, depth),
+        "pv": floats(batch, shared, past, depth),
+    }
+    total = past + steps
+    consts = {
+        "lengths": np.full(batch, total - 1, np.int32),
+        "total": np.int32(total),
+        "cos": floats(16, depth // 2),
+        "sin": floats(16, depth // 2),
+    }
+    node = helper.make_node(
+        "GroupQueryAttention",
+        ["q", "k", "v", "pk", "pv", "lengths", "total", "cos", "sin"],
+        ["y", "nk", "nv"],
+        domain=MS,
+        num_heads=heads,
+        kv_num_heads=shared,
+        do_rotary=rotary,
+    )
+    model = make_model([node], feeds, ["y", "nk", "nv"], 17, consts, {MS: 1})
+    for ours, theirs in zip(run_model(model, feeds), run_reference(model, feeds), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -91,8 +91,9 @@ def test_all_unknown_operators_are_named_at_once() -> None:
 def test_unsupported_attribute_value_is_named() -> None:
     model = relu_model([1, 1, 4, 4])
     del model.graph.node[:]
-    model.graph.node.append(helper.make_node("MaxPool", ["x"], ["y", "where"], name="pool", kernel_shape=[2, 2]))
-    with pytest.raises(UnsupportedError, match=r"node 'pool' \(ai\.onnx\.MaxPool, opset 17\): .*Indices"):
+    model.graph.node.append(helper.make_node("SpaceToDepth", ["x"], ["y"], name="spread", blocksize=2, mode="ABC"))
+    model.opset_import[0].version = 28
+    with pytest.raises(UnsupportedError, match=r"node 'spread' \(ai\.onnx\.SpaceToDepth, opset 28\): .*mode='ABC'"):
         from_onnx(model)
 
 

@@ -36,22 +36,68 @@ NUMERIC: list[tuple[str, np.ndarray, dict[str, Any]]] = [
     ("Normalizer", X, {"norm": "MAX"}),
     ("Normalizer", X, {"norm": "L1"}),
     ("Normalizer", X, {"norm": "L2"}),
-    ("Imputer", np.where(X > 0.5, np.nan, X).astype(np.float32), {
-        "imputed_value_floats": [1.0, 2.0, 3.0], "replaced_value_float": float("nan")}),
+    (
+        "Imputer",
+        np.where(X > 0.5, np.nan, X).astype(np.float32),
+        {"imputed_value_floats": [1.0, 2.0, 3.0], "replaced_value_float": float("nan")},
+    ),
     ("LinearRegressor", X, {"coefficients": [float(i) for i in range(6)], "intercepts": [0.5, -0.5], "targets": 2}),
     ("LinearRegressor", X, {"coefficients": [1.0, 2.0, 3.0], "post_transform": "NONE"}),
-    ("SVMRegressor", X, {"kernel_type": "RBF", "kernel_params": [0.3, 0.0, 3.0], "n_supports": 2,
-                         "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2], "coefficients": [0.7, -0.4], "rho": [0.2]}),
-    ("SVMRegressor", X, {"kernel_type": "POLY", "kernel_params": [0.3, 1.0, 2.0], "n_supports": 2,
-                         "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2], "coefficients": [0.7, -0.4], "rho": [0.2]}),
-    ("SVMRegressor", X, {"kernel_type": "SIGMOID", "kernel_params": [0.3, 0.1, 2.0], "n_supports": 2,
-                         "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2], "coefficients": [0.7, -0.4], "rho": [0.2]}),
-    ("TreeEnsembleRegressor", X, TREES | _leaves("target", [0, 0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0, 5.0]) | {"n_targets": 2}),
-    ("TreeEnsembleRegressor", X, TREES | _leaves("target", [0] * 5, [1.0, 2.0, 3.0, 4.0, 5.0]) | {"aggregate_function": "MAX", "n_targets": 1}),
-    ("TreeEnsembleRegressor", X, TREES | _leaves("target", [0] * 5, [1.0, 2.0, 3.0, 4.0, 5.0]) | {
-        "aggregate_function": "AVERAGE", "base_values": [0.5], "n_targets": 1}),
+    (
+        "SVMRegressor",
+        X,
+        {
+            "kernel_type": "RBF",
+            "kernel_params": [0.3, 0.0, 3.0],
+            "n_supports": 2,
+            "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2],
+            "coefficients": [0.7, -0.4],
+            "rho": [0.2],
+        },
+    ),
+    (
+        "SVMRegressor",
+        X,
+        {
+            "kernel_type": "POLY",
+            "kernel_params": [0.3, 1.0, 2.0],
+            "n_supports": 2,
+            "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2],
+            "coefficients": [0.7, -0.4],
+            "rho": [0.2],
+        },
+    ),
+    (
+        "SVMRegressor",
+        X,
+        {
+            "kernel_type": "SIGMOID",
+            "kernel_params": [0.3, 0.1, 2.0],
+            "n_supports": 2,
+            "support_vectors": [0.1, 0.2, 0.3, -0.1, 0.5, 0.2],
+            "coefficients": [0.7, -0.4],
+            "rho": [0.2],
+        },
+    ),
+    (
+        "TreeEnsembleRegressor",
+        X,
+        TREES | _leaves("target", [0, 0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0, 5.0]) | {"n_targets": 2},
+    ),
+    (
+        "TreeEnsembleRegressor",
+        X,
+        TREES | _leaves("target", [0] * 5, [1.0, 2.0, 3.0, 4.0, 5.0]) | {"aggregate_function": "MAX", "n_targets": 1},
+    ),
+    (
+        "TreeEnsembleRegressor",
+        X,
+        TREES
+        | _leaves("target", [0] * 5, [1.0, 2.0, 3.0, 4.0, 5.0])
+        | {"aggregate_function": "AVERAGE", "base_values": [0.5], "n_targets": 1},
+    ),
     ("OneHotEncoder", np.array([[1, 3], [2, 7]]), {"cats_int64s": [1, 2, 3]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -69,17 +115,39 @@ def test_missing_values_follow_their_branch(check_node: Any) -> None:
 
 
 CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
-    ("LinearClassifier", {"coefficients": list(np.linspace(-1, 1, 9)), "intercepts": [0.1, 0.2, 0.3],
-                          "classlabels_ints": [5, 6, 7], "post_transform": "SOFTMAX"}),
-    ("LinearClassifier", {"coefficients": list(np.linspace(-1, 1, 9)), "intercepts": [0.1, 0.2, 0.3],
-                          "classlabels_ints": [5, 6, 7]}),
-    ("LinearClassifier", {"coefficients": list(np.linspace(-1, 1, 6)), "intercepts": [0.1, 0.2],
-                          "classlabels_ints": [0, 1], "post_transform": "LOGISTIC"}),
-    ("TreeEnsembleClassifier", TREES | _leaves("class", [0, 1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0]) | {
-        "classlabels_int64s": [3, 4, 5]}),
-    ("TreeEnsembleClassifier", TREES | _leaves("class", [0, 1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0]) | {
-        "classlabels_int64s": [3, 4, 5], "post_transform": "SOFTMAX"}),
-]  # fmt: skip
+    (
+        "LinearClassifier",
+        {
+            "coefficients": list(np.linspace(-1, 1, 9)),
+            "intercepts": [0.1, 0.2, 0.3],
+            "classlabels_ints": [5, 6, 7],
+            "post_transform": "SOFTMAX",
+        },
+    ),
+    (
+        "LinearClassifier",
+        {"coefficients": list(np.linspace(-1, 1, 9)), "intercepts": [0.1, 0.2, 0.3], "classlabels_ints": [5, 6, 7]},
+    ),
+    (
+        "LinearClassifier",
+        {
+            "coefficients": list(np.linspace(-1, 1, 6)),
+            "intercepts": [0.1, 0.2],
+            "classlabels_ints": [0, 1],
+            "post_transform": "LOGISTIC",
+        },
+    ),
+    (
+        "TreeEnsembleClassifier",
+        TREES | _leaves("class", [0, 1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0]) | {"classlabels_int64s": [3, 4, 5]},
+    ),
+    (
+        "TreeEnsembleClassifier",
+        TREES
+        | _leaves("class", [0, 1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0])
+        | {"classlabels_int64s": [3, 4, 5], "post_transform": "SOFTMAX"},
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "attributes"), CLASSIFIERS, ids=lambda value: value if isinstance(value, str) else "")
