@@ -116,6 +116,45 @@ def test_undefined_name() -> None:
         from_onnx(model)
 
 
+def test_a_missing_input_is_named() -> None:
+    model = relu_model()
+    model.graph.node[0].op_type = "Add"
+    with pytest.raises(ModelError, match=r"node 'act' \(ai\.onnx\.Add, opset 17\) lacks its input 1"):
+        from_onnx(model)
+
+
+def test_a_cycle_names_both_nodes() -> None:
+    model = relu_model()
+    del model.graph.node[:]
+    model.graph.node.append(helper.make_node("Add", ["x", "b"], ["a"], name="first"))
+    model.graph.node.append(helper.make_node("Relu", ["a"], ["b"], name="second"))
+    model.graph.node.append(helper.make_node("Relu", ["b"], ["y"], name="third"))
+    with pytest.raises(ModelError, match=r"'first' \(Add\) reads 'b', which node 'second' computes .* cycle"):
+        from_onnx(model)
+
+
+def test_a_name_computed_twice() -> None:
+    model = relu_model()
+    model.graph.node.append(helper.make_node("Exp", ["x"], ["y"], name="again"))
+    with pytest.raises(ModelError, match="node 'again' computes 'y', and so does node 'act'"):
+        from_onnx(model)
+
+
+def test_an_unknown_domain_is_named() -> None:
+    model = relu_model()
+    model.graph.node[0].domain = "some.vendor"
+    model.opset_import.append(helper.make_opsetid("some.vendor", 2))
+    with pytest.raises(UnsupportedError, match=r"node 'act' \(some\.vendor\.Relu, opset 2\): no converter"):
+        from_onnx(model)
+
+
+def test_a_sparse_input_is_refused() -> None:
+    model = relu_model()
+    model.graph.input[0].type.sparse_tensor_type.elem_type = TensorProto.FLOAT
+    with pytest.raises(UnsupportedError, match="input 'x' is a sparse tensor; only dense ones"):
+        from_onnx(model)
+
+
 def test_shapes_that_do_not_fit_name_the_node() -> None:
     model = relu_model([2, 3])
     model.graph.initializer.append(numpy_helper.from_array(np.zeros(4, np.float32), "w"))
