@@ -33,6 +33,7 @@ class SourceBuilder:
         self.top_lines: list[str] = []  # declarations that must stand at the top of the function
         self.indent = 1
         self.messages: list[str] = []  # of assertions; the n-th has the return code n + 1
+        self.declared: set[Any] = set()  # variables and arrays that have been declared somewhere
         self._names: dict[Any, str] = {}
         self.taken: set[str] = set()  # names in use
         self._known: dict[Expr, str] = {}

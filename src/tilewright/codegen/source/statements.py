@@ -46,9 +46,21 @@ def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
     )
     if buffer.scope == "shared":  # the parts of a loop that was cut share one array
         b.top_lines += [text] if text not in b.top_lines else []
+        statement(b, stmt.body)
     else:
+        _declared(b, buffer, text, stmt.body)
+
+
+def _declared(b: SourceBuilder, thing: Any, text: str, body: s.Stmt) -> None:
+    """The declaration `text`, then `body`; in a block of their own where copies of a loop's body declare it again."""
+    if thing in b.declared:
+        with b.block("{"):
+            b.line(text)
+            statement(b, body)
+    else:
+        b.declared.add(thing)
         b.line(text)
-    statement(b, stmt.body)
+        statement(b, body)
 
 
 def _declare(b: SourceBuilder, stmt: s.DeclBuffer) -> None:
@@ -56,8 +68,7 @@ def _declare(b: SourceBuilder, stmt: s.DeclBuffer) -> None:
         raise UnsupportedError(f"{b.dialect.name} code cannot view memory as {stmt.buffer!r}")
     b.statement(stmt.address)
     kind = b.dialect.memory_type(stmt.buffer.dtype)
-    b.line(f"{kind}* {b.name(stmt.buffer)} = ({kind}*){b.value(stmt.address)};")
-    statement(b, stmt.body)
+    _declared(b, stmt.buffer, f"{kind}* {b.name(stmt.buffer)} = ({kind}*){b.value(stmt.address)};", stmt.body)
 
 
 def _branch(b: SourceBuilder, stmt: s.IfThenElse) -> None:
@@ -97,10 +108,11 @@ def _while(b: SourceBuilder, stmt: s.While) -> None:
 def _let(b: SourceBuilder, stmt: s.LetStmt) -> None:
     b.statement(stmt.value)
     d = b.dialect
-    b.line(d.constant.format(type=d.type_name(stmt.var.dtype), name=b.name(stmt.var), value=b.value(stmt.value)))
+    value = b.value(stmt.value)
+    text = d.constant.format(type=d.type_name(stmt.var.dtype), name=b.name(stmt.var), value=value)
     if stmt.var.dtype.is_int:
         b.analyzer.bind(stmt.var, stmt.value)
-    statement(b, stmt.body)
+    _declared(b, stmt.var, text, stmt.body)
 
 
 def _attribute(b: SourceBuilder, stmt: s.AttrStmt) -> None:

@@ -55,8 +55,9 @@ def _lower(stmt: Stmt, extents: dict[Var, int]) -> Stmt:
 
 
 def _tree(stmt: AttrStmt, extents: dict[Var, int]) -> Stmt:
-    axes = [axis for axis in extents if axis in stmt.value.args]
-    if len(axes) != len(stmt.value.args):
+    named = [arg for arg in stmt.value.args if isinstance(arg, Var)]  # an axis of one thread has become 0
+    axes = [axis for axis in extents if axis in named]
+    if len(axes) != len(named):
         raise ScheduleError(f"a reduction is bound to {stmt.value!r}, of which some are no threads of its block")
     others = [axis for axis in extents if axis not in axes]
     count, groups = prod(extents[a] for a in axes), prod(extents[a] for a in others)
