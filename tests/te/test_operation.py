@@ -70,7 +70,7 @@ def test_where_and_init_of_a_reduction():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda A: A[0], "2 dimensions and is read with 1"),
+        (lambda A: A[0, 1, 2], "2 dimensions and is read with 3"),
         (lambda A: A[0, 1.5], "cannot be an index"),
         (lambda A: A[0, tir.const(1.0)], "must be an integer"),
         (lambda A: te.compute((4,), lambda i, j: A[i, j]), "takes 2 indices"),

@@ -27,6 +27,7 @@ from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.link import link
 from tilewright.runtime.memory import ALIGNMENT, Array, Region, address_of, round_up
 from tilewright.runtime.native import native
+from tilewright.runtime.packed import raise_failure
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.threads import available_processors, default_workers
 from tilewright.support.dtype import DType
@@ -196,6 +197,7 @@ class Function:
         with self._lock:
             alive = self._prepare(args)
             self._check(self._run(self._target, self._argument, self.threads))
+            raise_failure()
             del alive
 
     def time(self, *args: Any, repeat: int = 10, number: int = 1) -> list[float]:

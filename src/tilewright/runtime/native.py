@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.errors import EnvironmentError_
+from tilewright.runtime import packed
 from tilewright.runtime.link import compile_text, link
 from tilewright.runtime.native_ir import EXPORTS, pool_text
 from tilewright.runtime.processor import host_architecture
@@ -53,7 +54,8 @@ class Native:
 
     def imports(self) -> dict[str, int]:
         """The symbols that compiled models may leave undefined, with their addresses."""
-        return {name: self.addresses[name] for name in ("tilewright_barrier", "tilewright_parallel_run")}
+        pool = {name: self.addresses[name] for name in ("tilewright_barrier", "tilewright_parallel_run")}
+        return pool | packed.imports()
 
 
 _native: Native | None = None

@@ -21,6 +21,7 @@ from tilewright.tir.transform.inject_prefetch import inject_prefetch
 from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
+from tilewright.tir.transform.lower_packed_call import lower_packed_call
 from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
 from tilewright.tir.transform.plan_allocations import plan_allocations
@@ -46,6 +47,7 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     transpose_registers,  # loops of gathered vectors, now that these are formed
     lower_parallel,  # one function that all workers run
     plan_allocations,  # knows now which memory is a worker's own
+    lower_packed_call,
     lower_intrinsics,
     unroll_loop,  # late, so that the passes before it walk less; copies whole vector statements
     remove_no_op,

@@ -106,6 +106,8 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
     **_group("prefetch", None, _anything, "a hint that an address will be read", pure=False),
     **_group("call_extern", None, _named, "a C function, taken as pure when its value is used", pure=False),
+    **_group("call_packed", None, _named, "a Python function by its registered name", pure=False),
+    **_group("packed_array", None, _handle, "address, type and dimensions of an array, for call_packed"),
     **_group("call_function", None, _named, "another function of the module", pure=False),
 }
 

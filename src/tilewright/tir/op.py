@@ -397,6 +397,20 @@ def call_extern(dtype: str, name: str, *args: Any) -> Expr:
     return e.Call(dtype, "call_extern", (e.StringImm(name), *(convert(a) for a in args)))
 
 
+def call_packed(name: str, *args: Any) -> Expr:
+    """A call, for its effect, of the Python function registered as `name` (`tilewright.runtime.packed.register_func`).
+
+    Buffers become arrays that share their memory; numbers and scalar expressions become ints and floats.
+    """
+    return e.Call("int32", "call_packed", (e.StringImm(name), *map(_packed, args)))
+
+
+def _packed(value: Any) -> Expr:
+    if hasattr(value, "access_ptr"):
+        return e.Call("handle", "packed_array", (value.access_ptr(), e.StringImm(str(value.dtype)), *value.shape))
+    return convert(value)
+
+
 def _math(name: str, doc: str) -> Any:
     def build(x: Any) -> Expr:
         x = convert(x)

@@ -13,6 +13,7 @@
     transpose_registers  blocks by shuffles of whole vectors
     lower_parallel       one function that all workers run
     plan_allocations     stack or workspace
+    lower_packed_call    calls of registered Python functions
     lower_intrinsics     math as polynomials
     unroll_loop          copies; late, so that the passes before it walk less
     remove_no_op         what came to nothing
