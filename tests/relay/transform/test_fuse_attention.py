@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.relay.helpers import assert_same, module, op_names
-from tilewright import relay
+from tilewright import relay, te
 from tilewright.relay.transform import fuse_attention, fuse_ops, infer_type
 from tilewright.relay.visitor import calls
 
@@ -77,6 +77,14 @@ def test_rows_before_heads_become_the_layout() -> None:
 )
 def test_others_stay_apart(scores_as: object) -> None:
     assert "nn.attention" not in op_names(_fused(_attention(scores_as=scores_as)))
+
+
+def test_lengths_unknown_at_compile_time_stay_apart() -> None:
+    length = te.size_var("length", "int32")
+    query, key, value = (relay.var(name, shape=(4, length, 16)) for name in "qkv")
+    weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
+    mod = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
+    assert fuse_attention(mod) is mod
 
 
 def test_few_rows_stay_apart() -> None:

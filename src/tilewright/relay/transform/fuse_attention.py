@@ -7,7 +7,7 @@ After:  nn.attention(%q, transpose(%k), %v, %mask, scale=0.125f, out_layout="BSH
 The scores are then never written as a whole. What only moves the elements of queries, keys and values (splits into
 heads, transposes, slices) fuses into the kernel later; a transpose of the result becomes its layout. Scores that
 something else reads, and products of fewer than 8 rows, for which the copy of the keys would cost as much as the
-product, stay.
+product, stay; so do lengths that are not known at compile time.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def _match(product: Expr, users: Users) -> _Attention | None:
     """The attention whose second matrix product is `product`."""
     assert isinstance(product, Call)
     if product.attrs["transpose_a"] or product.attrs["transpose_b"] or product.attrs["out_dtype"]:
+        return None
+    if not all(tensor_type_of(arg).is_static for arg in product.args):
         return None
     weights = _through_reshapes(product.args[0], users)
     rows, columns = tensor_type_of(product.args[0]).shape[-2:]
