@@ -49,3 +49,20 @@ def test_the_manifest_of_an_artifact(tilewright: Command, artifact: Path) -> Non
     manifest = json.loads(tilewright("inspect", artifact).out)
     assert manifest["format"] == "tilewright-artifact"
     assert manifest["inputs"] == [{"name": "x", "shape": [1, 8], "dtype": "float32"}]
+
+
+def test_choices_say_what_else_there_was_and_what_was_measured(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", image_model, "--measure")
+    assert outcome.status == 0
+    chosen = next(line for line in outcome.out.splitlines() if "chose " in line)
+    assert "predicted" in chosen and "configurations" in chosen
+    measured = [line for line in outcome.out.splitlines() if "measured " in line]
+    assert len(measured) == outcome.out.count("\n# ") + 1
+    assert all("ms" in line and "% of the multiply-add peak" in line for line in measured)
+
+
+def test_measuring_needs_the_stage_and_this_machine(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", image_model, "--measure", "--stage", "te")
+    assert outcome.status != 0 and "--measure goes with --stage choice" in outcome.err
+    outcome = tilewright("inspect", image_model, "--measure", "--target", "llvm -mtriple=aarch64-linux-gnu")
+    assert outcome.status != 0 and "cannot run code for" in outcome.err

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from tilewright.cli.options import parse_shapes, require_file
 from tilewright.errors import UnsupportedError
@@ -21,20 +22,29 @@ if TYPE_CHECKING:
 @click.command("inspect")
 @click.argument("model")
 @click.option(
-    "--stage", help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm or asm  [default: fused]"
+    "--stage",
+    help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm or asm  [default: fused; of kernels: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
-def inspect_command(model: str, stage: str | None, kernel: str | None, target: str, shapes: str | None) -> None:
+@click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and give its share of the peak")
+def inspect_command(
+    model: str, stage: str | None, kernel: str | None, target: str, shapes: str | None, measure: bool
+) -> None:
     """Print MODEL (.onnx) as it stands after a stage of compilation, or the manifest of a compiled artifact."""
     require_file(model)
+    if measure and stage not in (None, "choice"):
+        raise UnsupportedError(
+            "--measure goes with --stage choice: it sets the measured share beside the predicted one"
+        )
     if is_artifact(model):
         if stage not in (None, "manifest"):
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
         click.echo(json.dumps(load_artifact(model).manifest, indent=2, ensure_ascii=False))
         return
-    for text in stage_texts(model, stage or "fused", kernel, target, shapes):
+    usual = "fused" if kernel is None and not measure else "choice"
+    for text in stage_texts(model, stage or usual, kernel, target, shapes, measure):
         click.echo(text)
 
 
@@ -47,7 +57,9 @@ def stage_names() -> list[str]:
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
-def stage_texts(model: str, stage: str, kernel: str | None, target_name: str, shapes: str | None) -> Iterator[str]:
+def stage_texts(
+    model: str, stage: str, kernel: str | None, target_name: str, shapes: str | None, measure: bool = False
+) -> Iterator[str]:
     """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
     from tilewright.compile import GRAPH_PASSES, import_model, optimize
     from tilewright.relay.transform.infer_type import infer_type
@@ -69,7 +81,7 @@ def stage_texts(model: str, stage: str, kernel: str | None, target_name: str, sh
     elif stage == "plan":
         yield from plan_lines(optimize(mod, target), kernel)
     else:
-        yield from kernel_texts(optimize(mod, target), stage, kernel, target)
+        yield from kernel_texts(optimize(mod, target), stage, kernel, target, measure)
 
 
 def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
@@ -90,8 +102,10 @@ def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
         yield f"{step:4}  {names[call]}({places})  # {call.span}"
 
 
-def kernel_texts(fused: IRModule, stage: str, kernel: str | None, target: Target) -> Iterator[str]:
-    """One stage of each chosen kernel."""
+def kernel_texts(
+    fused: IRModule, stage: str, kernel: str | None, target: Target, measure: bool = False
+) -> Iterator[str]:
+    """One stage of each chosen kernel; with `measure`, how fast each is."""
     from tilewright.relay.build import extract_tasks
     from tilewright.relay.transform.plan_memory import plan_memory
 
@@ -105,6 +119,8 @@ def kernel_texts(fused: IRModule, stage: str, kernel: str | None, target: Target
     for task in chosen:
         yield f"# {task.name}: {'; '.join(sources[task.name])}"
         yield kernel_text(task, stage, target)
+        if measure:
+            yield f"  {measured_share(task, target)}"
 
 
 def kernel_text(task: Task, stage: str, target: Target) -> str:
@@ -113,11 +129,13 @@ def kernel_text(task: Task, stage: str, target: Target) -> str:
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
     from tilewright.codegen.llvm import assembly, emit
-    from tilewright.relay.lower import lower_function, lowering_stages, schedule_choice
-    from tilewright.topi.schedule.cpu.choice import explain
+    from tilewright.relay.lower import lower_function, lowering_stages, schedule_choice, search_space
+    from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
-        return "\n".join(f"  {line}" for line in explain(schedule_choice(task.function, task.name, target), target))
+        lines = explain(schedule_choice(task.function, task.name, target), target)
+        space = search_space(task.function, target)
+        return "\n".join(f"  {line}" for line in [*lines, *(explain_space(space) if space is not None else [])])
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":
@@ -126,6 +144,33 @@ def kernel_text(task: Task, stage: str, target: Target) -> str:
         return assembly(text, target) if stage == "asm" else text
     wanted = "schedule_to_tir" if stage == "te" else stage
     return next(str(func) for name, func in lowering_stages(task.function, task.name, target) if name == wanted)
+
+
+def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
+    """Run the kernel of `task` on one worker with arbitrary data: its best time, and its share of the measured peak.
+
+    Operations are those of the definition, so minimal filtering may pass the peak. Raises UnsupportedError for another
+    machine's target.
+    """
+    from tilewright import codegen
+    from tilewright.cli.bench import measure
+    from tilewright.cli.peak import fma_peak
+    from tilewright.relay.cost import flops
+    from tilewright.relay.expr import Call
+    from tilewright.relay.lower import lower_function
+    from tilewright.relay.type import tensor_types
+
+    if not target.is_host:
+        raise UnsupportedError(f"--measure runs kernels, and this machine cannot run code for {target}")
+    function = task.function
+    types = [t for value in (*function.params, function.body) for t in tensor_types(value.checked_type)]
+    arrays = [np.ones(t.concrete_shape, str(t.dtype)) for t in types]
+    kernel = codegen.build([lower_function(function, task.name, target)], target, threads=1)[task.name]
+    best = min(measure({"kernel": lambda: kernel(*arrays)}, seconds, 1000)["kernel"])
+    rate = flops(Call(function, list(function.params))) / best / 1e9
+    return (
+        f"measured {best * 1e3:.3f} ms, {rate:.1f} GFLOP/s, {rate / fma_peak(1, seconds):.1%} of the multiply-add peak"
+    )
 
 
 def _no_kernel(kernel: str, known: object) -> UnsupportedError:

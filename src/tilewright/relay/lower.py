@@ -5,8 +5,9 @@ fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright import te
 from tilewright.errors import InternalError
@@ -19,7 +20,8 @@ from tilewright.tir.op import const
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
-from tilewright.topi.schedule.cpu.dispatch import schedule
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,23 @@ def _copy(tensor: te.Tensor) -> te.Tensor:
     return te.compute(tensor.shape, lambda *i: tensor(*i), name="copy", tag="injective")
 
 
-def lower_function(function: Function, name: str, target: Target) -> PrimFunc:
+def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
     """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
 
-    The attribute "choice" says what its schedule chose (`topi.schedule.cpu.choice.Choice`).
+    `config` is a configuration of `search_space(function, target)`; by default the best by its model. The attribute
+    "choice" says what its schedule chose (`topi.schedule.cpu.choice.Choice`).
     """
     fused = to_compute(function)
-    stages = te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    stages = te.lower_stages(schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs], name=name)
     _, loop_nest = next(stages)
     choice = choice_of(fused.outputs, loop_nest, target)
     *_, (_, func) = stages
     return func.with_body(func.body, choice=choice)
+
+
+def search_space(function: Function, target: Target) -> ConfigSpace | None:
+    """The configurations that the schedule of a fused function can take; None where its template has no choices."""
+    return space_of(to_compute(function).outputs, target)
 
 
 def schedule_choice(function: Function, name: str, target: Target) -> Choice:

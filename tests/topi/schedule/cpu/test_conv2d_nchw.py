@@ -9,6 +9,7 @@ from tests.topi.schedule.cpu.kernels import TARGET, run, sample
 from tilewright import te, tir, topi
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.dispatch import space_of
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups
 WINDOWS = [
@@ -49,9 +50,12 @@ def test_a_residual_is_added_in_the_same_kernel():
 
 
 def test_tiles_fit_the_registers_and_the_image():
-    image = tile.choose_plain_image(12, 14, 14, 16, TARGET)
-    assert (12 % image.filters, 14 % image.rows, image.vectors) == (0, 0, 1)
-    assert tile.LATENCY_BOUND <= image.filters * image.rows < TARGET.vector_registers - 2
+    data, kernel = te.placeholder((1, 5, 14, 14)), te.placeholder((12, 5, 3, 3))
+    space = space_of([topi.nn.conv2d_nchw(data, kernel, (1, 1), (1, 1, 1, 1))], TARGET)
+    assert space is not None
+    filters, rows, vectors = space.default.values()
+    assert (12 % filters, 14 % rows, vectors) == (0, 0, 1)
+    assert tile.LATENCY_BOUND <= filters * rows < TARGET.vector_registers - 2
     for filters, pixels in ((64, 3136), (256, 196), (6, 49)):
         chosen = tile.choose_plain(filters, pixels, 16, TARGET)
         assert filters % chosen.rows == 0

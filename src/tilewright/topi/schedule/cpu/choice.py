@@ -24,6 +24,7 @@ from tilewright.tir.visitor import collect_vars
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import computes, is_reduction, shape_of
 from tilewright.topi.schedule.cpu.dispatch import anchors_of
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,15 @@ def explain(choice: Choice, target: Target) -> list[str]:
         f"a step has {products} multiply-adds (latency {latency}) for {choice.rows} broadcasts and {choice.vectors} "
         f"vector loads; each weight vector is used {choice.rows} times"
     )
+    return lines
+
+
+def explain_space(space: ConfigSpace, runners_up: int = 3) -> list[str]:
+    """Lines on what the search space holds: the configuration it ranks first, and the next ones."""
+    (best, chosen), *others = space.ranked
+    lines = [f"chose {chosen}, predicted {best:.1%}, of {len(others) + 1} configurations".replace("%", " %")]
+    for predicted, config in others[:runners_up]:
+        lines.append(f"  next {config}, predicted {predicted:.1%}".replace("%", " %"))
     return lines
 
 

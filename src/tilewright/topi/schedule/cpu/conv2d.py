@@ -16,22 +16,21 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
+from tilewright.topi.schedule.cpu.space import Config
 
 
-def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], summed over channels and kernel) and its epilogue `out`."""
     schedule_pad_at_root(s, conv.op.input_tensors[0])
-    _, blocks, height, width, block = shape_of(out)
-    chosen = _image_tile(height, width, blocks, block, target)
+    block = shape_of(out)[-1]
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
-    group, inner_block = s[out].split(channel, factor=chosen.blocks)
-    bands, row = s[out].split(row, factor=chosen.rows)
-    tiles, column = s[out].split(column, factor=chosen.columns)
+    group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
+    bands, row = s[out].split(row, factor=config["tile_rows"])
+    tiles, column = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
     parallel_outer(s, out, [batch, group, bands], terms_of(conv))
@@ -43,35 +42,26 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 
-def _image_tile(height: int, width: int, blocks: int, block: int, target: Target) -> tile.ImageTile:
-    """The register tile; an image of one column (a convolution over time) is tiled along its rows."""
-    if width > 1:
-        return tile.choose_image(height, width, blocks, block, target)
-    along = tile.choose(height, blocks, block, target)
-    return tile.ImageTile(along.rows, 1, along.blocks)
-
-
-def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution.
 
     Rows and columns are split by the strides; a register tile is positions of one phase.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
-    _, blocks, height, width, block = shape_of(out)
+    block = shape_of(out)[-1]
     row_stride, column_stride = conv.op.attrs["strides"]
-    chosen = _image_tile(-(-height // row_stride), -(-width // column_stride), blocks, block, target)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
-    group, inner_block = s[out].split(channel, factor=chosen.blocks)
+    group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
     row, row_phase = s[out].split(row, factor=row_stride)
     column, column_phase = s[out].split(column, factor=column_stride)
-    bands, row = s[out].split(row, factor=chosen.rows)
-    tiles, column = s[out].split(column, factor=chosen.columns)
+    bands, row = s[out].split(row, factor=config["tile_rows"])
+    tiles, column = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, group, bands, row_phase, column_phase, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    outer = [batch, group, bands, row_phase] if chosen.rows > 1 else [batch, group, bands]
+    outer = [batch, group, bands, row_phase] if config["tile_rows"] > 1 else [batch, group, bands]
     parallel_outer(s, out, outer, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)

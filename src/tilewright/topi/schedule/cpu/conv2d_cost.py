@@ -25,7 +25,7 @@ _TRANSFORM_VECTOR, _KERNEL = 6.5, 6000.0
 #: A register tile that reads plain images touches one page for each channel.
 _PLAIN_READ = 1.002
 
-#: Depthwise: cycles for each vector multiply-add, blocked and plain; for each vector of input, of blocked images, and of
+#: Depthwise: cycles for each vector multiply-add, blocked and plain; for each vector of input, of blocked images and of
 #: plain ones at stride 1 and beyond.
 _PLAIN_STEP = 1.2
 _DEPTHWISE_STEP, _DEPTHWISE_READ, _PLAIN_READ_UNIT, _PLAIN_READ_STRIDED = 1.0, 0.8, 4.0, 6.5

@@ -11,28 +11,28 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
+from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template_spaces import plain_lanes
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
 _UNROLLED_STEPS = 256
 
 
-def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_nchw: [N, O, H, W]) and its epilogue `out`.
 
     The rows that a band of outputs reads stay in the caches while all filters pass by.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
-    _, channels, height, width = shape_of(out)
-    lanes = min(target.vector_bits // 32, 1 << (width - 1).bit_length())
-    per_group = channels // conv.op.attrs.get("groups", 1)
-    chosen = tile.choose_plain_image(per_group, height, width, lanes, target)
+    lanes = plain_lanes(shape_of(out)[-1], target)
+    filters, rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis
-    group, filter_ = s[out].split(channel, factor=chosen.filters)
-    bands, row = s[out].split(row, factor=chosen.rows)
-    tiles, column = s[out].split(column, factor=lanes * chosen.vectors)
+    group, filter_ = s[out].split(channel, factor=filters)
+    bands, row = s[out].split(row, factor=rows)
+    tiles, column = s[out].split(column, factor=lanes * vectors)
     vector, lane = s[out].split(column, factor=lanes)
     s[out].reorder(batch, bands, tiles, group, filter_, row, vector, lane)
     s[out].vectorize(lane)
@@ -45,13 +45,13 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     vector, lane = s[accumulator].split(column, factor=lanes)
     reduction = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, *reduction, channel, row, vector, lane)
-    steps = chosen.filters * chosen.rows * chosen.vectors * extent_of(reduction[-1])
+    steps = filters * rows * vectors * extent_of(reduction[-1])
     for axis in (*(reduction[-1:] if steps <= _UNROLLED_STEPS else ()), channel, row, vector):
         s[accumulator].unroll(axis)
     s[accumulator].vectorize(lane)
 
 
-def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_1x1_nchw: [N, O, P]) and its epilogue `out` [N, O, H, W]: vectors of pixels.
 
     The image is one row of pixels, so that short rows need no vectors of their own. Of pixels and filters, those that
@@ -60,14 +60,14 @@ def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
     _, filters, pixels = shape_of(conv)
-    lanes = min(target.vector_bits // 32, 1 << (pixels - 1).bit_length())
-    chosen = tile.choose_plain(filters, pixels, lanes, target)
+    lanes = plain_lanes(pixels, target)
+    rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis
     pixel = s[out].fuse(row, column)
-    group, filter_ = s[out].split(channel, factor=chosen.rows)
-    tiles, pixel = s[out].split(pixel, factor=lanes * chosen.blocks)
+    group, filter_ = s[out].split(channel, factor=rows)
+    tiles, pixel = s[out].split(pixel, factor=lanes * vectors)
     vector, lane = s[out].split(pixel, factor=lanes)
     outer = [batch, tiles, group] if pixels >= filters else [batch, group, tiles]
     s[out].reorder(*outer, filter_, vector, lane)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
+from tilewright.topi.schedule.cpu.space import Config
 
 
-def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `dense` (tag dense_pack: [M, N] with weight [N/b, K, b]) and its epilogue `out`.
 
     The panel is the outer loop: it stays in the level-2 cache while all rows pass by.
@@ -20,12 +20,11 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     depth = terms_of(dense)
     schedule_pad_at_root(s, dense.op.input_tensors[0])
     panel = dense.op.attrs["block"]
-    chosen = tile.choose(rows, 1, panel, target, row_limit=14)
     accumulator = inline_between(s, dense, out)
 
     *others, column = s[out].op.axis
     panels, lane = s[out].split(column, factor=panel)
-    tiles, position = s[out].split(others.pop(row_axis), factor=chosen.rows)
+    tiles, position = s[out].split(others.pop(row_axis), factor=config["tile_rows"])
     s[out].reorder(*others, panels, tiles, position, lane)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
@@ -48,16 +47,14 @@ def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int, panel: in
     s[accumulator].unroll(row)
 
 
-def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch."""
-    batches, rows, columns = shape_of(out)
-    panel = next((b for b in (32, 48, 64, 16, 8) if columns % b == 0), min(columns, 32))
-    chosen = tile.choose(rows, 1, panel, target, row_limit=14)
+    batches, panel = shape_of(out)[0], config["panel"]
     accumulator = inline_between(s, product, out)
     packed = [t for t in product.op.input_tensors if isinstance(t.op, te.ComputeOp)]
 
     batch, row, column = s[out].op.axis
-    tiles, position = s[out].split(row, factor=chosen.rows)
+    tiles, position = s[out].split(row, factor=config["tile_rows"])
     panels, lane = s[out].split(column, factor=panel)
     s[out].reorder(batch, panels, tiles, position, lane)
     work = s[out].fuse(batch, panels) if batches < 4 or not packed else batch

@@ -9,23 +9,21 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_before, inline_between, shape_of, terms_of
-
-#: Rows of a band: neighbouring bands read some rows in common, so they should not be too few.
-_BAND = 16
+from tilewright.topi.schedule.cpu.space import Config
 
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
 _UNROLLED_TAPS = 16
 
 
-def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag depthwise_conv2d_NCHWc: [N, C/b, H, W, b], reduced over the kernel) and its epilogue."""
     _, blocks, height, width, block = shape_of(out)
     inline_before(s, conv)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
-    bands, row = s[out].split(row, factor=_divisor(height, _BAND))
-    columns, position = s[out].split(column, factor=columns_of_tile(width))
+    bands, row = s[out].split(row, factor=config["band_rows"])
+    columns, position = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, channel, bands, row, columns, position, lane)
     work = s[out].fuse(batch, channel, bands)
     if height * width * block * blocks >= PARALLEL_GRAIN:
@@ -47,12 +45,6 @@ def unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:
     s[accumulator].unroll(kernel_column)
     if terms_of(accumulator) <= _UNROLLED_TAPS:
         s[accumulator].unroll(kernel_row)
-
-
-def _divisor(height: int, limit: int) -> int:
-    """The largest divisor of `height` up to `limit`; `limit` itself where all are small."""
-    best = next(d for d in range(min(height, limit), 0, -1) if height % d == 0)
-    return best if best * 4 >= min(height, limit) else min(height, limit)
 
 
 def columns_of_tile(width: int) -> int:

@@ -10,21 +10,19 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-
-#: Accumulators of a tile; what the window loads takes the other half of the registers.
-_ACCUMULATORS = 12
+from tilewright.topi.schedule.cpu.space import Config
 
 #: A window of more taps than this is left as loops, to keep the code short.
 _UNROLLED_TAPS = 25
 
 
-def schedule_depthwise_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_depthwise_conv2d_nchw(
+    s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config
+) -> None:
     """Schedule `conv` (tag depthwise_conv2d_nchw: [N, C, H, W], reduced over the window) and its epilogue `out`."""
     batches, channels, height, width = shape_of(out)
     lanes = min(target.vector_bits // 32, width)
-    vectors = max(1, min(width // lanes, 4))
-    rows = max(1, min(height, _ACCUMULATORS // vectors))
-    rows = next(r for r in range(rows, 0, -1) if height % r == 0 or r <= 4)
+    rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis

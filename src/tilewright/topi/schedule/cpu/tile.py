@@ -26,15 +26,6 @@ class RegisterTile:
 
 
 @dataclass(frozen=True)
-class PlainTile:
-    """`filters` output channels times `rows` rows of `vectors` vectors of columns per innermost step."""
-
-    filters: int
-    rows: int
-    vectors: int
-
-
-@dataclass(frozen=True)
 class ImageTile:
     """`rows` by `columns` positions of an image times `blocks` channel blocks per innermost step."""
 
@@ -105,16 +96,3 @@ def choose_plain(filters: int, pixels: int, lanes: int, target: Target) -> Regis
     tiles = [(rows, vectors) for rows in divisors(filters, 16) for vectors in range(1, 9)]
     best = max(tiles, key=lambda t: (round(worth(*t), 4), -t[1]))
     return RegisterTile(*best)
-
-
-def choose_plain_image(filters: int, height: int, width: int, lanes: int, target: Target) -> PlainTile:
-    """The best tile for plain images whose rows are cut into vectors of `lanes` each."""
-    vectors = -(-width // lanes)
-    shapes = [(1, v) for v in range(1, min(vectors, 8) + 1)] + [(r, vectors) for r in range(2, 8 // vectors + 1)]
-
-    def worth(count: int, rows: int, wide: int) -> float:
-        whole = vectors / (-(-vectors // wide) * wide) * height / (-(-height // rows) * rows)
-        return efficiency(count, rows * wide, count, target) * whole
-
-    tiles = [(count, rows, wide) for count in divisors(filters, 16) for rows, wide in shapes if rows <= height]
-    return PlainTile(*max(tiles, key=lambda t: round(worth(*t), 4)))

@@ -19,7 +19,9 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, WinogradTile, choose
+from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template_spaces import winograd_tile
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradTile
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,11 @@ class _Stages:
         return _Stages(padded, input_rows, input_tile, product, output_rows)
 
 
-def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_winograd_NCHWc: [N, O/b, OH, OW, b]) and its epilogue `out`."""
     stages = _Stages.of(conv)
-    batch, blocks, down, across, rows, columns, block = shape_of(stages.product)
-    in_blocks, in_block = shape_of(stages.input_tile)[1], shape_of(stages.input_tile)[-1]
-    chosen = choose(WinogradGrid(batch, rows, columns, down * across, in_blocks * in_block, blocks, block), target)
+    block = shape_of(stages.product)[-1]
+    chosen = winograd_tile(config)
     _inline_epilogue(s, conv, out)
     work, group, tile_loop = _schedule_output(s, conv, out, chosen, terms_of(stages.product), target)
     _compute_tile_at(s, stages.output_rows, out, tile_loop, block, target)

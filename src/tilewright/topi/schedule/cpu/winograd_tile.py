@@ -80,17 +80,22 @@ def product_share(grid: WinogradGrid, rows: int, columns: int, blocks: int, targ
 
 @functools.lru_cache(maxsize=4096)
 def choose(grid: WinogradGrid, target: Target) -> WinogradTile:
-    """The tiles for `grid` on `target` of the best estimate: busy registers, few reads of weights, busy cores.
-
-    The transformed input is shared unless it exceeds both the level-2 cache, so that it would be written to and read
-    from the next level, and the weights, which every group of tiles reads again if it is not.
-    """
-    shared = grid.tile_bytes * grid.tiles * grid.batch <= max(target.l2, grid.weight_bytes)
+    """The tiles for `grid` on `target` of the best estimate: busy registers, few reads of weights, busy cores."""
+    shared = keeps_shared(grid, target)
     _, _, best = max(
-        (round(_estimate(grid, chosen, target), 3), chosen.group_rows * chosen.group_columns, chosen.spelling)
+        (round(estimate(grid, chosen, target), 3), chosen.group_rows * chosen.group_columns, chosen.spelling)
         for chosen in candidates(grid, shared, target)
     )
     return WinogradTile(*best)
+
+
+def keeps_shared(grid: WinogradGrid, target: Target) -> bool:
+    """Whether the transformed input of the whole image is computed first, by all workers for all.
+
+    It is unless it exceeds both the level-2 cache, so that it would be written to and read from the next level, and the
+    weights, which every group of tiles reads again if it is not.
+    """
+    return grid.tile_bytes * grid.tiles * grid.batch <= max(target.l2, grid.weight_bytes)
 
 
 def candidates(grid: WinogradGrid, shared: bool, target: Target) -> Iterator[WinogradTile]:
@@ -119,7 +124,7 @@ def _register_tiles(grid: WinogradGrid, target: Target) -> list[tuple[int, int, 
     ]
 
 
-def _estimate(grid: WinogradGrid, chosen: WinogradTile, target: Target) -> float:
+def estimate(grid: WinogradGrid, chosen: WinogradTile, target: Target) -> float:
     """The share of the peak of all cores, without the transforms."""
     share = product_share(grid, chosen.rows, chosen.columns, chosen.blocks, target)
     tiles = chosen.group_rows * chosen.group_columns

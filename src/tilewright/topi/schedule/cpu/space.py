@@ -1,0 +1,135 @@
+"""Search spaces of schedule templates as data: named knobs, what a choice is expected to bring, and the default.
+
+A template says which values its knobs can take, which combinations are valid and what share of the machine's best each
+is expected to reach. Ranking the whole space gives the default without measuring; a tuner explores the same space.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.topi.schedule.cpu.tile import divisors
+
+Value = int
+Predict = Callable[["Config"], float]
+
+
+@dataclass(frozen=True)
+class Config(Mapping[str, Value]):
+    """One value for each knob of a space, in the order of its knobs."""
+
+    items_: tuple[tuple[str, Value], ...]
+
+    def __getitem__(self, name: str) -> Value:
+        for key, value in self.items_:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self.items_])
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    def __hash__(self) -> int:
+        return hash(self.items_)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={int(value)}" for name, value in self.items_)
+
+    def to_json(self) -> dict[str, Value]:
+        """Plain data, by knob."""
+        return dict(self.items_)
+
+
+class ConfigSpace:
+    """The configurations of one template for one workload.
+
+    space = ConfigSpace()
+    space.define_split("rows", 56, limit=8)               # divisors of 56 up to 8
+    space.define_knob("vectors", (1, 2, 4))
+    space.require(lambda c: c["rows"] * c["vectors"] <= 28)
+    space.rank_by(lambda c: 1.0 - 1.0 / (c["rows"] * c["vectors"]))
+    space.default                                         # rows=7 vectors=4
+    """
+
+    def __init__(self) -> None:
+        self.knobs: dict[str, tuple[Value, ...]] = {}
+        self._groups: list[tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]] = []
+        self._conditions: list[Callable[[Config], bool]] = []
+        self._predict: Predict | None = None
+        self._prefer: Predict = lambda config: 0.0
+
+    def define_knob(self, name: str, candidates: Sequence[Value]) -> None:
+        """A knob that takes one of `candidates`. Raises ScheduleError for a name that is taken or no candidates."""
+        self.define_joint((name,), [(value,) for value in candidates])
+
+    def define_split(self, name: str, extent: int, limit: int | None = None, exact: bool = True) -> None:
+        """A knob for the inner extent of a split of `extent` iterations, to `limit`: divisors, or any if not exact."""
+        most = extent if limit is None else min(extent, limit)
+        self.define_knob(name, divisors(extent, most) if exact else range(1, most + 1))
+
+    def define_joint(self, names: Sequence[str], candidates: Sequence[Sequence[Value]]) -> None:
+        """Several knobs whose values belong together: each of `candidates` has one for each name."""
+        names, rows = tuple(names), tuple(dict.fromkeys(tuple(row) for row in candidates))
+        if not rows or not set(names).isdisjoint(self.knobs):
+            raise ScheduleError(f"knobs {', '.join(names)}: a knob needs a name of its own and at least one candidate")
+        self._groups.append((names, rows))
+        for position, name in enumerate(names):
+            self.knobs[name] = tuple(dict.fromkeys(row[position] for row in rows))
+
+    def require(self, condition: Callable[[Config], bool]) -> None:
+        """Only configurations for which `condition` holds are in the space."""
+        self._conditions.append(condition)
+
+    def rank_by(self, predict: Predict, prefer: Predict | None = None) -> None:
+        """`predict` is the expected share of the best possible (0 to 1); of equal ones, `prefer` takes the highest."""
+        self._predict = predict
+        self._prefer = prefer or self._prefer
+
+    def __iter__(self) -> Iterator[Config]:
+        names = [name for group, _ in self._groups for name in group]
+        for parts in itertools.product(*[rows for _, rows in self._groups]):
+            config = Config(tuple(zip(names, itertools.chain(*parts), strict=True)))
+            if all(condition(config) for condition in self._conditions):
+                yield config
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def predict(self, config: Config) -> float:
+        """The expected share of the best possible; 0 where the template has no model."""
+        return 0.0 if self._predict is None else self._predict(config)
+
+    @functools.cached_property
+    def ranked(self) -> list[tuple[float, Config]]:
+        """All configurations with their predictions, the best first; equal ones in the order of the knobs."""
+        found = [(round(self.predict(config), 4), config) for config in self]
+        if not found:
+            raise ScheduleError(f"no combination of the knobs {', '.join(self.knobs)} is valid")
+        return sorted(found, key=lambda entry: (-entry[0], -self._prefer(entry[1])))
+
+    @property
+    def default(self) -> Config:
+        """The configuration expected to be best."""
+        return self.ranked[0][1]
+
+    def config(self, values: Mapping[str, Any]) -> Config:
+        """The configuration with these values. Raises ScheduleError if it is not in the space, saying why."""
+        if set(values) != set(self.knobs):
+            raise ScheduleError(f"a configuration has the knobs {', '.join(self.knobs)}, not {', '.join(values)}")
+        for name, candidates in self.knobs.items():
+            if values[name] not in candidates:
+                known = ", ".join(map(str, candidates))
+                raise ScheduleError(f"knob {name}={values[name]} is not among its candidates: {known}")
+        found = Config(tuple((name, values[name]) for group, _ in self._groups for name in group))
+        joint = all(tuple(found[name] for name in names) in rows for names, rows in self._groups)
+        if not joint or not all(condition(found) for condition in self._conditions):
+            raise ScheduleError(f"the values {found} are not valid together")
+        return found

@@ -1,0 +1,195 @@
+"""The search space of each template that has one: its knobs, which combinations fit, and the model that ranks them."""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, WinogradTile, candidates, estimate, keeps_shared
+
+#: Rows of a register tile: of a direct convolution, of a matrix product.
+_CONV_ROWS, _PRODUCT_ROWS = 28, 14
+
+#: Widths of a panel of columns of a batch of products, in the order of preference.
+_PANELS = (32, 48, 64, 16, 8)
+
+#: Rows of a band and columns of a register tile of a depthwise convolution; accumulators of one of plain images.
+_BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12
+
+
+def image_space(height: int, width: int, blocks: int, block: int, target: Target) -> ConfigSpace:
+    """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
+
+    An image of one column (a convolution over time) is tiled along its rows.
+    """
+    vectors = block // power_of_two_lanes(block, target)
+    column = width == 1
+    space = ConfigSpace()
+    space.define_split("tile_rows", height, _CONV_ROWS if column else 8, exact=not column)
+    space.define_split("tile_blocks", blocks, 4)
+    space.define_split("tile_columns", width, _CONV_ROWS, exact=False)
+
+    def share(config: Config) -> float:
+        positions = config["tile_rows"] * config["tile_columns"]
+        extent = height if column else width if config["tile_rows"] == 1 else positions
+        return tile.efficiency(positions, config["tile_blocks"] * vectors, extent, target)
+
+    space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == width)
+    space.require(lambda c: share(c) > 0)
+    space.rank_by(share, lambda c: c["tile_rows"] if column else c["tile_columns"] if c["tile_rows"] == 1 else 0)
+    return space
+
+
+def conv2d_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Direct convolution, blocked by channels."""
+    _, blocks, height, width, block = shape_of(out)
+    return image_space(height, width, blocks, block, target)
+
+
+def conv2d_transpose_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Transposed convolution, blocked by channels: the tile is of one phase of the strides."""
+    _, blocks, height, width, block = shape_of(out)
+    row_stride, column_stride = conv.op.attrs["strides"]
+    return image_space(-(-height // row_stride), -(-width // column_stride), blocks, block, target)
+
+
+def winograd_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Minimal filtering: register tile, group of tiles, and whether all workers transform the input for all."""
+    (output_rows,) = conv.op.input_tensors
+    (product,) = output_rows.op.input_tensors
+    batch, blocks, down, across, rows, columns, block = shape_of(product)
+    tiles = shape_of(product.op.input_tensors[0])
+    grid = WinogradGrid(batch, rows, columns, down * across, tiles[1] * tiles[-1], blocks, block)
+    found = {t.spelling for shared in (True, False) for t in candidates(grid, shared, target)}
+    usual = keeps_shared(grid, target)
+    space = ConfigSpace()
+    names = ("tile_rows", "tile_columns", "tile_blocks", "group_rows", "group_columns", "shared")
+    space.define_joint(names, sorted(found, reverse=True))
+    space.rank_by(
+        lambda c: round(estimate(grid, winograd_tile(c), target), 3) * (1.0 if c["shared"] == usual else 0.9),
+        lambda c: c["group_rows"] * c["group_columns"],
+    )
+    return space
+
+
+def winograd_tile(config: Config) -> WinogradTile:
+    """The tile that a configuration of `winograd_space` stands for."""
+    rows, columns, blocks, group_rows, group_columns, shared = config.values()
+    return WinogradTile(rows, columns, blocks, group_rows, group_columns, bool(shared))
+
+
+def conv2d_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Plain images: tile_filters channels by tile_rows rows of tile_vectors vectors of columns."""
+    _, channels, height, width = shape_of(out)
+    lanes = plain_lanes(width, target)
+    vectors = -(-width // lanes)
+    space = ConfigSpace()
+    space.define_split("tile_filters", channels // conv.op.attrs.get("groups", 1), 16)
+    space.define_split("tile_rows", height, 8, exact=False)
+    space.define_split("tile_vectors", vectors, 8, exact=False)
+    space.require(lambda c: c["tile_rows"] == 1 or c["tile_vectors"] == vectors)
+
+    def share(config: Config) -> float:
+        filters, rows, wide = config.values()
+        whole = vectors / (-(-vectors // wide) * wide) * height / (-(-height // rows) * rows)
+        return tile.efficiency(filters, rows * wide, filters, target) * whole
+
+    space.require(lambda c: share(c) > 0)
+    space.rank_by(share)
+    return space
+
+
+def conv2d_1x1_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """A product of matrices: tile_filters channels by tile_vectors vectors of pixels."""
+    _, filters, pixels = shape_of(conv)
+    lanes = plain_lanes(pixels, target)
+    space = ConfigSpace()
+    space.define_split("tile_filters", filters, 16)
+    space.define_knob("tile_vectors", range(1, 9))
+
+    def share(config: Config) -> float:
+        rows, vectors = config.values()
+        whole = pixels / (-(-pixels // (lanes * vectors)) * lanes * vectors)
+        return tile.efficiency(rows, vectors, rows, target) * whole
+
+    space.require(lambda c: share(c) > 0)
+    space.rank_by(share, lambda c: -c["tile_vectors"])
+    return space
+
+
+def plain_lanes(extent: int, target: Target) -> int:
+    """Lanes of a vector along `extent` columns or pixels of a plain image."""
+    return min(target.vector_bits // 32, 1 << (extent - 1).bit_length())
+
+
+def depthwise_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Depthwise, blocked: rows of a band, columns of a register tile. Whole bands and tiles of about 8 are best."""
+    _, _, height, width, _ = shape_of(out)
+    space = ConfigSpace()
+    space.define_split("band_rows", height, _BAND, exact=False)
+    space.define_split("tile_columns", width, _TILE_COLUMNS, exact=False)
+
+    def share(config: Config) -> float:
+        band, columns = config.values()
+        halo = (1.0 if height % band == 0 else 0.9) * (1 - 0.4 / band)
+        hidden = 1.0 if columns >= 4 else 0.6
+        return halo * hidden * (1.0 if width % columns == 0 else 0.85) * (1 - 0.01 * abs(columns - 8))
+
+    space.rank_by(share, lambda c: -c["tile_columns"])
+    return space
+
+
+def depthwise_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """Depthwise, plain: tile_rows rows of tile_vectors vectors of columns; the window takes the other registers."""
+    _, _, height, width = shape_of(out)
+    most = max(1, min(width // min(target.vector_bits // 32, width), 4))
+    space = ConfigSpace()
+    space.define_split("tile_rows", height, _PLAIN_ACCUMULATORS, exact=False)
+    space.define_split("tile_vectors", most, exact=False)
+    space.require(lambda c: c["tile_rows"] * c["tile_vectors"] <= _PLAIN_ACCUMULATORS)
+
+    def share(config: Config) -> float:
+        rows, vectors = config.values()
+        whole = 1.0 if height % rows == 0 else 0.8 if rows <= 4 else 0.7
+        return whole * (1 - 0.5 / rows) * (1 - 0.2 * (most - vectors))
+
+    space.rank_by(share)
+    return space
+
+
+def dense_space(dense: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """A product with packed panels: rows of the register tile; the width of a panel is in the layout of the weights."""
+    rows = max(shape_of(out)[:-1], default=1)
+    panel = dense.op.attrs["block"]
+    vectors = panel // power_of_two_lanes(panel, target)
+    space = ConfigSpace()
+    space.define_split("tile_rows", rows, _PRODUCT_ROWS, exact=False)
+    _rank_rows(space, rows, {panel: vectors}, panel, target)
+    return space
+
+
+def batch_matmul_space(product: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """A batch of products: the width of the panels of columns, rows of the register tile."""
+    _, rows, columns = shape_of(out)
+    panels = [panel for panel in _PANELS if columns % panel == 0] or [min(columns, 32)]
+    space = ConfigSpace()
+    space.define_knob("panel", panels)
+    space.define_split("tile_rows", rows, _PRODUCT_ROWS, exact=False)
+    vectors = {panel: panel // power_of_two_lanes(panel, target) for panel in panels}
+    _rank_rows(space, rows, vectors, panels[0], target)
+    return space
+
+
+def _rank_rows(space: ConfigSpace, rows: int, vectors: dict[int, int], usual: int, target: Target) -> None:
+    """Rank tiles of rows by panels; panels other than the usual one must be clearly better."""
+
+    def share(config: Config) -> float:
+        panel = config.get("panel", usual)
+        fitted = tile.efficiency(config["tile_rows"], vectors[panel], rows, target)
+        return fitted if panel == usual else 0.95 * fitted
+
+    if any(share(config) > 0 for config in space):
+        space.require(lambda c: share(c) > 0)
+    space.rank_by(share, lambda c: c["tile_rows"])

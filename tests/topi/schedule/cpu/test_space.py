@@ -1,0 +1,169 @@
+"""Search spaces: knobs, rankings and errors; every configuration of a template computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import TARGET, placeholders, sample
+from tilewright import codegen, te, topi
+from tilewright.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.dispatch import SPACES, schedule, space_of
+from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cpu.template_spaces import image_space, winograd_tile
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose
+
+ZEN4 = Target("llvm -mcpu=znver4 -cores=2")
+
+
+def example() -> ConfigSpace:
+    space = ConfigSpace()
+    space.define_split("rows", 56, limit=8)
+    space.define_knob("vectors", (1, 2, 4))
+    space.require(lambda c: c["rows"] * c["vectors"] <= 28)
+    space.rank_by(lambda c: 1.0 - 1.0 / (c["rows"] * c["vectors"]))
+    return space
+
+
+def test_ranking():
+    space = example()
+    assert space.knobs == {"rows": (1, 2, 4, 7, 8), "vectors": (1, 2, 4)}
+    assert len(space) == 14  # all but 8 by 4
+    assert space.default.to_json() == {"rows": 7, "vectors": 4} and str(space.default) == "rows=7 vectors=4"
+    predictions = [predicted for predicted, _ in space.ranked]
+    assert predictions == sorted(predictions, reverse=True) and len(predictions) == 14
+
+
+def test_joint_knobs_and_preferences():
+    space = ConfigSpace()
+    space.define_joint(("a", "b"), [(1, 2), (3, 4), (1, 2)])
+    assert len(space) == 2 and space.knobs == {"a": (1, 3), "b": (2, 4)}
+    space.rank_by(lambda c: 0.5, lambda c: c["a"])
+    assert space.default == space.config({"b": 4, "a": 3})
+    with pytest.raises(ScheduleError, match="not valid together"):
+        space.config({"a": 1, "b": 4})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rows": 7}, "has the knobs rows, vectors, not rows"),
+        ({"rows": 5, "vectors": 1}, "rows=5 is not among its candidates: 1, 2, 4, 7, 8"),
+        ({"rows": 8, "vectors": 4}, "rows=8 vectors=4 are not valid together"),
+    ],
+)
+def test_configurations_outside_of_the_space(values, message):
+    with pytest.raises(ScheduleError, match=message):
+        example().config(values)
+
+
+def test_knobs_need_names_and_candidates():
+    space = example()
+    for name, candidates in (("rows", (1,)), ("new", ())):
+        with pytest.raises(ScheduleError, match="a name of its own and at least one candidate"):
+            space.define_knob(name, candidates)
+    space.require(lambda c: False)
+    with pytest.raises(ScheduleError, match="no combination of the knobs rows, vectors is valid"):
+        _ = space.default
+
+
+def test_a_computation_without_a_template_takes_no_configuration():
+    x = te.placeholder((8,), name="x")
+    out = te.compute((8,), lambda i: x(i) + 1.0, name="y", tag="elemwise")
+    assert space_of([out], TARGET) is None
+    with pytest.raises(ScheduleError, match="no template with a search space"):
+        schedule([out], TARGET, {"rows": 1})
+
+
+@pytest.mark.parametrize(
+    "size", [(56, 56, 4), (28, 28, 8), (14, 14, 16), (7, 7, 32), (13, 17, 3), (2, 2, 6), (5, 1, 4)]
+)
+def test_the_default_tile_is_the_most_efficient(size):
+    height, width, blocks = size
+    found = image_space(height, width, blocks, 16, ZEN4).default
+    if width > 1:
+        assert tuple(found.values()) == _spelled(tile.choose_image(height, width, blocks, 16, ZEN4))
+    else:
+        along = tile.choose(height, blocks, 16, ZEN4)
+        assert tuple(found.values()) == (along.rows, along.blocks, 1)
+
+
+def _spelled(chosen: tile.ImageTile) -> tuple[int, int, int]:
+    return chosen.rows, chosen.blocks, chosen.columns
+
+
+@pytest.mark.parametrize("size", [(16, 64, 56), (16, 512, 7), (32, 32, 224)])
+def test_the_default_of_minimal_filtering_is_the_choice_that_costs_are_computed_for(size):
+    channels, filters, pixels = size
+    data = te.placeholder((1, channels // 16, pixels, pixels, 16))
+    weight = te.placeholder((filters // 16, 6, 6, channels, 16))
+    out = topi.nn.conv2d_winograd_NCHWc(data, weight, (1, 1, 1, 1), 4)
+    space = space_of([out], ZEN4)
+    tiles = -(-pixels // 4)
+    grid = WinogradGrid(1, tiles, tiles, 36, channels, filters // 16, 16)
+    assert space is not None and winograd_tile(space.default) == choose(grid, ZEN4)
+
+
+def _blocked(*shape: int, seed: int = 0) -> np.ndarray:
+    return sample(*shape, seed=seed)
+
+
+#: template -> (build, operands)
+TEMPLATES = {
+    "conv2d_NCHWc": (
+        lambda x, w: topi.nn.conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1)),
+        [_blocked(1, 2, 10, 9, 8), _blocked(4, 2, 3, 3, 8, 16, seed=1)],
+    ),
+    "depthwise_conv2d_NCHWc": (
+        lambda x, w: topi.nn.depthwise_conv2d_NCHWc(x, w, (2, 2), (1, 1, 1, 1)),
+        [_blocked(1, 2, 11, 12, 16), _blocked(2, 1, 3, 3, 1, 16, seed=1)],
+    ),
+    "conv2d_winograd_NCHWc": (
+        lambda x, w: topi.nn.conv2d_winograd_NCHWc(x, w, (1, 1, 1, 1), 2),
+        [_blocked(1, 1, 9, 8, 16), _blocked(2, 4, 4, 16, 16, seed=1)],
+    ),
+    "conv2d_transpose_NCHWc": (
+        lambda x, w: topi.nn.conv2d_transpose_NCHWc(x, w, (2, 2), (1, 1, 1, 1), (0, 0), "float32"),
+        [_blocked(1, 1, 5, 6, 16), _blocked(2, 1, 4, 4, 16, 16, seed=1)],
+    ),
+    "conv2d_nchw": (
+        lambda x, w: topi.nn.conv2d_nchw(x, w, (1, 1), (1, 1, 1, 1)),
+        [_blocked(1, 3, 9, 37), _blocked(6, 3, 3, 3, seed=1)],
+    ),
+    "conv2d_1x1_nchw": (
+        lambda x, w: topi.nn.conv2d_nchw(x, w, (1, 1), (0, 0, 0, 0)),
+        [_blocked(1, 8, 9, 13), _blocked(6, 8, 1, 1, seed=1)],
+    ),
+    "depthwise_conv2d_nchw": (
+        lambda x, w: topi.nn.depthwise_conv2d_nchw(x, w, (1, 1), (1, 1, 1, 1)),
+        [_blocked(1, 4, 9, 37), _blocked(4, 1, 3, 3, seed=1)],
+    ),
+    "dense_pack": (lambda x, w: topi.nn.dense_pack(x, w), [_blocked(13, 24), _blocked(3, 24, 32, seed=1)]),
+    "batch_matmul": (lambda x, y: topi.nn.batch_matmul(x, y), [_blocked(2, 11, 24), _blocked(2, 96, 24, seed=1)]),
+}
+
+
+def test_every_template_with_a_space_is_tried():
+    assert set(TEMPLATES) == set(SPACES)
+
+
+@pytest.mark.parametrize("name", list(TEMPLATES))
+def test_configurations_compute_the_same(name):
+    """Six configurations of each space, spread over its ranking, beside the one that it ranks first."""
+    build, operands = TEMPLATES[name]
+    inputs = placeholders(operands)
+    out = build(*inputs)
+    space = space_of([out], TARGET)
+    assert space is not None and len(space) > 1
+    count = len(space.ranked)
+    results = []
+    for position in sorted({0, *range(0, count, -(-count // 6)), count - 1}):
+        config = space.ranked[position][1]
+        func = te.lower(schedule([out], TARGET, config.to_json()), [*inputs, out], f"k{position}")
+        result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+        codegen.build([func], TARGET, threads=2)[f"k{position}"](*operands, result)
+        results.append(result)
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
