@@ -12,7 +12,6 @@ from tilewright.topi.nn.conv2d import finish, output_size, sum_dtype, workload
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.util import extents
 
-
 #: Images of up to so many rows of results have enough taps beside them to leave these out.
 _CUT_ROWS = 14
 
