@@ -22,7 +22,7 @@ from tilewright.relay.op.host import plain_attrs, register_host
 from tilewright.relay.op.registry import Op
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import FuncType, TensorType
-from tilewright.relay.visitor import post_order
+from tilewright.relay.visitor import post_order, rewrite, substitute
 
 #: True for a call that the code generator takes; the types of its arguments are known.
 Predicate = Callable[[Call], bool]
@@ -90,7 +90,8 @@ def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
     """One call of the host operator that runs a list of steps: [operator, operand numbers, attributes]."""
     numbers: dict[Expr, int] = {param: index for index, param in enumerate(func.params)}
     operands = list(args)
-    nodes = [node for node in post_order(func.body) if not isinstance(node, Tuple)]
+    body = in_place(func.body)
+    nodes = [node for node in post_order(body) if not isinstance(node, Tuple)]
     for node in nodes:
         if isinstance(node, Constant):
             numbers[node] = len(operands)
@@ -101,7 +102,7 @@ def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
             assert isinstance(node.op, Op)
             numbers[node] = len(operands) + len(steps)
             steps.append([node.op.name, [numbers[arg] for arg in node.args], plain_attrs(node.attrs)])
-    results = func.body.fields if isinstance(func.body, Tuple) else (func.body,)
+    results = body.fields if isinstance(body, Tuple) else (body,)
     type_ = func.checked_type
     assert isinstance(type_, FuncType)
     attrs = {"steps": steps, "results": [numbers[value] for value in results], "ret_type": type_.ret_type}
@@ -122,6 +123,17 @@ HOST = register_external(
         },
     )
 )
+
+
+def in_place(body: Expr) -> Expr:
+    """`body` with the insides of composite functions where they are called."""
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not isinstance(node.op, Function) or "Composite" not in node.op.attrs:
+            return None
+        return substitute(node.op.body, dict(zip(node.op.params, node.args, strict=True)))
+
+    return rewrite(body, rule)
 
 
 def is_external(expr: object) -> bool:

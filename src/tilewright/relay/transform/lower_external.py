@@ -3,26 +3,25 @@
 Before: def @host_0(%i0, Compiler="host", …) { nn.relu(nn.dense(%i0, w)) }    def @main(%x) { @host_0(%x) }
 After:  def @main(%x) { external.host(%x, w, steps=[["nn.dense", …], ["nn.relu", …]], …) }
 
-The compiler runs it first, so that its own passes see no function that is not theirs.
+The compiler runs it first, so that its own passes see no function that is not theirs. Composite functions that no code
+generator took are put back in place.
 """
 
 from __future__ import annotations
 
 from tilewright.relay.expr import Call, Expr, GlobalVar
-from tilewright.relay.external import find_external, is_external
+from tilewright.relay.external import find_external, in_place, is_external
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.visitor import rewrite
 
 
 def lower_external(mod: IRModule) -> IRModule:
-    """Replace calls of functions with the attribute `Compiler`; `mod` itself if it has none.
+    """Replace calls of functions with the attribute `Compiler` or `Composite`; `mod` itself if it has none.
 
     Raises `UnsupportedError` where no code generator has that name.
     """
     external = {gvar: func for gvar, func in infer_type(mod).functions.items() if is_external(func)}
-    if not external:
-        return mod
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op not in external:
@@ -31,4 +30,6 @@ def lower_external(mod: IRModule) -> IRModule:
         return find_external(func.attrs.Compiler).lower(func, node.args)
 
     rest = {gvar: func for gvar, func in mod.functions.items() if gvar not in external}
-    return infer_type(mod.with_functions(rest).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
+    if external:
+        mod = mod.with_functions(rest).map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
+    return infer_type(mod.map_functions(lambda func: func.with_body(in_place(func.body))))

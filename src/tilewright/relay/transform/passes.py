@@ -27,6 +27,7 @@ from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.defuse_ops import defuse_ops
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.eta_expand import eta_expand
+from tilewright.relay.transform.fake_quantization_to_integer import fake_quantization_to_integer
 from tilewright.relay.transform.fast_math import fast_math
 from tilewright.relay.transform.flatten_atrous_conv import flatten_atrous_conv
 from tilewright.relay.transform.fold_constant import fold_constant
@@ -72,6 +73,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "DefuseOps": (defuse_ops, 0),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
     "EtaExpand": (eta_expand, 1),
+    "FakeQuantizationToInteger": (fake_quantization_to_integer, 0),
     "FastMath": (fast_math, 4),
     "FlattenAtrousConv": (flatten_atrous_conv, 3),
     "FoldConstant": (fold_constant, 2),
