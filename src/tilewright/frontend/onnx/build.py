@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.onnx.dims import broadcast
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.dims import broadcast, is_known
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr, Tuple
 from tilewright.relay.type import as_dim
@@ -28,6 +28,8 @@ def scalar_like(node: OnnxNode, value: Any, like: Expr) -> Constant:
 def reshape(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
     """`value` in `shape`; itself when it already has it."""
     target = tuple(as_dim(extent) for extent in shape)
+    if not is_known(target):
+        raise NeedsValue(f"{node.label}: the shape {list(target)} is known at run time only")
     return value if node.shape(value) == target else op.reshape(value, newshape=target)
 
 

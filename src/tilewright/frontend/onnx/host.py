@@ -43,8 +43,9 @@ def convert_on_host(node: OnnxNode, domain: str) -> list[Expr | None]:
     types = output_types(node, domain)
     attrs = node.plain_attributes()
     first = types[0]
-    if isinstance(first, TensorType):
-        attrs["result_dtype"] = str(first.dtype)
+    element = parts_of(first)[1][0] if parts_of(first)[0] == "AnyRank" else first
+    if isinstance(element, TensorType):
+        attrs["result_dtype"] = str(element.dtype)
     if node.op_type == "Split":
         attrs["outputs"] = len(node.proto.output)
     if any(value is None for value in node.inputs):

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import constant, reshape
-from tilewright.frontend.onnx.dims import floor_div, is_static, product
+from tilewright.frontend.onnx.dims import floor_div, is_known, is_static, product
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
@@ -137,7 +137,13 @@ def convert_unsqueeze_13(node: OnnxNode) -> Expr:
 
 def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
     shape = list(node.shape())
-    for axis in sorted(node.normalize_axes(axes, len(shape) + len(axes))):
+    places = sorted(node.normalize_axes(axes, len(shape) + len(axes)))
+    if not is_known(shape):
+        data = node[0]
+        for axis in places:
+            data = op.expand_dims(data, axis=axis, num_newaxis=1)
+        return data
+    for axis in places:
         shape.insert(axis, 1)
     return reshape(node, node[0], shape)
 

@@ -18,7 +18,8 @@ from tilewright import tir
 from tilewright.frontend.onnx.dims import floor_div, is_known, product
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.relay.expr import Constant, Expr
-from tilewright.relay.type import Any, as_dim
+from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type import Any, TensorType, as_dim
 
 Objects = np.ndarray
 _MOST_ELEMENTS = 256  # a tensor of more is no shape
@@ -27,6 +28,8 @@ _MOST_ELEMENTS = 256  # a tensor of more is no shape
 def evaluate(node: OnnxNode) -> Objects | None:
     """The value of the first output of `node` by symbolic extents, or None if it is not made of such."""
     if node.proto.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type in ("Shape", "Size") and not isinstance(type_of(node[0]), TensorType):
         return None
     if node.op_type == "Shape":
         shape = node.shape()

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import cast, constant, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.expr import Expr
+from tilewright.relay.transform.adjoint import adjoints
 
 _DOMAIN = "ai.onnx.preview.training"
+
+
+@converts("Gradient", domain=_DOMAIN)
+def convert_gradient(node: OnnxNode) -> list[Expr]:
+    """The derivatives of the sum of the value `y` by the values `xs`, all named as the graph around names them."""
+    node.ignore("zs")
+    names = [*node.require("xs"), node.require("y")]
+    found = [node.env.get(name) for name in names]
+    if any(not isinstance(value, Expr) for value in found):
+        raise ModelError(
+            f"{node.label}: its attributes xs and y name {', '.join(names)}, which are not all in the graph"
+        )
+    *sources, result = [value for value in found if isinstance(value, Expr)]
+    return list(adjoints(result, sources))
 
 
 def _groups(node: OnnxNode, kinds: int) -> list[list[Expr]]:
