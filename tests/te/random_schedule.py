@@ -21,7 +21,26 @@ def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
 
 # ------------------------------------------------------------------------------------------------ computations
 def _pointwise(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
-    return te.compute(t.shape, lambda *i: tir.maximum(t(*i) * 2, 1) - t(*i), name=name)
+    return te.compute(t.shape, lambda *i: _formula(t(*i)), name=name, tag="pointwise")
+
+
+def _formula(x: tir.Expr) -> tir.Expr:
+    return tir.maximum(x * 2, 1) - x
+
+
+def _intrinsic(size: int) -> te.TensorIntrin:
+    """The formula on a row of `size` elements, backwards."""
+    x = te.placeholder((size,), "int32", name="x")
+    y = te.compute((size,), lambda i: _formula(x[i]), name="y")
+
+    def statements(ins: Any, outs: Any) -> tir.Stmt:
+        ib = tir.ir_builder.create()
+        source, target = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, size, name="r") as r:
+            target[size - 1 - r] = _formula(source[size - 1 - r])
+        return ib.get()
+
+    return te.decl_tensor_intrin(y.op, statements, f"formula{size}")
 
 
 def _both(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
@@ -188,7 +207,7 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
         if isinstance(stage.op, te.ComputeOp):
             if not stage.is_output:
                 _place(draw, s, stage)
-            if stage.attach_type != "inline":
+            if stage.attach_type != "inline" and not (stage.op.tag == "pointwise" and draw(st.booleans())):
                 _transform_loops(draw, stage)
                 if marks:
                     _mark_loops(draw, stage)
@@ -234,8 +253,19 @@ def _in_scan(s: te.Schedule, stage: te.Stage) -> bool:
     return any(isinstance(other.op, te.ScanOp) and other.op.scan_reads(stage.outputs) for other in s.stages)
 
 
+def _fits_intrinsic(s: te.Schedule, stage: te.Stage) -> bool:
+    """True for the formula, as it was written, on whole rows of more than one element."""
+    plain = stage.op is stage.origin_op and stage.leaf_iter_vars == list(stage.op.axis) and not stage.attrs
+    sources = [s[t] for t in stage.op.input_tensors]
+    whole = stage.attach_type == "root" and stage.group is None and stage.op.axis[-1].dom.extent.value > 1
+    return stage.op.tag == "pointwise" and plain and whole and all(x.attach_type != "inline" for x in sources)
+
+
 def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     """What a stage may ask for beyond its loops."""
+    if _fits_intrinsic(s, stage):
+        stage.tensorize(stage.op.axis[-1], _intrinsic(stage.op.axis[-1].dom.extent.value))
+        return
     if stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
         stage.double_buffer()
     elif not stage.is_output and draw(st.integers(0, 3)) == 0:

@@ -71,9 +71,10 @@ def test_a_schedule_written_down_is_the_same_schedule(data):
     source, outputs, schedule, _, _ = _case(data)
     args = [source, *outputs]
     func = te.schedule_to_tir(schedule, args)
-    again = te.load_schedule(outputs, schedule.to_json())
+    intrinsics = {a.intrin.name: a.intrin for stage in schedule.stages for a in stage.attrs.values() if a.intrin}
+    again = te.load_schedule(outputs, schedule.to_json(), intrinsics)
     assert again.to_json() == schedule.to_json()
     assert structural_equal(te.schedule_to_tir(again, args), func)
     fresh = te.create_schedule(outputs)
-    exec(schedule.to_text(), {"s": fresh, "te": te, "tir": tir, **graph_names(fresh)})
+    exec(schedule.to_text(), {"s": fresh, "te": te, "tir": tir, "intrinsics": intrinsics, **graph_names(fresh)})
     assert structural_equal(te.schedule_to_tir(fresh, args), func)
