@@ -20,7 +20,7 @@ from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
-from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.expr import Expr, FloorMod, IntImm, Var
 from tilewright.tir.visitor import collect_vars
 
 if TYPE_CHECKING:
@@ -116,6 +116,14 @@ def split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
     extents[relation.inner], extents[relation.outer] = sizes if by_factor else sizes[::-1]
 
 
+def _least(value: Linear, still: IndexEvaluator) -> Linear:
+    """At most `value`: remainders that it subtracts put at the largest they can be, one less than a symbolic size."""
+    for atom, factor in list(value.terms.items()):
+        if factor < 0 and isinstance(atom, FloorMod):
+            value = value.minus(Linear({atom: factor})).plus(still.affine(atom.b).shifted(-1), factor)
+    return value
+
+
 def _plus_one(interval: Interval, dtype: DType) -> Expr:
     if isinstance(interval.width, int):
         return IntImm(dtype, interval.width + 1)
@@ -126,7 +134,7 @@ def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> tup
     """Whether the interval is known to start, and to end, in the axis's domain."""
     assert iv.dom is not None
     low = still.bounds(interval.lo)
-    room = still.bounds(still.affine(iv.dom.extent).minus(_end(interval)))
+    room = still.bounds(_least(still.affine(iv.dom.extent).minus(_end(interval)), still))
     return low is not None and low[0] >= 0, room is not None and room[0] >= 1
 
 

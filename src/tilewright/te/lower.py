@@ -27,6 +27,7 @@ from tilewright.tir.transform.lower_thread_reduction import lower_thread_reducti
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.shift_last_tile import shift_last_tile
+from tilewright.tir.transform.shrink_loops import shrink_loops
 from tilewright.tir.transform.simplify import simplify
 from tilewright.tir.transform.thread_sync import thread_sync
 from tilewright.tir.transform.transpose_registers import transpose_registers
@@ -38,7 +39,8 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     double_buffer,  # while the part of a buffer is still one statement
     inject_prefetch,
     simplify,
-    shift_last_tile,  # for symbolic extents, which `loop_partition` cannot cut
+    shrink_loops,  # for symbolic extents, which `loop_partition` cannot cut
+    shift_last_tile,
     loop_partition,  # cuts off the tails of loops, so that the main part has no guards
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
     hoist_if,

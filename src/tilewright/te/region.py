@@ -117,6 +117,11 @@ class IndexEvaluator:
                 inside = inner is not None and inner[0] >= 0 and inner[1] < by
                 return inner if inside else (0, by - 1)
             return None if inner is None else (_floor(inner[0], by), _floor(inner[1], by))
+        if isinstance(atom, (e.FloorMod, e.FloorDiv)):
+            inner, size = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
+            if inner is None or size is None or inner[0] < 0 or size[0] < 1:
+                return None
+            return (0, size[1] - 1) if isinstance(atom, e.FloorMod) else (0, inner[1] // size[0])
         if isinstance(atom, (e.Min, e.Max)):
             a, b = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
             if a is None or b is None:
@@ -169,7 +174,7 @@ class IndexEvaluator:
         """(multiple of c + rest) // c, with the width rounded up only where the rest's residue is unknown."""
         a = self.eval(expr.a)
         if a is None or not isinstance(expr.b, IntImm) or expr.b.value <= 0:
-            return self._opaque(expr)
+            return self._still_quotient(expr, a)
         by = expr.b.value
         whole, rest = a.lo.split(by)
         lo = self._quotient(whole, rest, by, expr.dtype)
@@ -189,7 +194,7 @@ class IndexEvaluator:
         """lo % c and the same width where the values do not wrap around, else all residues."""
         a = self.eval(expr.a)
         if not isinstance(expr.b, IntImm) or expr.b.value <= 0:
-            return self._opaque(expr)
+            return self._still_quotient(expr, a)
         by = expr.b.value
         if a is None:
             return Interval(Linear({}), by - 1)
@@ -202,6 +207,15 @@ class IndexEvaluator:
             if not wraps or (a.width + self._top(rest, by) < by):
                 return Interval(self._remainder(rest, by, expr.dtype), a.width)
         return Interval(Linear({}), by - 1)
+
+    def _still_quotient(self, expr: e.FloorDiv | e.FloorMod, a: Interval | None) -> Interval | None:
+        """A quotient or remainder by a symbolic size: a point where neither operand runs."""
+        by = self.eval(expr.b)
+        if a is None or by is None or not _is_zero(a.width) or not _is_zero(by.width):
+            return self._opaque(expr)
+        value = to_expr(a.lo, expr.dtype), to_expr(by.lo, expr.dtype)
+        quotient = tir_op.floordiv(*value) if isinstance(expr, e.FloorDiv) else tir_op.floormod(*value)
+        return point(Linear({quotient: 1}))
 
     def _top(self, rest: Linear, by: int) -> int:
         """The largest value of `rest` if it is known to lie in [0, by), else by."""

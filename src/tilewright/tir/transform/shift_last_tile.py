@@ -11,6 +11,7 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntI
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
 from tilewright.tir.transform.folding import map_children
+from tilewright.tir.transform.specialize_borders import specialize_borders
 from tilewright.tir.transform.statements import map_stmt, walk
 from tilewright.tir.visitor import collect_vars, post_order
 
@@ -29,7 +30,8 @@ def shift_last_tile(func: PrimFunc) -> PrimFunc:
                                                         else: (as before)
 
     The last tile computes some elements a second time, to the same values. So a tile must depend on its number through
-    its first element only, and may not read what it writes. `loop_partition` does better where the extent is a number.
+    its first element only, and may not read what it writes. Tiles at the borders of an image get code of their own (see
+    `specialize_borders`). `loop_partition` does better where the extent is a number.
     """
     return func.with_body(_Shifter().stmt(func.body))
 
@@ -73,8 +75,10 @@ class _Shifter:
         if rewriter.failed:
             return None
         self.axes += 1
-        first = op.minimum(tiling.atom * tiling.factor, tiling.extent - tiling.factor)
-        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, self.stmt(whole)), body)
+        last = self.analyzer.simplify(tiling.extent - tiling.factor)
+        first = op.minimum(tiling.atom * tiling.factor, last)
+        shifted = specialize_borders(self.stmt(whole), start, last)
+        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), body)
         self.axes -= 1
         return result
 

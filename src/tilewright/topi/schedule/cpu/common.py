@@ -128,13 +128,29 @@ def terms_of(tensor: te.Tensor) -> int:
     return math.prod(extent_of(axis) for axis in axes) if axes else 0
 
 
+#: Iterations that are enough to share out.
+_ENOUGH_SHARES = 16
+
+
+def _apart_from_symbolic(tensor: te.Tensor, axes: list[te.IterVar]) -> list[te.IterVar]:
+    """`axes` without an innermost one of symbolic extent, where there is enough to share out without it.
+
+    To find one's place in fused axes takes a division by each symbolic extent, which costs as much as a vector or two.
+    """
+    *outer, last = axes
+    own = [axis for axis in outer if axis in tensor.op.axis]
+    fixed = isinstance(last.dom.extent, IntImm) if last.dom is not None else isinstance(tensor.shape[-1], IntImm)
+    return axes if fixed or math.prod(map(extent_of, own)) < _ENOUGH_SHARES else outer
+
+
 def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], terms: int = 0) -> te.IterVar:
     """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis.
 
     `terms` is what each element of `tensor` combines in a reduction within the loop: eight multiply-adds in registers
     cost about as much as one element loaded and stored.
     """
-    fused = s[tensor].fuse(*axes) if len(axes) > 1 else axes[0]
+    outer = _apart_from_symbolic(tensor, axes)
+    fused = s[tensor].fuse(*outer) if len(outer) > 1 else outer[0]
     if math.prod(shape_of(tensor)) * (1 + terms // 8) >= PARALLEL_GRAIN:
         s[tensor].parallel(fused)
     return fused

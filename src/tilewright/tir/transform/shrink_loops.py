@@ -1,0 +1,53 @@
+"""Let a loop end where its guard does, for tails of symbolic extents."""
+
+from __future__ import annotations
+
+from tilewright.tir import op
+from tilewright.tir.expr import Call, Expr
+from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt
+from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
+from tilewright.tir.transform.statements import map_stmt, walk
+
+
+def shrink_loops(func: PrimFunc) -> PrimFunc:
+    """`func` with the guards of serial loops turned into the loops' extents where they depend on symbolic sizes.
+
+        for yi in range(8):                         for yi in range(min(8, n - yo*8)):
+            if likely(yo*8 + yi < n):       =>          c[yo*8 + yi] = 0
+                c[yo*8 + yi] = 0
+
+    Only a guard that is the whole body and knows of no loop inside. `loop_partition` treats those of constant sizes.
+    """
+    return func.with_body(_shrink(func.body))
+
+
+def _shrink(stmt: Stmt) -> Stmt:
+    stmt = map_stmt(stmt, _shrink, lambda x: x)
+    if type(stmt) is not For or stmt.kind is not ForKind.SERIAL or type(stmt.body) is not IfThenElse:
+        return stmt
+    if stmt.body.else_case is not None or not op.is_const(stmt.min, 0):
+        return stmt
+    inside = {s.var for s in walk(stmt.body) if isinstance(s, For)}
+    extent, kept = stmt.extent, op.const(True)
+    for part in split_conjunction(stmt.body.condition):
+        guard = read_guard(part.args[0]) if isinstance(part, Call) and part.op == "likely" else None
+        room = None if guard is None or inside & {atom for atom, _ in guard.terms} else _room(guard, stmt)
+        if room is None:
+            kept = op.logical_and(kept, part)
+        else:
+            extent = op.minimum(extent, room)
+    if extent is stmt.extent:
+        return stmt
+    body = stmt.body.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.body.then_case)
+    return For(stmt.var, stmt.min, extent, stmt.kind, body, stmt.thread, stmt.annotations)
+
+
+def _room(guard: Guard, loop: For) -> Expr | None:
+    """How many iterations from 0 on satisfy `guard`, where a symbolic size bounds the loop variable from above."""
+    terms = dict(guard.terms)
+    if terms.pop(loop.var, 0) != 1 or all(factor > 0 for factor in terms.values()):
+        return None
+    room: Expr = op.const(1 - guard.constant, loop.var.dtype)
+    for atom, factor in terms.items():
+        room = room - atom * factor
+    return room

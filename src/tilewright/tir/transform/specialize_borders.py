@@ -1,0 +1,97 @@
+"""Versions of a tile's code for the inside of an image and for its first and last tile."""
+
+from __future__ import annotations
+
+from tilewright.tir import op
+from tilewright.tir.expr import Call, Expr, IntImm, Var
+from tilewright.tir.stmt import For, IfThenElse, Stmt
+from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
+from tilewright.tir.transform.statements import map_stmt, substitute_var, walk
+
+
+def specialize_borders(body: Stmt, start: Var, last: Expr) -> Stmt:
+    """`body`, a tile that begins at `start` (from 0 to `last`), in versions where its `likely` guards are certain.
+
+        for i in unrolled(8):                           if start - 1 >= 0 and start + 8 < n:
+            if likely(start + i - 1 >= 0)                   for i in unrolled(8): …
+                    and likely(start + i + 1 < n):   =>  else if start == 0 and start + 8 < n:
+                …                                           (start is 0: the guard of i decides itself)
+                                                        else if start == last and start - 1 >= 0:
+                                                            (start is last)
+                                                        else: (as before)
+
+    Guards whose other variables are no loops of constant extent within `body` stay in all versions.
+    """
+    ranges = {s.var: s.extent.value - 1 for s in walk(body) if isinstance(s, For) and isinstance(s.extent, IntImm)}
+    low: dict[Expr, Expr] = {}
+    high: dict[Expr, Expr] = {}
+    for condition in _likely_conditions(body):
+        guard = read_guard(condition.args[0])
+        factor = 0 if guard is None else dict(guard.terms).get(start, 0)
+        if guard is not None and factor:
+            worst = _worst(guard, ranges, body)
+            if worst is not None:
+                (high if factor > 0 else low)[condition] = worst
+    if not low and not high:
+        return body
+    low_holds, high_holds = _all(low), _all(high)
+    result: Stmt = IfThenElse(op.logical_and(low_holds, high_holds), _without(body, {**low, **high}), body)
+    assert isinstance(result, IfThenElse)
+    if low and high:
+        at_end = substitute_var(_without(body, low), start, last)
+        result = _or_else(result, op.logical_and(op.eq(start, last), low_holds), at_end)
+        at_begin = substitute_var(_without(body, high), start, op.const(0, start.dtype))
+        result = _or_else(result, op.logical_and(op.eq(start, 0), high_holds), at_begin)
+    return result
+
+
+def _or_else(versions: IfThenElse, condition: Expr, body: Stmt) -> IfThenElse:
+    """`versions` with one more before the last resort."""
+    return IfThenElse(versions.condition, versions.then_case, IfThenElse(condition, body, versions.else_case))
+
+
+def _likely_conditions(body: Stmt) -> list[Call]:
+    found: dict[Call, None] = {}
+    for stmt in walk(body):
+        if isinstance(stmt, IfThenElse):
+            for part in split_conjunction(stmt.condition):
+                if isinstance(part, Call) and part.op == "likely":
+                    found[part] = None
+    return list(found)
+
+
+def _worst(guard: Guard, ranges: dict[Var, int], body: Stmt) -> Expr | None:
+    """The guard with each inner variable at the end of its range where the guard is hardest to fulfil."""
+    inside = {s.var for s in walk(body) if isinstance(s, For)}
+    total: Expr = op.const(guard.constant)
+    for atom, factor in guard.terms:
+        if atom in ranges:
+            total = total + (ranges[atom] * factor if factor > 0 else 0)  # type: ignore[index]
+        elif atom in inside or not isinstance(atom, Var):
+            return None
+        else:
+            total = total + atom * factor
+    return total <= 0
+
+
+def _all(conditions: dict[Expr, Expr]) -> Expr:
+    result: Expr = op.const(True)
+    for condition in dict.fromkeys(conditions.values()):
+        result = op.logical_and(result, condition)
+    return result
+
+
+def _without(body: Stmt, true: dict[Expr, Expr]) -> Stmt:
+    """`body` without the conditions `true`."""
+
+    def visit(stmt: Stmt) -> Stmt:
+        stmt = map_stmt(stmt, visit, lambda x: x)
+        if not isinstance(stmt, IfThenElse):
+            return stmt
+        kept: Expr = op.const(True)
+        for part in split_conjunction(stmt.condition):
+            if part not in true:
+                kept = op.logical_and(kept, part)
+        return stmt.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.then_case, stmt.else_case)
+
+    return visit(body)
