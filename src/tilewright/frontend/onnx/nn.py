@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
 from tilewright.frontend.onnx.dims import broadcast, is_static, product
