@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm or asm  [default: fused; of kernels: choice]",
+    help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm, asm  [default: fused; kernels: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")

@@ -8,9 +8,7 @@ from tests.relay.helpers import assert_same, module, op_names, weights
 from tilewright import relay
 from tilewright.relay.transform import alter_layout, fold_constant, fuse_ops, infer_type
 from tilewright.relay.visitor import calls
-from tilewright.target import Target
 
-TARGET = Target("llvm -mcpu=znver4")
 CHANNELS = 32
 
 
@@ -22,7 +20,7 @@ def _depthwise(size: int) -> relay.Expr:
 
 def _kernels(result: relay.Expr) -> list[list[str]]:
     """The operators of each kernel with a convolution."""
-    before = infer_type(fold_constant(alter_layout(module(result), TARGET)))
+    before = infer_type(fold_constant(alter_layout(module(result))))
     after = fuse_ops(before)
     assert_same(before, after, rtol=1e-4)
     found = [op_names(module(call.op.body)) for call in calls(after["main"].body)]
