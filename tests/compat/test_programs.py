@@ -398,3 +398,30 @@ def test_legalization_by_a_rule_of_the_program_s_own() -> None:
     assert relay.testing.count_ops(after.body) == {"log": 1}
     with pytest.raises(UnsupportedError, match="FTVMCompute of exp cannot be replaced"):
         TempOpAttr("exp", "FTVMCompute", None)
+
+
+def test_an_external_code_generator_by_patterns() -> None:
+    import tvm
+    from tvm import relay
+    from tvm.relay.dataflow_pattern import is_op, wildcard
+    from tvm.relay.op.contrib.register import get_pattern_table, register_pattern_table
+
+    @register_pattern_table("host")
+    def table() -> list:
+        return [("host.dense_relu", is_op("nn.relu")(is_op("nn.dense")(wildcard(), wildcard())))]
+
+    x, w = relay.var("x", shape=(2, 4)), relay.const(_random(3, 4))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(relay.nn.relu(relay.nn.dense(x, w)))))
+    steps = [
+        relay.transform.MergeComposite(get_pattern_table("host")),
+        relay.transform.AnnotateTarget(["host"]),
+        relay.transform.MergeCompilerRegions(),
+        relay.transform.PartitionGraph(),
+    ]
+    partitioned = tvm.transform.Sequential(steps)(mod)
+    assert partitioned["host_0"].attrs["Compiler"] == "host"
+    assert get_pattern_table("nobody") is None
+    value = _random(2, 4, seed=2)
+    run = relay.create_executor("vm", partitioned, tvm.cpu()).evaluate()
+    expected = relay.create_executor("debug", mod).evaluate()(value).numpy()
+    np.testing.assert_allclose(run(value).numpy(), expected, rtol=1e-5)

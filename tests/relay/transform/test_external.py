@@ -10,11 +10,13 @@ import pytest
 import tilewright as tw
 from tests.relay.helpers import assert_same, module, op_names, rand, weights
 from tilewright import relay
-from tilewright.errors import InternalError, UnsupportedError
+from tilewright.errors import InputError, InternalError, UnsupportedError
+from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
 from tilewright.relay.external import ExternalCodegen, always, register_external
 from tilewright.relay.transform.annotate_target import annotate_target
 from tilewright.relay.transform.lower_external import lower_external
 from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
+from tilewright.relay.transform.merge_composite import merge_composite
 from tilewright.relay.transform.partition_graph import partition_graph
 from tilewright.relay.transform.regions import read_regions
 
@@ -137,3 +139,31 @@ def test_branches_are_not_looked_into() -> None:
     x = relay.var("x", shape=(2,))
     mod = module(relay.If(relay.less(relay.sum(x), relay.const(0.0)), relay.exp(x), relay.tanh(x)))
     assert not _external(_partitioned(mod))
+
+
+def _dense_relu() -> DFPattern:
+    return is_op("nn.relu")(is_op("nn.dense")(wildcard(), is_constant()))
+
+
+def test_composites_are_taken_by_name_and_lowered_as_a_whole() -> None:
+    x = relay.var("x", shape=(2, 6))
+    mod = module(relay.nn.softmax(relay.nn.relu(relay.nn.dense(x, weights(4, 6)))))
+    merged = merge_composite(mod, [("host.dense_relu", _dense_relu())])
+    assert op_names(merged) == ["nn.dense", "nn.relu", "nn.softmax"]
+    after = _partitioned(merged)
+    assert _external(after) == ["host_0"]
+    assert_same(mod, lower_external(after))
+    np.testing.assert_allclose(tw.compile(after)(rand(2, 6)), relay.interpret(mod, [rand(2, 6)])[0], rtol=1e-5)
+
+
+def test_composites_that_nobody_took_are_put_back() -> None:
+    x = relay.var("x", shape=(2, 6))
+    mod = module(relay.nn.relu(relay.nn.dense(x, weights(4, 6))))
+    merged = merge_composite(mod, [("other.dense_relu", _dense_relu(), lambda found: True)])
+    assert any(isinstance(call.op, relay.Function) for call in relay.visitor.calls(merged["main"].body))
+    assert op_names(lower_external(merged)) == ["nn.dense", "nn.relu"]
+    np.testing.assert_allclose(tw.compile(merged)(rand(2, 6)), relay.interpret(mod, [rand(2, 6)])[0], rtol=1e-5)
+    refused = merge_composite(mod, [("other.dense_relu", _dense_relu(), lambda found: False)])
+    assert not any(isinstance(call.op, relay.Function) for call in relay.visitor.calls(refused["main"].body))
+    with pytest.raises(InputError, match=r"entries \(name, pattern\)"):
+        merge_composite(mod, [("name",)])  # type: ignore[list-item]

@@ -9,6 +9,7 @@ from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError
 from tilewright.relay.module import IRModule as RelayModule
 from tilewright.relay.transform import pass_manager
+from tilewright.relay.transform.expand_operators import expand_operators
 from tilewright.relay.transform.pass_manager import Pass, PassInfo
 from tilewright.relay.transform.passes import PASSES, create
 
@@ -73,4 +74,11 @@ def _as_classic(make: Any, pass_func: Any, opt_level: int, name: str | None, req
     return decorate if pass_func is None else decorate(pass_func)
 
 
-__all__ = ["CONSTRUCTORS", "ClassicPass", "PassInfo", "Sequential", "classic", "function_pass", "module_pass"]
+def spell_out() -> ClassicPass:
+    """`relay.qnn.transform.CanonicalizeOps()`: quantized operators written in plain ones."""
+    return classic(Pass(PassInfo(0, "QnnCanonicalizeOps"), lambda mod, _context: expand_operators(mod)))
+
+
+def legalize() -> ClassicPass:
+    """`relay.qnn.transform.Legalize()`: the rules of the enclosing scopes, applied to each call."""
+    return CONSTRUCTORS["Legalize"]()

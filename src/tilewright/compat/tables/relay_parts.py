@@ -62,6 +62,22 @@ TABLES = (
         open=("tilewright.relay.op.nn",),
     ),
     Table("tvm.relay.image", "Operators of images.", open=("tilewright.relay.op.image",)),
+    Table("tvm.relay.dataflow_pattern", "Patterns of graphs.", open=("tilewright.relay.dataflow_pattern",)),
+    Table("tvm.relay.op.contrib", "External code generators."),
+    Table(
+        "tvm.relay.op.contrib.register",
+        "Their tables of patterns.",
+        names=leads_to(f"{_CLASSIC}.patterns", "get_pattern_table", "register_pattern_table"),
+    ),
+    Table("tvm.relay.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.op.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.qnn", "Quantized networks."),
+    Table("tvm.relay.qnn.op", "Quantized operators.", open=("tilewright.relay.op.qnn",)),
+    Table(
+        "tvm.relay.qnn.transform",
+        "Passes over quantized operators.",
+        names=leads_to(f"{_CLASSIC}.passes", CanonicalizeOps="spell_out", Legalize="legalize"),
+    ),
     Table("tvm.relay.op.image", "Operators of images.", open=("tilewright.relay.op.image",)),
     Table(
         "tvm.relay.transform",

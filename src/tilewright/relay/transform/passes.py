@@ -39,6 +39,7 @@ from tilewright.relay.transform.inline import inline
 from tilewright.relay.transform.lambda_lift import lambda_lift
 from tilewright.relay.transform.legalize import legalize
 from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
+from tilewright.relay.transform.merge_composite import merge_composite
 from tilewright.relay.transform.partial_evaluate import partial_evaluate
 from tilewright.relay.transform.partition_graph import partition_graph
 from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
@@ -85,6 +86,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "LambdaLift": (lambda_lift, 1),
     "Legalize": (legalize, 1),
     "MergeCompilerRegions": (merge_compiler_regions, 0),
+    "MergeComposite": (merge_composite, 0),
     "PartialEvaluate": (partial_evaluate, 1),
     "PartitionGraph": (partition_graph, 0),
     "PlanDevices": (plan_devices, 0),
