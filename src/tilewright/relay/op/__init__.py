@@ -2,13 +2,16 @@
 
 from tilewright.relay.op import (
     annotation,
+    dyn,
     host,
     image,
     nn,
+    random,
     vision,
 )
 from tilewright.relay.op.algebra import cumprod, einsum, variance
 from tilewright.relay.op.annotation import debug, device_copy, on_device
+from tilewright.relay.op.data_dependent import argwhere, sparse_fill_empty_rows, sparse_reshape, unique
 from tilewright.relay.op.gather import (
     gather,
     gather_nd,
@@ -158,6 +161,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "asin",
     "asinh",
     "atan",
@@ -184,6 +188,7 @@ __all__ = [
     "debug",
     "device_copy",
     "divide",
+    "dyn",
     "einsum",
     "equal",
     "erf",
@@ -238,6 +243,7 @@ __all__ = [
     "ones_like",
     "power",
     "prod",
+    "random",
     "reinterpret",
     "repeat",
     "reshape",
@@ -259,6 +265,8 @@ __all__ = [
     "sinh",
     "slice_like",
     "sort",
+    "sparse_fill_empty_rows",
+    "sparse_reshape",
     "sparse_to_dense",
     "split",
     "sqrt",
@@ -275,6 +283,7 @@ __all__ = [
     "topk",
     "transpose",
     "trunc",
+    "unique",
     "unravel_index",
     "variance",
     "vision",

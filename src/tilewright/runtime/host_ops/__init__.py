@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
+    classic,
+    detection,
     dynamic,
     external,
     lists,
@@ -14,12 +16,15 @@ from tilewright.runtime.host_ops import (
     shapes,
     signals,
     strings,
+    threefry,
 )
 from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 
 __all__ = [
     "HOST_OPS",
     "HostOp",
+    "classic",
+    "detection",
     "dynamic",
     "external",
     "find",
@@ -33,4 +38,5 @@ __all__ = [
     "shapes",
     "signals",
     "strings",
+    "threefry",
 ]

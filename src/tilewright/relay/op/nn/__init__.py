@@ -1,5 +1,6 @@
 """Neural network operators: `relay.nn.conv2d` and its kin."""
 
+from tilewright.relay.op.data_dependent import sparse_transpose
 from tilewright.relay.op.nn import internal
 from tilewright.relay.op.nn.activation import (
     bias_add,
@@ -165,6 +166,7 @@ __all__ = [
     "sparse_add",
     "sparse_conv2d",
     "sparse_dense",
+    "sparse_transpose",
     "upsampling",
     "upsampling3d",
 ]
