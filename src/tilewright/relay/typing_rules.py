@@ -35,6 +35,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.operand_types import expected_operands
 from tilewright.relay.type import (
     FuncType,
     IncompleteType,
@@ -101,7 +102,7 @@ class Inference:
             waiting, self._waiting = self._waiting, []
             for node in waiting:
                 self._unify(node, "", _RULES[type(node)](self, node), self._open[node])
-            if len(self._waiting) == len(waiting):
+            if len(self._waiting) == len(waiting) and not any(self._expect(node) for node in waiting):
                 raise self._undetermined(self._waiting[0])
         self._settle()
         for typed, type_ in self._open.items():
@@ -110,6 +111,19 @@ class Inference:
                 raise self._undetermined(typed)
             typed.set_inferred_type(final)
         self._open.clear()
+
+    def _expect(self, node: Expr) -> bool:
+        """Give operands of a waiting operator the types that it expects; True if there was one to give."""
+        if not isinstance(node, Call) or isinstance(node.op, Expr):
+            return False
+        known = [self._known(arg) for arg in node.args]
+        expected = expected_operands(node.op.name, [None if has_holes(t) else t for t in known], node.attrs)
+        given = False
+        for arg, found, type_ in zip(node.args[1:], known[1:], expected):
+            if isinstance(found, IncompleteType) and type_ is not None:
+                self._unify(node, "", self._type(arg), type_)
+                given = True
+        return given
 
     def _settle(self) -> None:
         """Operators were typed as soon as their arguments were; where these got wider dimensions since, so do they."""
