@@ -80,11 +80,13 @@ class _Names:
         for variable, name in _free_variables(schedule.outputs).items():
             self.names[variable] = name
         self.roots: dict[IterVar, tuple[str, str, int]] = {}
+        self.known: set[Operation] = set()
 
     def encoded(self) -> Iterator[dict[str, Any]]:
         """Each step as plain data, preceded by the thread axes it is the first to name."""
+        for stage in _first_stages(self.schedule):
+            self._learn_roots(stage, stage.origin_op)
         for step in self.schedule.steps:
-            self._learn_roots()
             for thread in self._new_threads(step):
                 span = None if thread.dom is None else self._encode(thread.dom.extent)
                 yield _entry(
@@ -98,15 +100,16 @@ class _Names:
             args, kwargs = [self._encode(a) for a in step.args], {k: self._encode(v) for k, v in step.kwargs.items()}
             several = isinstance(step.result, (list, tuple))
             yield _entry(step.name, on, of, args, kwargs, [self._name(x) for x in _made(step)], several)
+            for stage, computed in step.ops:
+                self._learn_roots(stage, computed)
 
-    def _learn_roots(self) -> None:
-        """Where the axes that no step made are found: the operations' own."""
-        for stage in self.schedule.stages:
-            name = self.names.get(stage.outputs[0])
-            for op in (stage.origin_op, stage.op):
-                for kind in ("axis", "reduce_axis") if name is not None else ():
-                    for i, iv in enumerate(getattr(op, kind)):
-                        self.roots.setdefault(iv, (str(name), kind, i))
+    def _learn_roots(self, stage: Stage, computed: Operation) -> None:
+        """Where the axes that no step made are found: the operation's own, in the stage that computes it now."""
+        if computed not in self.known:
+            self.known.add(computed)
+            for kind in ("axis", "reduce_axis"):
+                for i, iv in enumerate(getattr(computed, kind)):
+                    self.roots[iv] = (self.names[stage.outputs[0]], kind, i)
 
     def _new_threads(self, step: Step) -> list[IterVar]:
         given = [x for a in (*step.args, *step.kwargs.values()) for x in (a if isinstance(a, (list, tuple)) else [a])]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
+    from tilewright.te.operation import Operation
     from tilewright.te.stage import Stage
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Step:
     """The primitive `name` of `stage` (None: of the schedule itself), called with `args` and `kwargs`.
 
-    `result` holds the axes or tensors it made.
+    `result` holds the axes or tensors it made; `ops`, after a primitive of the schedule, what each stage computes then.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Step:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
+    ops: tuple[tuple[Stage, Operation], ...] = ()
 
 
 def step(method: F) -> F:
@@ -41,7 +43,11 @@ def step(method: F) -> F:
             result = method(self, *args, **kwargs)
         finally:
             schedule.within_step = False
-        schedule.steps.append(Step(method.__name__, None if owner is None else self, args, kwargs, result))
+        if owner is None:
+            ops = tuple((stage, stage.op) for stage in schedule.stages)
+            schedule.steps.append(Step(method.__name__, None, args, kwargs, result, ops))
+        else:
+            schedule.steps.append(Step(method.__name__, self, args, kwargs, result))
         return result
 
     return cast(F, run)
