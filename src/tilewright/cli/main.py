@@ -21,6 +21,7 @@ VERBS = {
     "run": ("tilewright.cli.run", "run_command"),
     "bench": ("tilewright.cli.bench", "bench_command"),
     "verify": ("tilewright.cli.verify", "verify_command"),
+    "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),

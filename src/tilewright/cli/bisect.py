@@ -1,0 +1,136 @@
+"""`tilewright bisect MODEL`: the first node whose result differs from another engine's, and a model that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tilewright.cli.bisection import Bisection, Finding
+from tilewright.cli.inputs import complete_inputs, read_inputs
+from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
+from tilewright.cli.straight_line import straight_line
+from tilewright.cli.verify import compare
+from tilewright.errors import EnvironmentError_, ModelError, UnsupportedError
+
+Array = np.ndarray[Any, Any]
+
+
+@click.command("bisect")
+@click.argument("model")
+@click.option("--rtol", default=1e-4, show_default=True, help="bound on max|ours - ref| / max|ref|")
+@click.option("--atol", default=1e-6, show_default=True, help="absolute part of the bound")
+@click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
+@click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
+@click.option("-o", "--output", default="bisect.onnx", show_default=True, help="where to write the minimal model")
+@model_options
+def bisect_command(
+    model: str,
+    rtol: float,
+    atol: float,
+    pairs: tuple[str, ...],
+    seed: int | None,
+    output: str,
+    options: ModelOptions,
+) -> None:
+    """Find the first node of MODEL (.onnx) whose result differs from onnxruntime's; exit status 1 if there is one.
+
+    Branches are followed as these inputs take them. Beside the minimal model its inputs are written, as .npz.
+    """
+    given = read_inputs(parse_inputs(pairs))
+    require_model(model, "bisect")
+    executable = options.open(model)
+    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
+    click.echo(
+        f"{model} against onnxruntime, {'given inputs' if used_seed is None else f'inputs from seed {used_seed}'}"
+    )
+    finding, search = bisect(_load(model), inputs, rtol, atol)
+    if finding is None:
+        click.echo("no output differs")
+        return
+    data = Path(output).with_suffix(".npz")
+    _write(finding, output, data)
+    click.echo(f"first to differ: node {finding.index}: {finding.label}")
+    click.echo(f"compiled into:   {finding.kernel or 'no kernel of its own'}")
+    click.echo(f"minimal model:   {output}, {len(finding.minimal.graph.node)} of {len(search.model.graph.node)} nodes")
+    click.echo(f"its inputs:      {data}")
+    click.echo(f"compilations:    {search.compilations}")
+    click.get_current_context().exit(1)
+
+
+def bisect(
+    model: Any, inputs: Mapping[str, Array], rtol: float = 1e-4, atol: float = 1e-6
+) -> tuple[Finding | None, Bisection]:
+    """Search `model` (an `onnx.ModelProto`) on `inputs` for the first node that differs from onnxruntime's result.
+
+    Gives the finding, None where no output differs by more than atol + rtol * max|ref|, and the search that was made.
+    Raises `UnsupportedError` where onnxruntime does not run the model.
+    """
+    straight = straight_line(model, lambda made, names: _evaluate(made, inputs, names))
+    names = [name for node in straight.graph.node for name in node.output if name]
+    reference = {name: a for name, a in _evaluate(straight, inputs, names).items() if isinstance(a, np.ndarray)}
+
+    def differs(ours: Array, theirs: Array) -> bool:
+        return not compare("", np.asarray(ours), theirs, rtol, atol).passed
+
+    search = Bisection(straight, inputs, reference, _run, differs)
+    return search.find(), search
+
+
+def _run(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[tuple[str, str]]]:
+    """Compile `model` for the shapes of `inputs`, without the cache: who looks for a fault must not meet old code."""
+    import tilewright as tw
+
+    used = {info.name: inputs[info.name] for info in model.graph.input if info.name in inputs}
+    shapes = {name: array.shape for name, array in used.items()}
+    executable = tw.compile(model, input_shapes=shapes, cache=False)
+    results = executable.run(used)
+    kernels = [(k.get("name", ""), k.get("source", "")) for k in executable.manifest.get("kernels", ())]
+    return {spec.name: np.asarray(r) for spec, r in zip(executable.outputs, results, strict=True)}, kernels
+
+
+def _evaluate(model: Any, inputs: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
+    """Values of `model` by onnxruntime, its optimizations off so that every value exists."""
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError:
+        raise EnvironmentError_("onnxruntime is not installed; `pip install tilewright[compare]` installs it") from None
+    computed = {output for node in model.graph.node for output in node.output}
+    values = {name: inputs[name] for name in names if name in inputs}
+    values |= {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer if t.name in names}
+    wanted = [name for name in names if name in computed]
+    if not wanted:
+        return values
+    probe = onnx.ModelProto.FromString(model.SerializeToString())
+    kept = {output.name: output for output in probe.graph.output}
+    del probe.graph.output[:]
+    probe.graph.output.extend([kept.get(name) or onnx.ValueInfoProto(name=name) for name in wanted])
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    settings.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(probe.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        feed = {info.name: inputs[info.name] for info in session.get_inputs()}
+        return values | dict(zip(wanted, session.run(wanted, feed), strict=True))
+    except Exception as error:  # onnxruntime's bindings have no exception class in common.
+        raise UnsupportedError(f"onnxruntime does not run the model: {str(error).strip().splitlines()[-1]}") from None
+
+
+def _load(path: str) -> Any:
+    import onnx
+
+    try:
+        return onnx.load(path)
+    except Exception as error:
+        raise ModelError(f"{path} cannot be read as an ONNX model ({error})") from None
+
+
+def _write(finding: Finding, output: str, data: Path) -> None:
+    import onnx
+
+    onnx.save(finding.minimal, output)
+    np.savez(data, **finding.inputs)  # type: ignore[arg-type]
