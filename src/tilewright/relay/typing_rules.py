@@ -9,7 +9,10 @@ are not (`finish`). So a graph without such types costs one rule per node and no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from tilewright.errors import InternalError, TypeMismatchError
 from tilewright.relay.adt import (
@@ -341,6 +344,12 @@ def _monomorphic(found: Type, assumed: Type) -> Type:
     return found
 
 
+@cache
+def _element(dtype: np.dtype[Any]) -> DType:
+    """The data type of NumPy's `dtype`; networks have thousands of constants of a few."""
+    return DType(dtype)
+
+
 def declared_type(func: Function) -> FuncType:
     """The type that the annotations of `func` declare, with a hole for each that is missing.
 
@@ -376,7 +385,7 @@ _ENTER: dict[type, Callable[..., tuple[Expr, ...]]] = {
 
 _RULES: dict[type, Callable[..., Type]] = {
     Var: lambda _, node: node.type_annotation or IncompleteType(),
-    Constant: lambda _, node: TensorType(node.data.shape, DType(node.data.dtype)),
+    Constant: lambda _, node: TensorType(node.data.shape, _element(node.data.dtype)),
     Tuple: lambda self, node: TupleType([self._type(kid) for kid in node.fields]),
     TupleGetItem: Inference._tuple_get_item,
     Call: Inference._call,

@@ -33,7 +33,7 @@ def infer_type(mod: IRModule) -> IRModule:
     fresh = [g for g in mod.functions if g.inferred_type is None or mod[g].inferred_type is None]
     callees = {gvar: [g for g in global_vars(mod[gvar]) if g in mod.functions] for gvar in fresh}
     for group in _groups(callees):
-        _infer_group(mod, group)
+        _infer_group(mod, group, recursive=len(group) > 1 or group[0] in callees[group[0]])
     if mod.type_definitions:
         for gvar in fresh:
             _located(mod, gvar, lambda gvar=gvar: check_matches(mod[gvar], mod))  # type: ignore[misc]
@@ -59,14 +59,13 @@ def tensor_type_of(expr: Expr) -> TensorType:
     return found
 
 
-def _infer_group(mod: IRModule, group: list[GlobalVar]) -> None:
+def _infer_group(mod: IRModule, group: list[GlobalVar], recursive: bool) -> None:
     """Type functions that call each other. One that declares all its types may be polymorphic for the others."""
     inference = Inference()
     assumed: dict[GlobalVar, FuncType] = {}
-    for gvar in group:
-        if len(group) > 1 or gvar in global_vars(mod[gvar]):
-            assumed[gvar] = declared_type(mod[gvar])
-            inference.assume(gvar, assumed[gvar])
+    for gvar in group if recursive else ():
+        assumed[gvar] = declared_type(mod[gvar])
+        inference.assume(gvar, assumed[gvar])
     for gvar in group:
 
         def visit(gvar: GlobalVar = gvar) -> None:
