@@ -133,7 +133,8 @@ def sparse_to_dense(attrs: Attrs, indices: Array, values: Array, default: Array,
 
 def _resized(data: Array, axes: list[int], outs: list[int], attrs: Attrs) -> Array:
     """`data` resized along `axes`, one after the other."""
-    kind: str = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(attrs["method"], attrs["method"])
+    names = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+    kind = names.get(str(attrs["method"]), str(attrs["method"]))
     mode = str(attrs["coordinate_transformation_mode"])
     result = data
     for axis, out in zip(axes, outs):
