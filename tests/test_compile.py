@@ -13,9 +13,12 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron, saved
 from tilewright import relay
-from tilewright.compile import GRAPH_PASSES
+from tilewright.compile import GRAPH_PASSES, optimize_stages
 from tilewright.errors import ModelError, TargetError, UnsupportedError
+from tilewright.relay.transform.instrument import PassTiming
+from tilewright.relay.transform.pass_manager import PassContext
 from tilewright.support import trace
+from tilewright.target import Target
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +205,21 @@ def test_outputs_are_fresh_arrays() -> None:
     kept = first.copy()
     executable(random_like(executable, 2))
     np.testing.assert_array_equal(first, kept)
+
+
+def test_an_open_pass_context_switches_passes_off_and_watches_them() -> None:
+    x = relay.var("x", shape=(1, 16, 8, 8))
+    weight = relay.const(np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype("float32"))
+    mod = relay.IRModule.from_expr(relay.nn.relu(relay.nn.conv2d(x, weight, padding=1)))
+    names = [name for name, _ in optimize_stages(mod, Target("cpu"))]
+    with PassContext(opt_level=2, required_pass=["fold_scale_axis"], disabled_pass=["winograd_conv2d"]):
+        fewer = [name for name, _ in optimize_stages(mod, Target("cpu"))]
+    assert {"alter_layout", "winograd_conv2d", "fold_scale_axis", "fuse_ops"} <= set(names)
+    assert {"fold_scale_axis", "fuse_ops"} <= set(fewer)
+    assert not {"alter_layout", "winograd_conv2d"} & set(fewer)
+    value = np.ones((1, 16, 8, 8), "float32")
+    plain = tw.compile(mod)(value)
+    with PassContext(opt_level=0, instruments=[timing := PassTiming()]):
+        slow = tw.compile(mod)(value)
+        assert "fuse_ops" in [name for _, name, _ in timing.rows]
+    np.testing.assert_allclose(slow, plain, rtol=1e-4, atol=1e-4)

@@ -425,3 +425,32 @@ def test_an_external_code_generator_by_patterns() -> None:
     run = relay.create_executor("vm", partitioned, tvm.cpu()).evaluate()
     expected = relay.create_executor("debug", mod).evaluate()(value).numpy()
     np.testing.assert_allclose(run(value).numpy(), expected, rtol=1e-5)
+
+
+def test_types_with_symbolic_dimensions() -> None:
+    from tvm import relay, te
+    from tvm.relay.testing import run_infer_type
+
+    n = te.var("n")
+    x, y = relay.var("x", relay.TensorType((5, n, 5))), relay.var("y", relay.TensorType((n, 1)))
+    assert run_infer_type(relay.add(x, y)).checked_type == relay.TensorType((5, n, 5))
+    z = relay.concatenate((x, x), axis=-1)
+    assert run_infer_type(z).checked_type == relay.TensorType((5, n, 10))
+
+
+@pytest.mark.parametrize(("center", "scale"), [(True, True), (False, True), (True, False)])
+def test_batch_norm_with_and_without_shift_and_scale(center: bool, scale: bool) -> None:
+    from tvm import relay
+
+    data = relay.var("data", shape=(2, 3, 4))
+    names = ("gamma", "beta", "mean", "var")
+    variables = [relay.var(name, shape=(3,)) for name in names]
+    out = relay.nn.batch_norm(data, *variables, center=center, scale=scale)
+    func = relay.Function([data, *variables], out[0])
+    x = _random(2, 3, 4)
+    gamma, beta, mean, var = (np.abs(_random(3, seed=i)) + 0.5 for i in range(4))
+    got = relay.create_executor("graph").evaluate(func)(x, gamma, beta, mean, var).numpy()
+    normal = (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-5)
+    expected = normal * (gamma[:, None] if scale else 1) + (beta[:, None] if center else 0)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    assert relay.Function([data], data).astext().startswith("#[version")

@@ -118,6 +118,12 @@ class Expr:
     def __getitem__(self, index: int) -> TupleGetItem:
         return TupleGetItem(self, index)
 
+    def astext(self) -> str:
+        """The expression as text that `relay.parse_expr` reads."""
+        from tilewright.relay.printer import astext
+
+        return astext(self)
+
     def __add__(self, other: Any) -> Call:
         return _binary("add", self, other)
 

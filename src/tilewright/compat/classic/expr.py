@@ -74,7 +74,23 @@ def _sections(data: Any, indices_or_sections: Any, axis: int = 0) -> int:
 
 
 split = tuple_valued(relay.split, _sections)
-batch_norm = tuple_valued(relay.nn.batch_norm, lambda *args, **options: 3)
+
+
+def batch_norm(
+    data: relay.Expr,
+    gamma: relay.Expr,
+    beta: relay.Expr,
+    moving_mean: relay.Expr,
+    moving_var: relay.Expr,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> TupleWrapper:
+    """The normalized data, the mean and the variance; without `center` beta counts as 0, without `scale` gamma as 1."""
+    gamma = gamma if scale else relay.ones_like(moving_var)
+    beta = beta if center else relay.zeros_like(moving_mean)
+    return TupleWrapper(relay.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon), 3)
 
 
 def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:

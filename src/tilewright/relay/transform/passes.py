@@ -25,6 +25,7 @@ from tilewright.relay.transform.combine_parallel_dense import combine_parallel_d
 from tilewright.relay.transform.convert_layout import convert_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.defuse_ops import defuse_ops
+from tilewright.relay.transform.dynamic_to_static import dynamic_to_static
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.eta_expand import eta_expand
 from tilewright.relay.transform.fake_quantization_to_integer import fake_quantization_to_integer
@@ -72,6 +73,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "ConvertLayout": (convert_layout, 3),
     "DeadCodeElimination": (dead_code, 1),
     "DefuseOps": (defuse_ops, 0),
+    "DynamicToStatic": (dynamic_to_static, 3),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
     "EtaExpand": (eta_expand, 1),
     "FakeQuantizationToInteger": (fake_quantization_to_integer, 0),

@@ -1,0 +1,5 @@
+"""`tvm.te`: the names of this package's own `te`."""
+
+from tilewright.compat.tables.table import Table
+
+TABLES = (Table("tvm.te", "The tensor language.", open=("tilewright.te",)),)
