@@ -1,7 +1,18 @@
 """Walking and rewriting, deep graphs included."""
 
 from tilewright import relay
-from tilewright.relay.visitor import calls, consumers, free_vars, post_order, rewrite, substitute
+from tilewright.relay.visitor import (
+    binders,
+    bound_vars,
+    calls,
+    children,
+    consumers,
+    free_vars,
+    global_vars,
+    post_order,
+    rewrite,
+    substitute,
+)
 
 DEPTH = 5000
 
@@ -55,3 +66,48 @@ def test_consumers_are_distinct_users() -> None:
     b = relay.multiply(a, x)
     users = consumers(post_order(b))
     assert users[x] == [a, b] and users[a] == [b] and users[b] == []
+
+
+def closure() -> tuple[relay.Var, relay.Var, relay.Function, relay.Expr]:
+    """`let f = fn (y) { x + y }; f(x)`."""
+    x, y, f = relay.var("x", shape=(2,)), relay.var("y", shape=(2,)), relay.var("f")
+    func = relay.Function([y], relay.add(x, y))
+    return x, y, func, relay.Let(f, func, relay.Call(f, [x]))
+
+
+def test_closures_are_walked_and_rewritten() -> None:
+    x, y, func, root = closure()
+    order = post_order(root)
+    assert order.index(func.body) < order.index(func) and y in order
+    assert free_vars(root) == [x] and bound_vars(root) == [y, root.var]  # type: ignore[attr-defined]
+    z = relay.var("z", shape=(2,))
+    changed = substitute(root, {x: z})
+    assert free_vars(changed) == [z]
+    inner = changed.value  # type: ignore[attr-defined]
+    assert inner.params == (y,) and inner.body.args == (z, y)
+
+
+def test_fused_functions_are_leaves() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    fused = relay.Function([y], relay.exp(y), attrs={"Primitive": 1})
+    call = relay.Call(fused, [x])
+    assert children(call) == (x,) and post_order(call) == [x, call] and children(fused) == ()
+
+
+def test_callees_that_are_values_are_operands() -> None:
+    x, f = relay.var("x"), relay.var("f")
+    name = relay.GlobalVar("g")
+    assert children(relay.Call(f, [x])) == (f, x) and children(relay.Call(name, [x])) == (x,)
+    assert substitute(relay.Call(f, [x]), {f: name}).op is name  # type: ignore[attr-defined]
+    assert global_vars(relay.Tuple([relay.Call(name, [x]), name])) == [name]
+
+
+def test_match_and_references_are_walked() -> None:
+    x, a, b = relay.var("x"), relay.var("a"), relay.var("b")
+    pattern = relay.PatternTuple([relay.PatternVar(a), relay.PatternTuple([relay.PatternVar(b)])])
+    match = relay.Match(relay.RefRead(x), [relay.Clause(pattern, relay.RefWrite(x, a))], complete=False)
+    assert binders(match) == (a, b) and free_vars(match) == [x]
+    y = relay.var("y")
+    changed = substitute(match, {x: y})
+    assert isinstance(changed, relay.Match) and not changed.complete and changed.clauses[0].lhs is pattern
+    assert free_vars(relay.RefCreate(changed)) == [y]
