@@ -257,7 +257,8 @@ def _fits_intrinsic(s: te.Schedule, stage: te.Stage) -> bool:
     """True for the formula, as it was written, on whole rows of more than one element."""
     plain = stage.op is stage.origin_op and stage.leaf_iter_vars == list(stage.op.axis) and not stage.attrs
     sources = [s[t] for t in stage.op.input_tensors]
-    whole = stage.attach_type == "root" and stage.group is None and stage.op.axis[-1].dom.extent.value > 1
+    size = stage.op.axis[-1].dom.extent
+    whole = stage.attach_type == "root" and stage.group is None and isinstance(size, tir.IntImm) and size.value > 1
     row = stage.op.axis[-1]
     free = all(x.attach_ivar is not row and (x.group is None or x.group.attach_ivar is not row) for x in s.stages)
     written = all(x.attach_type != "inline" for x in sources)
