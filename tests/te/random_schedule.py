@@ -125,11 +125,13 @@ def _outer(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
     )
 
 
-_argmax = te.comm_reducer(
-    lambda x, y: (tir.select(y[1] > x[1], y[0], x[0]), tir.maximum(x[1], y[1])),
-    lambda t, u: (tir.const(-1, t), tir.const(-(2**31), u)),
-    name="argmax",
-)
+def _larger(x: Any, y: Any) -> Any:
+    """The larger of two (index, value); of equal ones that with the smaller index, so that the order does not matter."""
+    second = tir.any(y[1] > x[1], tir.all(tir.eq(y[1], x[1]), y[0] < x[0]))
+    return tir.select(second, y[0], x[0]), tir.select(second, y[1], x[1])
+
+
+_argmax = te.comm_reducer(_larger, lambda t, u: (tir.const(2**31 - 1, t), tir.const(-(2**31), u)), name="argmax")
 
 
 def _arg_maximum(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
