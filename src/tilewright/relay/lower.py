@@ -13,6 +13,7 @@ from tilewright import te
 from tilewright.errors import InternalError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.op.registry import Op
+from tilewright.relay.symbolic import size_vars
 from tilewright.relay.type import tensor_types
 from tilewright.relay.visitor import post_order
 from tilewright.target import Target
@@ -85,7 +86,9 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     "choice" says what its schedule chose (`topi.schedule.cpu.choice.Choice`).
     """
     fused = to_compute(function)
-    stages = te.lower_stages(schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs], name=name)
+    stages = te.lower_stages(
+        schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+    )
     _, loop_nest = next(stages)
     choice = choice_of(fused.outputs, loop_nest, target)
     *_, (_, func) = stages
@@ -100,11 +103,15 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
 def schedule_choice(function: Function, name: str, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it further."""
     fused = to_compute(function)
-    stages = te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    stages = te.lower_stages(
+        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+    )
     return choice_of(fused.outputs, next(stages)[1], target)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)
-    yield from te.lower_stages(schedule(fused.outputs, target), [*fused.inputs, *fused.outputs], name=name)
+    yield from te.lower_stages(
+        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+    )

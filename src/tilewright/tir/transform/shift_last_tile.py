@@ -29,6 +29,8 @@ def shift_last_tile(func: PrimFunc) -> PrimFunc:
                                                                 c[start + ii] = a[start + ii]
                                                         else: (as before)
 
+    Where there is no room for one, positions behind the end stand for the last one, in tiles that are no vectors.
+
     The last tile computes some elements a second time, to the same values. So a tile must depend on its number through
     its first element only, and may not read what it writes. Tiles at the borders of an image get code of their own (see
     `specialize_borders`). `loop_partition` does better where the extent is a number.
@@ -78,7 +80,8 @@ class _Shifter:
         last = self.analyzer.simplify(tiling.extent - tiling.factor)
         first = op.minimum(tiling.atom * tiling.factor, last)
         shifted = specialize_borders(self.stmt(whole), start, last)
-        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), body)
+        small = _Clamper(tiling, _extents(body), self.analyzer).stmt(body)
+        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
         self.axes -= 1
         return result
 
@@ -159,7 +162,7 @@ def _parts(x: Expr) -> set[Expr]:
 
 
 class _Rewriter:
-    """Puts `start` for atom * factor, and drops the guards that this makes true. `failed`: the atom stands elsewhere."""
+    """Puts `start` for atom * factor and drops the guards made true by it. `failed`: the atom is left somewhere."""
 
     def __init__(self, tiling: _Tiling, start: Var, extents: dict[Var, int], analyzer: Analyzer) -> None:
         self.tiling = tiling
@@ -201,6 +204,56 @@ class _Rewriter:
                 found = map_children(x, self.expr)
             self._memo[x] = found
         return found
+
+
+class _Clamper:
+    """The body of the only tile of an extent that is shorter than a tile: positions behind its end are the last one.
+
+    A guarded position would take a test in each innermost step. Here it computes the last element again instead.
+    """
+
+    def __init__(self, tiling: _Tiling, extents: dict[Var, int], analyzer: Analyzer) -> None:
+        self.tiling = tiling
+        self.extents = extents
+        self.analyzer = analyzer
+        self.positions: dict[Expr, Expr] = {}
+        self.own: set[Buffer] = set()
+
+    def stmt(self, body: Stmt) -> Stmt:
+        """`body` for the one tile; itself where its positions are not one unvectorized loop each."""
+        vectors = {s.var for s in walk(body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED}
+        last = self.tiling.extent - 1
+        for guard in _guards(body):
+            if _tiling(guard, self.extents, self.analyzer) == self.tiling:
+                inner = [atom for atom, _ in guard.terms if atom in self.extents]
+                if len(inner) != 1 or inner[0] in vectors:
+                    return body
+                self.positions[inner[0]] = op.minimum(inner[0], last)
+        self.own = {s.buffer for s in walk(body) if isinstance(s, Allocate)}
+        return self._visit(body)
+
+    def _visit(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, IfThenElse):
+            kept: Expr = op.const(True)
+            for part in split_conjunction(stmt.condition):
+                guard = read_guard(part.args[0]) if isinstance(part, Call) and part.op == "likely" else None
+                if guard is None or _tiling(guard, self.extents, self.analyzer) != self.tiling:
+                    kept = op.logical_and(kept, self._expr(part))
+            inside = self._visit(stmt.then_case)
+            otherwise = None if stmt.else_case is None else self._visit(stmt.else_case)
+            return inside if op.is_const(kept, 1) else IfThenElse(kept, inside, otherwise)
+        if isinstance(stmt, BufferStore) and stmt.buffer in self.own:
+            return BufferStore(stmt.buffer, self._expr(stmt.value), stmt.indices)
+        return map_stmt(stmt, self._visit, self._expr)
+
+    def _expr(self, x: Expr) -> Expr:
+        if x is self.tiling.atom:
+            return op.const(0, x.dtype)
+        if x in self.positions:
+            return self.positions[x]
+        if isinstance(x, BufferLoad) and x.buffer in self.own:
+            return x
+        return map_children(x, self._expr)
 
 
 def _same(x: Expr) -> Expr:
