@@ -71,3 +71,54 @@ def test_benchmark_network(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.onnx"
     runpy.run_path(str(script))["fill"](name, str(path))
     compare(onnx.load(path), None, 3e-4 if name == "lstm_lm" else 1e-4)
+
+
+def real_model(name: str) -> Path:
+    """The file of a trained model; the test is skipped where it is absent."""
+    paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))
+    if not paths:
+        pytest.skip(f"the trained model {name} is not there")
+    return paths[0]
+
+
+def session(path: Path, optimized: bool = True) -> Any:
+    """onnxruntime on one thread, which does not fight ours for the processor, with or without its graph optimizations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def test_silero_carries_its_state_over_a_hundred_chunks() -> None:
+    import tilewright as tw
+
+    path = real_model("silero_vad")
+    reference = session(path)
+    compiled = tw.compile(path, input_shapes={"input": (1, 512), "state": (2, 1, 128)}, threads=1, cache=False)
+    rng = np.random.default_rng(0)
+    states = [np.zeros((2, 1, 128), np.float32)] * 2
+    for chunk in range(100):
+        sound = (rng.standard_normal((1, 512)) * 0.3 * np.sin(chunk / 5)).astype(np.float32)
+        feeds = {"input": sound, "sr": np.array(16000, np.int64)}
+        theirs = reference.run(None, {**feeds, "state": states[0]})
+        ours = compiled.run({**feeds, "state": states[1]})
+        np.testing.assert_allclose(ours[0], theirs[0], atol=2e-4)
+        states = [theirs[1], ours[1]]
+    np.testing.assert_allclose(states[1], states[0], atol=2e-4)
+
+
+def test_smart_turn_matches_onnxruntime_without_its_fusions() -> None:
+    """Where onnxruntime keeps the quantized graph as it is, so do we; its fused kernels round elsewhere."""
+    import tilewright as tw
+
+    path = real_model("smart_turn_v3_int8")
+    plain, fused = session(path, optimized=False), session(path)
+    feeds = {"input_features": np.random.default_rng(0).standard_normal((1, 80, 800)).astype(np.float32)}
+    compiled = tw.compile(path, input_shapes={"input_features": (1, 80, 800)}, threads=1, cache=False)
+    ours = compiled.run(feeds)[0]
+    distance = np.abs(plain.run(None, feeds)[0] - fused.run(None, feeds)[0]).max()
+    np.testing.assert_allclose(ours, plain.run(None, feeds)[0], atol=max(2e-3, 2 * distance))
+    np.testing.assert_allclose(ours, fused.run(None, feeds)[0], atol=1e-2)
