@@ -51,6 +51,7 @@ from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.transform.split_args import split_args
 from tilewright.relay.transform.to_a_normal_form import to_a_normal_form
 from tilewright.relay.transform.to_basic_block_normal_form import to_basic_block_normal_form
+from tilewright.relay.transform.to_cps import to_cps
 from tilewright.relay.transform.to_graph_normal_form import to_graph_normal_form
 from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
 
@@ -98,6 +99,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "SplitArgs": (split_args, 1),
     "ToANormalForm": (to_a_normal_form, 1),
     "ToBasicBlockNormalForm": (to_basic_block_normal_form, 1),
+    "ToCPS": (to_cps, 1),
     "ToGraphNormalForm": (to_graph_normal_form, 1),
     "ToMixedPrecision": (to_mixed_precision, 0),
 }
