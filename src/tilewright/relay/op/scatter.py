@@ -21,7 +21,9 @@ def _checked(types: Types, mode: str) -> list[TensorType]:
 
 def _elements_type(types: Types, attrs: Attrs) -> Type:
     data, indices, updates = _checked(types, attrs.get("reduction", "update"))
-    check_axis(attrs["axis"], data.ndim)
+    at = check_axis(attrs["axis"], data.ndim)
+    fits = all(i <= s for d, (i, s) in enumerate(zip(indices.shape, data.shape)) if d != at)
+    require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
     require(
         indices.shape == updates.shape and indices.ndim == data.ndim,
         f"indices {indices.shape} and updates {updates.shape} must be alike, of {data.ndim} dimensions",
