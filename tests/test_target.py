@@ -62,7 +62,7 @@ def test_features_change_what_a_target_is():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cuda", "known: cpu, llvm"),
+        ("vulkan", "known: cpu, llvm, c, wasm, opencl, cuda"),
         ("", "known: cpu, llvm"),
         ("llvm -mcpu=pentium9", "unknown processor 'pentium9'.*znver4"),
         ("llvm -mtriple=sparc-linux", "unknown architecture 'sparc'.*x86_64, aarch64, riscv64"),

@@ -4,6 +4,7 @@
     Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
     Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -mattr=+dotprod")
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
+    Target("wasm")                                       WebAssembly with 128-bit vectors
     Target("c")                                          the same by way of C99 source and a C compiler
 
 `str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
@@ -50,8 +51,10 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
         "neoverse-v2": (*_DOT, "bf16", "i8mm"), "apple-m1": _DOT, "apple-m2": (*_DOT, "bf16", "i8mm"),
     },
     "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
+    "wasm32": {"generic": ("simd128",), "mvp": ()},
 }  # fmt: skip
-_DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64"}
+_DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64",
+                "wasm32": "generic"}  # fmt: skip
 _ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 
 #: Per-core L1 data and L2, and shared L3, in bytes, where the machine itself cannot be asked; by processor prefix.
@@ -64,7 +67,8 @@ _CACHES = {
 }  # fmt: skip
 _OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores)=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
-KINDS = ("cpu", "llvm", "c")
+KINDS = ("cpu", "llvm", "c", "wasm")
+_WASM_TRIPLE = "wasm32-unknown-unknown"
 
 
 class Target:
@@ -118,13 +122,13 @@ class Target:
 
     @property
     def architecture(self) -> str:
-        """ "x86_64", "aarch64" or "riscv64"."""
+        """ "x86_64", "aarch64", "riscv64" or "wasm32"."""
         return _architecture(self.triple)
 
     @property
     def has_fma(self) -> bool:
         """True if a fused multiply-add is one instruction."""
-        return self.architecture != "x86_64" or "fma" in self.features
+        return "fma" in self.features or self.architecture in ("aarch64", "riscv64")
 
     @property
     def is_host(self) -> bool:
@@ -160,6 +164,8 @@ def _parsed(spec: str) -> Target:
             raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
                               "-l1d= -l2= -l3=")  # fmt: skip
         options[match.group(1)] = match.group(2)
+    if words[0] == "wasm":
+        options.setdefault("mtriple", _WASM_TRIPLE)
     triple = options.get("mtriple") or _host_triple()
     architecture = _architecture(triple)
     local = architecture == _architecture(_host_triple())
@@ -231,6 +237,8 @@ def _vectors(architecture: str, features: tuple[str, ...]) -> tuple[int, int]:
         return 128, 32
     if architecture == "riscv64":
         return 64, 32
+    if architecture == "wasm32":
+        return 128, 16
     if "avx512f" in features and "avx512vl" in features:
         return 512, 32
     return (256 if "avx2" in features else 128), 16

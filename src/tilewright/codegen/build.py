@@ -11,8 +11,9 @@ from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.device_target import DEVICE_KINDS
-from tilewright.errors import TargetError
+from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.module import Module
+from tilewright.runtime.wasm import WasmModule, link_wasm
 from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
@@ -23,7 +24,7 @@ from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 
 
 def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Any:
-    """A runtime module of lowered functions: a `runtime.Module`, or a `runtime.gpu.DeviceModule` for a device.
+    """A runtime module of lowered functions: a `Module`, a `gpu.DeviceModule` or a `wasm.WasmModule` of `runtime`.
 
     Raises `TargetError` if this machine cannot run code for `target`.
     """
@@ -34,11 +35,24 @@ def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", th
     for func in funcs:
         if has_threads(func):
             raise TargetError(f"{func.name} has loops bound to device threads; build it for: {', '.join(DEVICE_KINDS)}")
+    if target.architecture == "wasm32":
+        return _build_wasm(funcs, target)
     sizes = [size for size in map(workspace_size, funcs) if size is not None]
     if not target.is_host:
         raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
     code, messages = _compile([*funcs, *sizes], target)
     return Module(code, [function_info(f) for f in funcs], messages, str(target), threads)
+
+
+def _build_wasm(funcs: Sequence[PrimFunc], target: Target) -> WasmModule:
+    """A WebAssembly module, run on one thread."""
+    infos = [function_info(func) for func in funcs]
+    for info in infos:
+        if info.workspace_function:
+            raise UnsupportedError(f"{info.name}: temporaries of symbolic size are not supported in WebAssembly yet")
+    emitted = emit_module(funcs, target)
+    code = link_wasm(compile_object(emitted.text, target), [f"{info.name}__entry" for info in infos])
+    return WasmModule(code, infos, emitted.messages)
 
 
 def _compile(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, tuple[str, ...]]:

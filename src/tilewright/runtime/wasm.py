@@ -1,0 +1,147 @@
+"""WebAssembly modules: linked by wasm-ld, run in wasmtime (extra: `wasm`); the same file runs in a browser or in Node.
+
+A function `k` is exported as ``k__entry(slots, context)`` like anywhere else: slots of 8 bytes, each the address of a
+buffer in the module's memory or a scalar. There is one worker; imports are the functions of the C library that a kernel
+calls, which only float64 mathematics needs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import EnvironmentError_, InputError, InternalError
+from tilewright.runtime.memory import ALIGNMENT, round_up
+from tilewright.runtime.module import FunctionInfo, failure_text
+from tilewright.support.dtype import DType
+
+_PAGE = 65536
+_CONTEXT = struct.pack("<iii", 0, 1, 0)  # worker, workers, barrier
+#: Functions of the C library by name, for scalars; what a module imports beyond these is an error.
+_LIBRARY = ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf", "fmod", "expm1", "log1p", "atan", "asin", "acos")
+
+
+def link_wasm(code: bytes, exports: Sequence[str]) -> bytes:
+    """The module that an object file links to. Raises `EnvironmentError_` without the `ziglang` package."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise EnvironmentError_("linking WebAssembly needs ziglang's wasm-ld: pip install 'tilewright[wasm]'")
+    with tempfile.TemporaryDirectory(prefix="tilewright-wasm-") as directory:
+        source, made = Path(directory, "kernels.o"), Path(directory, "kernels.wasm")
+        source.write_bytes(code)
+        names = [f"--export={name}" for name in (*exports, "__heap_base")]
+        command = [sys.executable, "-m", "ziglang", "wasm-ld", "--no-entry", "--allow-undefined", *names, str(source)]
+        done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise InternalError(f"wasm-ld refused generated code: {done.stderr[-1000:]}")
+        return made.read_bytes()
+
+
+def _wasmtime() -> Any:
+    try:
+        import wasmtime
+    except ImportError:
+        raise EnvironmentError_("running WebAssembly needs wasmtime: pip install 'tilewright[wasm]'") from None
+    return wasmtime
+
+
+class WasmModule:
+    """Functions of one WebAssembly module; `code` is the module's bytes, to be written to a file for other hosts."""
+
+    def __init__(self, code: bytes, functions: Sequence[FunctionInfo], messages: Sequence[str] = ()) -> None:
+        wasmtime = _wasmtime()
+        self.code, self.messages = code, tuple(messages)
+        self.functions = {info.name: info for info in functions}
+        self._store = wasmtime.Store()
+        module = wasmtime.Module(self._store.engine, code)
+        imports = [self._import(wasmtime, entry) for entry in module.imports]
+        self._exports: Any = wasmtime.Instance(self._store, module, imports).exports(self._store)
+        self._memory: Any = self._exports["memory"]
+        self._free = round_up(int(self._exports["__heap_base"].value(self._store)), ALIGNMENT)
+
+    def _import(self, wasmtime: Any, entry: Any) -> Any:
+        name = entry.name
+        if name == "tilewright_barrier":
+            return wasmtime.Func(self._store, entry.type, lambda context: None)
+        if name.removesuffix("f") not in _LIBRARY and name not in _LIBRARY:
+            raise InternalError(f"the WebAssembly module imports {name!r}, which this host does not have")
+        function = getattr(math, name if name in _LIBRARY else name.removesuffix("f"))
+        return wasmtime.Func(self._store, entry.type, lambda *args: float(function(*args)))
+
+    def __getitem__(self, name: str) -> WasmFunction:
+        if name not in self.functions:
+            raise KeyError(f"the module has no function {name!r}; it has: {', '.join(self.functions)}")
+        return WasmFunction(self, self.functions[name])
+
+    def call(self, info: FunctionInfo, values: Sequence[Any]) -> None:
+        """Copy arguments in, run, copy written ones back. Raises `InputError` when an assertion fails."""
+        buffers = [value for value in values if isinstance(value, np.ndarray)]
+        extra = (info.workspace_bytes, info.worker_workspace_bytes) if _has_memory(info) else ()
+        slots = self._free + ALIGNMENT
+        places = [round_up(slots + 8 * (len(values) + 2), ALIGNMENT)]
+        for size in (*[b.nbytes for b in buffers], *extra):
+            places.append(round_up(places[-1] + max(size, 1), ALIGNMENT))
+        missing = places[-1] - self._memory.data_len(self._store)
+        if missing > 0:
+            self._memory.grow(self._store, -(-missing // _PAGE))
+        addresses = iter(places)
+        words = [_slot(value, addresses) for value in values] + [struct.pack("<Q", next(addresses)) for _ in extra]
+        self._memory.write(self._store, _CONTEXT, self._free)
+        self._memory.write(self._store, b"".join(words), slots)
+        for buffer, place in zip(buffers, places):
+            self._memory.write(self._store, buffer.tobytes(), place)
+        code = self._exports[f"{info.name}__entry"](self._store, slots, self._free)
+        if code:
+            raise InputError(f"{info.name}: {failure_text(self.messages, code)}")
+        written = [p.written for p in info.params if not p.is_scalar]
+        for buffer, place, changed in zip(buffers, places, written):
+            if changed:
+                data = self._memory.read(self._store, place, place + buffer.nbytes)
+                buffer[...] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+
+
+class WasmFunction:
+    """One function, called with NumPy arrays and scalars; arrays are copied into the module's memory and back."""
+
+    def __init__(self, module: WasmModule, info: FunctionInfo) -> None:
+        self._module, self.info = module, info
+
+    def __call__(self, *args: Any) -> None:
+        """Run once. Raises `InputError` for arguments that do not fit."""
+        given = [p for p in self.info.params if not p.inferred]
+        if len(args) != len(given):
+            raise InputError(f"{self.info.name} takes {len(given)} arguments ({', '.join(map(str, given))})")
+        by_name: dict[str, Any] = {}
+        for param, value in zip(given, args):
+            dtype = DType(param.dtype).numpy
+            if param.is_scalar:
+                by_name[param.name] = dtype.type(value)
+                continue
+            shape = param.shape if param.shape is not None else value.shape
+            fits = value.dtype == dtype and len(value.shape) == len(shape)
+            if not fits or any(isinstance(want, int) and want != got for want, got in zip(shape, value.shape)):
+                raise InputError(f"{self.info.name}: argument {param} got {value.dtype}{list(value.shape)}")
+            by_name[param.name] = value
+            for want, got in zip(shape, value.shape):
+                if isinstance(want, str) and int(by_name.setdefault(want, np.int32(got))) != got:
+                    raise InputError(f"{self.info.name}: {param.name} has {got} where {want} is {by_name[want]}")
+        self._module.call(self.info, [by_name[param.name] for param in self.info.params])
+
+
+def _has_memory(info: FunctionInfo) -> bool:
+    return bool(info.workspace_bytes or info.worker_workspace_bytes)
+
+
+def _slot(value: Any, addresses: Any) -> bytes:
+    """The eight bytes of an argument: an address, or a scalar's own bytes first."""
+    if isinstance(value, np.ndarray):
+        return struct.pack("<Q", next(addresses))
+    return value.tobytes().ljust(8, b"\0")  # type: ignore[no-any-return]

@@ -1,0 +1,57 @@
+"""WebAssembly: kernels linked and run in wasmtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright import te, tir
+from tilewright.codegen import build
+from tilewright.errors import InputError
+
+pytest.importorskip("wasmtime", reason="needs the package wasmtime")
+pytest.importorskip("ziglang", reason="needs the package ziglang, for wasm-ld")
+
+
+def test_vectors_workers_and_any_length() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((n, 16), name="A")
+    b = te.compute((n, 16), lambda i, j: tir.exp(a(i, j)) * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    s[b].vectorize(b.op.axis[1])
+    module = build(te.lower(s, [a, b], name="f"), "wasm")
+    assert module.code[:4] == b"\0asm"
+    for length in (1, 37, 5000):
+        x = np.random.default_rng(length).standard_normal((length, 16)).astype("float32")
+        y = np.zeros_like(x)
+        module["f"](x, y)
+        np.testing.assert_allclose(y, 2 * np.exp(x), rtol=1e-6)
+    with pytest.raises(InputError, match="B has 2 where n is 3"):
+        module["f"](x[:3], x[:2])
+
+
+def test_products_with_memory_between_stages() -> None:
+    a, b = te.placeholder((64, 48), name="A"), te.placeholder((48, 80), name="B")
+    k = te.reduce_axis((0, 48), name="k")
+    c = te.compute((64, 80), lambda i, j: te.sum(a(i, k) * b(k, j), axis=k), name="C")
+    d = te.compute((64, 80), lambda i, j: c(i, j) + c(63 - i, 79 - j), name="D")
+    s = te.create_schedule(d.op)
+    s[c].vectorize(s[c].split(c.op.axis[1], factor=16)[1])
+    module = build(te.lower(s, [a, b, d], name="f"), "wasm")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((64, 48)).astype("float32"), rng.standard_normal((48, 80)).astype("float32")
+    out = np.zeros((64, 80), "float32")
+    module["f"](x, y, out)
+    np.testing.assert_allclose(out, x @ y + (x @ y)[::-1, ::-1], rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match=r"argument A: float32\[64, 48\] got float32\[48, 80\]"):
+        module["f"](y, y, out)
+
+
+def test_functions_of_the_c_library() -> None:
+    a = te.placeholder((9,), "float64", name="A")
+    b = te.compute((9,), lambda i: tir.exp(a(i)), name="B")
+    module = build(te.lower(te.create_schedule(b.op), [a, b], name="f"), "wasm")
+    x, y = np.linspace(-1, 1, 9), np.zeros(9)
+    module["f"](x, y)
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-14)
