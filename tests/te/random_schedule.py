@@ -126,7 +126,7 @@ def _outer(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
 
 
 def _larger(x: Any, y: Any) -> Any:
-    """The larger of two (index, value); of equal ones that with the smaller index, so that the order does not matter."""
+    """The larger of two (index, value); of equal ones that with the smaller index, so that no order matters."""
     second = tir.any(y[1] > x[1], tir.all(tir.eq(y[1], x[1]), y[0] < x[0]))
     return tir.select(second, y[0], x[0]), tir.select(second, y[1], x[1])
 
