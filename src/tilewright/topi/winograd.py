@@ -14,13 +14,18 @@ A convolution of stride 2 by 3 taps is the sum of one of stride 1 by the taps 0 
 does in m + 1 multiplications, and one by the tap 1 on the odd inputs, which takes m: 2 m + 1 in place of 3 m. In two
 dimensions that is 1.44 times fewer for m = 2 and 1.78 times fewer for m = 4.
 
+Longer kernels take more points: F(2x2, 5x5) has those of F(4x4, 3x3), and 2.8 times fewer multiplications. F(4, 7),
+for kernels of one row or column, takes 0, ±1/2, ±4/5, ±5/4, ±2, and 2.8 times fewer.
+
 The functions of a `Filter` take a list of values (expressions or NumPy arrays) and give a list, with what the rows of a
 matrix have in common computed once.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +36,9 @@ Transform = Callable[[Sequence[Any]], list[Any]]
 
 #: The points of F(4, 3) other than 0 and infinity, of both signs.
 _NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
+
+#: A coefficient below this is 0 but for the rounding of its computation.
+_VANISHES = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +147,66 @@ _F43_STRIDED = [
     *([[0, 1, 0]] * 4),
 ]
 
+
+def _interpolated(outputs: int, taps: int, magnitudes: Sequence[float]) -> Filter:
+    """F(outputs, taps) at the points 0, plus and minus each of `magnitudes`, and infinity.
+
+    The rows of B^T for a point and its negative share their even part and differ in the sign of their odd part. Each
+    row is scaled so that its largest coefficient is 1, and the row of G the other way.
+    """
+    finite = [0.0, *(sign * size for size in magnitudes for sign in (1, -1))]
+    rows = [np.poly(finite[:j] + finite[j + 1 :])[::-1] for j in range(len(finite))]
+    kernel: list[list[float]] = [
+        [float(p**k / np.polyval(row[::-1], p)) for k in range(taps)] for p, row in zip(finite, rows, strict=True)
+    ]
+    kernel.append([0.0] * (taps - 1) + [1.0])
+    rows.append(np.poly(finite)[::-1])
+    scales = [np.abs(row).max() for row in rows]
+    matrix = np.array(kernel) * np.array(scales)[:, None]
+    scaled = [[float(c) for c in row / scale] for row, scale in zip(rows, scales, strict=True)]
+    powers = [[size**k for size in magnitudes] for k in range(outputs)]
+
+    def to_points(d: Sequence[Any]) -> list[Any]:
+        result = [_weighted(d, scaled[0])]
+        for row in scaled[1:-1:2]:
+            even, odd = _weighted(d[::2], row[::2]), _weighted(d[1::2], row[1::2])
+            result += [even + odd, even - odd]
+        return [*result, _weighted(d, scaled[-1])]
+
+    def from_points(m: Sequence[Any]) -> list[Any]:
+        sums = [a + b for a, b in zip(m[1:-1:2], m[2:-1:2], strict=True)]
+        differences = [a - b for a, b in zip(m[1:-1:2], m[2:-1:2], strict=True)]
+        result = [_weighted(differences if k % 2 else sums, powers[k]) for k in range(outputs)]
+        return [result[0] + m[0], *result[1:-1], result[-1] + m[-1]]
+
+    to_cost = sum(_terms(row) for row in (scaled[0], scaled[-1], *scaled[1:-1:2])) + 2 * len(magnitudes)
+    from_cost = (2 + outputs) * len(magnitudes) + 2
+    return Filter(outputs, taps, 1, matrix, to_points, from_points, to_cost, from_cost)
+
+
+def _weighted(values: Sequence[Any], factors: Sequence[float]) -> Any:
+    """The sum of products, without the terms that vanish or are not scaled."""
+    terms = [v if f == 1.0 else v * f for v, f in zip(values, factors, strict=False) if abs(f) > _VANISHES]
+    return functools.reduce(operator.add, terms)
+
+
+def _terms(factors: Sequence[float]) -> int:
+    return sum(abs(f) > _VANISHES for f in factors)
+
+
 _FILTERS = (
     Filter(1, 1, 1, np.array([[1]]), _one_point, _one_point, 0, 0),
     Filter(2, 3, 1, np.array(_F23), _to_4_points, _from_4_points, 4, 4),
     Filter(4, 3, 1, np.array(_F43), _to_6_points, _from_6_points, 14, 13),
     Filter(2, 3, 2, np.array(_F23_STRIDED), _to_5_strided_points, _from_5_strided_points, 2, 4),
     Filter(4, 3, 2, np.array(_F43_STRIDED), _to_9_strided_points, _from_9_strided_points, 9, 13),
+    _interpolated(2, 5, (_NEAR, _FAR)),
+    _interpolated(2, 7, (1.0, 2.0, 0.5)),
+    _interpolated(4, 7, (0.5, 0.8, 1.25, 2.0)),
 )
+
+#: Kernels of more taps are filtered along one dimension only: in two their rounding errors multiply.
+LONGEST_SQUARE = 5
 
 #: (outputs, taps, stride) -> filter.
 FILTERS: dict[tuple[int, int, int], Filter] = {(f.outputs, f.taps, f.stride): f for f in _FILTERS}
@@ -157,6 +218,15 @@ TILE_SIZES = (2, 4)
 def find_filter(tile_size: int, taps: int, stride: int = 1) -> Filter | None:
     """The filter of `tile_size` outputs, for one tap that of one output; None if there is none."""
     return FILTERS.get((tile_size if taps > 1 else 1, taps, stride))
+
+
+def find_filters(
+    tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1)
+) -> tuple[Filter, Filter] | None:
+    """The filters of rows and columns; None where there are none, they would round too much or save nothing."""
+    rows, columns = (find_filter(tile_size, *axis) for axis in zip(kernel_size, strides, strict=True))
+    square = min(kernel_size) > 1 and max(kernel_size) > LONGEST_SQUARE
+    return None if rows is None or columns is None or square or max(kernel_size) == 1 else (rows, columns)
 
 
 def transform_kernel(taps: np.ndarray, rows: Filter, columns: Filter) -> np.ndarray:

@@ -43,13 +43,13 @@ def test_other_windows_stay_direct(attrs: dict[str, int]) -> None:
     assert WINOGRAD not in op_names(_converted(conv))
 
 
-@pytest.mark.parametrize("shape", [(32, 32, 1, 1), (32, 32, 5, 5), (30, 32, 3, 3)])
+@pytest.mark.parametrize("shape", [(32, 32, 1, 1), (32, 32, 7, 7), (30, 32, 3, 3)])
 def test_other_kernels_stay_direct(shape: tuple[int, ...]) -> None:
     assert WINOGRAD not in op_names(_converted(relay.nn.conv2d(_input(32, 15), weights(*shape), padding=1)))
 
 
 @pytest.mark.parametrize(
-    ("kernel", "strides", "points"), [((3, 3), (2, 2), (9, 9)), ((3, 1), (1, 1), (6, 1)), ((1, 3), (1, 1), (1, 6))]
+    ("kernel", "strides", "points"), [((3, 3), (2, 2), (9, 9)), ((3, 1), (1, 1), (6, 1)), ((1, 7), (1, 1), (1, 10))]
 )
 def test_strides_and_one_dimension(kernel: tuple[int, int], strides: tuple[int, int], points: tuple[int, int]) -> None:
     """The columns or rows of a kernel of one tap are left as they are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.topi.schedule.cpu.kernels import run
 from tilewright import codegen, te, tir, topi
 from tilewright.target import Target
 from tilewright.topi.reference.conv import conv2d_nchw
@@ -44,6 +45,20 @@ def test_reference(tile_size, strides, padding):
     assert weight.shape == (2, *points, 8, 8)
     out = conv2d_winograd(data, weight, padding, tile_size, "NCHW", "NCHW", strides=strides)
     assert _error(out, conv2d_nchw(data, kernel, strides, padding)) < 5e-6
+
+
+@pytest.mark.parametrize(("kernel_size", "tile_size"), [((1, 7), 4), ((7, 1), 2), ((5, 5), 2), ((1, 3), 4)])
+def test_kernel_of_other_windows(kernel_size, tile_size):
+    data = RNG.standard_normal((1, 32, 17, 15)).astype("float32")
+    kernel = RNG.standard_normal((16, 32, *kernel_size)).astype("float32")
+    padding = (kernel_size[0] // 2, kernel_size[1] // 2) * 2
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", 16)
+    out = run(
+        lambda x, w: topi.nn.conv2d_winograd_NCHWc(x, w, padding, tile_size, kernel_size),
+        layout_transform(data, "NCHW", "NCHW16c"),
+        weight,
+    )
+    assert _error(layout_transform(out, "NCHW16c", "NCHW"), conv2d_nchw(data, kernel, (1, 1), padding)) < 1e-5
 
 
 def test_weight_transform_honours_the_layout():

@@ -14,16 +14,15 @@ from tilewright.topi import tag
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.transform import layout_transform
 from tilewright.topi.util import constant_shape
-from tilewright.topi.winograd import Filter, find_filter
+from tilewright.topi.winograd import Filter, find_filters
 
 
 def filters_of(tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1)) -> tuple[Filter, Filter]:
     """The filters of rows and of columns; raises InternalError where there are none."""
-    found = tuple([find_filter(tile_size, taps, stride) for taps, stride in zip(kernel_size, strides, strict=True)])
-    rows, columns = found
-    if rows is None or columns is None:
+    found = find_filters(tile_size, kernel_size, strides)
+    if found is None:
         raise InternalError(f"no minimal filtering of tile_size {tile_size} by {kernel_size} at strides {strides}")
-    return rows, columns
+    return found
 
 
 def conv2d_winograd_NCHWc(

@@ -31,8 +31,13 @@ def test_stride_two_saves_less() -> None:
     assert {size: winograd_tile_size(w, TARGET) for size, w in strided.items()} == {28: 4, 14: 2, 7: None}
 
 
+def test_long_kernels_are_filtered_along_one_dimension() -> None:
+    along = {k: Conv2DWorkload(1, 192, 192, 17, 17, 16, 16, k) for k in ((1, 7), (7, 1), (5, 5), (1, 3))}
+    assert {k: winograd_tile_size(w, TARGET) for k, w in along.items()} == {(1, 7): 4, (7, 1): 4, (5, 5): 2, (1, 3): 4}
+
+
 def test_other_windows_have_no_filter() -> None:
-    for window in ({"kernel_size": (5, 5)}, {"kernel_size": (1, 1)}, {"strides": (3, 3)}):
+    for window in ({"kernel_size": (7, 7)}, {"kernel_size": (1, 1)}, {"kernel_size": (1, 4)}, {"strides": (3, 3)}):
         assert winograd_tile_size(Conv2DWorkload(1, 64, 64, 56, 56, 16, 16, **window), TARGET) is None
 
 

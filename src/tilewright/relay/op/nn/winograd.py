@@ -14,19 +14,18 @@ from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
 from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided
-from tilewright.topi.winograd import TILE_SIZES, Filter, find_filter
+from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
 
 def _filters(attrs: Attrs, kernel_size: Sequence[int]) -> tuple[Filter, Filter]:
     """The filters of rows and columns."""
     size, strides = attrs["tile_size"], attrs["strides"]
     require(size in TILE_SIZES, f"tile_size={size}; there are {' and '.join(map(str, TILE_SIZES))}")
-    found = [find_filter(size, taps, stride) for taps, stride in zip(kernel_size, strides, strict=True)]
-    given = f"the kernel is {kernel_size[0]}x{kernel_size[1]} at strides {tuple(strides)}"
-    require(None not in found, f"{given}; only kernels of 3 taps at strides 1 and 2 have this form")
-    rows, columns = found
-    assert rows is not None and columns is not None
-    return rows, columns
+    found = find_filters(size, kernel_size, strides)
+    given = f"the kernel is {kernel_size[0]}x{kernel_size[1]} at strides {tuple(strides)}, tile_size {size}"
+    require(found is not None, f"{given}; 3x3 at strides 1 and 2, 5x5, 1x3, 1x7 and the like have this form")
+    assert found is not None
+    return found
 
 
 # ---------------------------------------------------------------------------------------------- weight transform

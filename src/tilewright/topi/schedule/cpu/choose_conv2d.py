@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose, product_share
-from tilewright.topi.winograd import TILE_SIZES, Filter, find_filter
+from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
 #: Bytes of weights that a core gets from memory in the time of one vector multiply-add, its neighbours busy as well.
 _BYTES_PER_CYCLE = 5.0
@@ -50,9 +50,8 @@ class Conv2DWorkload:
         return self.kernel_size[0] * self.kernel_size[1]
 
     def filters(self, tile_size: int) -> tuple[Filter, Filter] | None:
-        """The filters of rows and columns for m = `tile_size`, or None where there are none or they save nothing."""
-        down, across = (find_filter(tile_size, *axis) for axis in zip(self.kernel_size, self.strides, strict=True))
-        return None if down is None or across is None or self.taps == 1 else (down, across)
+        """The filters of rows and columns for m = `tile_size`, or None where there are none."""
+        return find_filters(tile_size, self.kernel_size, self.strides)
 
 
 def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
