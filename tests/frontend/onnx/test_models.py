@@ -82,7 +82,7 @@ def real_model(name: str) -> Path:
 
 
 def session(path: Path, optimized: bool = True) -> Any:
-    """onnxruntime on one thread, so that it does not fight ours for the processor, with or without its optimizations."""
+    """onnxruntime on one thread, so as not to fight ours for the processor, with or without its optimizations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
