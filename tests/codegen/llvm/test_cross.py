@@ -1,0 +1,129 @@
+"""Code for other processors: linked into a program without any library and run by qemu's user mode."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import te, tir
+from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.target import Target
+
+#: Reads all arrays from standard input, runs the kernel on one worker, writes all arrays back. System calls 63, 64 and
+#: 93 are read, write and exit on both architectures.
+DRIVER = r"""
+typedef struct { int worker, workers; void* barrier; } context;
+extern int f__entry(void** slots, const context* ctx);
+void tilewright_barrier(const context* ctx) { (void)ctx; }
+static long call(long number, long a, long b, long c) {
+#if defined(__aarch64__)
+  register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+  return x0;
+#else
+  register long a7 __asm__("a7") = number, a0 __asm__("a0") = a, a1 __asm__("a1") = b, a2 __asm__("a2") = c;
+  __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2) : "memory");
+  return a0;
+#endif
+}
+static const long sizes[] = {SIZES};
+enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+static char memory[COUNT][LARGEST] __attribute__((aligned(64)));
+static void transfer(long number, long file) {
+  for (int i = 0; i < COUNT; ++i)
+    for (long done = 0; done < sizes[i];) {
+      long n = call(number, file, (long)(memory[i] + done), sizes[i] - done);
+      if (n <= 0) call(93, 99, 0, 0);
+      done += n;
+    }
+}
+void _start(void) {
+  void* slots[COUNT + 2];
+  context ctx = {0, 1, 0};
+  for (int i = 0; i < COUNT; ++i) slots[i] = memory[i];
+  transfer(63, 0);
+  int code = f__entry(slots, &ctx);
+  transfer(64, 1);
+  call(93, code, 0, 0);
+}
+"""
+PROCESSORS = {
+    "llvm -mtriple=aarch64-linux-gnu": ("qemu-aarch64", "aarch64-linux-musl"),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1": ("qemu-aarch64", "aarch64-linux-musl"),
+    "llvm -mtriple=riscv64-linux-gnu": ("qemu-riscv64", "riscv64-linux-musl"),
+}
+
+
+@pytest.fixture(params=PROCESSORS)
+def execute(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A function that compiles a lowered function for another processor and runs it on arrays, in place."""
+    emulator, triple = PROCESSORS[request.param]
+    if shutil.which(emulator) is None:
+        pytest.skip(f"needs {emulator} (Debian: apt install qemu-user)")
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("needs the package ziglang, which links for other processors")
+    target = Target(request.param)
+
+    def run(func: tir.PrimFunc, *arrays: np.ndarray) -> None:
+        (tmp_path / "kernel.o").write_bytes(compile_object(emit_module([func], target).text, target))
+        (tmp_path / "driver.c").write_text(DRIVER)
+        sizes = [array.nbytes for array in arrays]
+        macros = [f"-DSIZES={','.join(map(str, sizes))}", f"-DLARGEST={-(-max(sizes) // 64) * 64}"]
+        options = ["-nostdlib", "-static", "-O1", "-fno-sanitize=all", "-fno-stack-protector", *macros]
+        compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *options]
+        subprocess.run([*compiler, "driver.c", "kernel.o", "-o", "program"], cwd=tmp_path, check=True)
+        given = b"".join(array.tobytes() for array in arrays)
+        done = subprocess.run([emulator, str(tmp_path / "program")], input=given, capture_output=True, check=True)
+        place = 0
+        for array in arrays:
+            array[...] = np.frombuffer(done.stdout, array.dtype, array.size, place).reshape(array.shape)
+            place += array.nbytes
+
+    return run
+
+
+def test_elementwise_vectors(execute: Any) -> None:
+    a = te.placeholder((37, 16), name="A")
+    b = te.compute((37, 16), lambda i, j: tir.exp(a(i, j)) * 2.0 + tir.tanh(a(i, j)), name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(b.op.axis[1])
+    s[b].parallel(b.op.axis[0])
+    x = np.random.default_rng(0).standard_normal((37, 16)).astype("float32")
+    y = np.zeros_like(x)
+    execute(te.lower(s, [a, b], name="f"), x, y)
+    np.testing.assert_allclose(y, 2 * np.exp(x) + np.tanh(x), rtol=1e-5, atol=1e-6)
+
+
+def test_tiled_product(execute: Any) -> None:
+    a, b = te.placeholder((30, 40), name="A"), te.placeholder((40, 50), name="B")
+    k = te.reduce_axis((0, 40), name="k")
+    c = te.compute((30, 50), lambda i, j: te.sum(a(i, k) * b(k, j), axis=k), name="C")
+    s = te.create_schedule(c.op)
+    rows, columns, row, column = s[c].tile(*c.op.axis, 4, 8)
+    s[c].reorder(rows, columns, k, row, column)
+    s[c].vectorize(column)
+    s[c].unroll(row)
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((30, 40)).astype("float32"), rng.standard_normal((40, 50)).astype("float32")
+    out = np.zeros((30, 50), "float32")
+    execute(te.lower(s, [a, b, c], name="f"), x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float64", "bool"])
+def test_element_types(execute: Any, dtype: str) -> None:
+    a = te.placeholder((67,), dtype, name="A")
+    b = te.compute((67,), lambda i: tir.any(a(i), a(66 - i)) if dtype == "bool" else a(i) * a(66 - i) + a(i), name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(s[b].split(b.op.axis[0], factor=16)[1])
+    x = np.random.default_rng(2).integers(0, 3 if dtype == "bool" else 90, 67).astype(dtype)
+    y = np.zeros_like(x)
+    execute(te.lower(s, [a, b], name="f"), x, y)
+    np.testing.assert_array_equal(y, x | x[::-1] if dtype == "bool" else x * x[::-1] + x)
