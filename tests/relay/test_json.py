@@ -19,7 +19,7 @@ from tilewright.relay.printer import astext
 from tilewright.relay.structural import structural_equal
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_random_programs_survive_json(random: Random) -> None:
     mod = Programs(random).module()

@@ -18,7 +18,7 @@ from tilewright.relay.well_formed import check_well_formed, well_formed
 INT = relay.scalar_type("int32")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_random_programs_are_well_formed(random: Random) -> None:
     check_well_formed(Programs(random).module())

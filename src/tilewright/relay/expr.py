@@ -106,8 +106,8 @@ class Expr:
         """The type, or None before `infer_type`."""
         return getattr(self, "_type", None)
 
-    def set_inferred_type(self, type_: Type) -> None:
-        """Keep the type that `infer_type` derived; of no concern to anyone else."""
+    def set_inferred_type(self, type_: Type | None) -> None:
+        """Keep the type that `infer_type` derived (None: it is to be derived again); of no concern to anyone else."""
         object.__setattr__(self, "_type", type_)
 
     def __repr__(self) -> str:

@@ -75,6 +75,7 @@ class Inference:
         """Set the type of `node`, with or without holes."""
         if has_holes(type_):
             self._open[node] = type_
+            node.set_inferred_type(None)
         else:
             node.set_inferred_type(type_)
 

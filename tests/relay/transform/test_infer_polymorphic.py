@@ -234,3 +234,16 @@ def test_a_match_that_leaves_out_a_value_is_named_with_that_value() -> None:
         infer_type(module(relay.PatternConstructor(cons, [relay.PatternWildcard()] * 2)))
     infer_type(module(inner, complete=False))
     infer_type(module(inner, relay.PatternWildcard()))
+
+
+def test_a_recursive_function_that_was_replaced_is_typed_anew() -> None:
+    name = relay.GlobalVar("f")
+
+    def module(dtype: str) -> relay.IRModule:
+        n = relay.var("n", TensorType((), dtype))
+        stop = relay.less(n, relay.const(1, dtype))
+        again = relay.Call(name, [relay.subtract(n, relay.const(1, dtype))])
+        return relay.IRModule({name: relay.Function([n], relay.If(stop, n, again))})
+
+    for dtype in ("int32", "int64"):
+        assert infer_type(module(dtype))["f"].func_type.ret_type == TensorType((), dtype)
