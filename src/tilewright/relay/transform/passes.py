@@ -24,6 +24,7 @@ from tilewright.relay.transform.combine_parallel_conv2d import combine_parallel_
 from tilewright.relay.transform.combine_parallel_dense import combine_parallel_dense
 from tilewright.relay.transform.convert_layout import convert_layout
 from tilewright.relay.transform.dead_code import dead_code
+from tilewright.relay.transform.defunctionalization import defunctionalization
 from tilewright.relay.transform.defuse_ops import defuse_ops
 from tilewright.relay.transform.dynamic_to_static import dynamic_to_static
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
@@ -73,6 +74,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "CombineParallelDense": (combine_parallel_dense, 4),
     "ConvertLayout": (convert_layout, 3),
     "DeadCodeElimination": (dead_code, 1),
+    "Defunctionalization": (defunctionalization, 1),
     "DefuseOps": (defuse_ops, 0),
     "DynamicToStatic": (dynamic_to_static, 3),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),

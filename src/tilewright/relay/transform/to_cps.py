@@ -2,7 +2,7 @@
 
 Before: def @main(%x) { multiply(@f(%x), 2f) }    def @f(%x) { exp(%x) }
 After:  def @f_cps[T](%x, %k: fn (float32) -> T) -> T { let %x0 = exp(%x); %k(%x0) }
-        def @main_cps[T](%x, %k: fn (float32) -> T) -> T { @f_cps(%x, fn (%x0) { let %x1 = multiply(%x0, 2f); %k(%x1) }) }
+        def @main_cps[T](%x, %k: fn (float32) -> T) -> T { @f_cps(%x, fn (%y) { let %x1 = multiply(%y, 2f); %k(%x1) }) }
         def @main(%x) { @main_cps(%x, fn (%result) { %result }) }
 
 Every call is a tail call then, and what is left to do at a call is a value, which a program may keep or drop. Each
