@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright import te, tir
 from tilewright.te.group import Group
-from tilewright.te.stage import reduces_by_lanes
+from tilewright.te.operation import reduces_by_lanes
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

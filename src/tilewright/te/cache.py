@@ -10,7 +10,8 @@ from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.rewrite import BodyRewriter
-from tilewright.te.stage import Stage, check_scope
+from tilewright.te.scope import check_scope
+from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import IntImm, Var
 

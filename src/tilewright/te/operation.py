@@ -12,7 +12,7 @@ from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
-from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, ProducerLoad, Reduce, Var
 from tilewright.tir.visitor import post_order, rewrite_expr
 
 #: A tensor that is read and at which indices; None stands for all of a dimension.
@@ -232,3 +232,14 @@ def _check_body(name: str, body: Sequence[Expr]) -> None:
         parts: tuple[Expr, ...] = (*b.source, b.condition, *b.init) if isinstance(b, Reduce) else (b,)
         for part in parts:
             post_order(part, visit)
+
+
+def reduces_by_lanes(op: Operation) -> bool:
+    """True if `op` is one reduction whose combiner is x + y, x * y, min(x, y) or max(x, y)."""
+    body = op.body if isinstance(op, ComputeOp) else ()
+    if len(body) != 1 or not isinstance(body[0], Reduce):
+        return False
+    combiner = body[0].combiner
+    result = combiner.result[0]
+    operands = {combiner.lhs[0], combiner.rhs[0]}
+    return isinstance(result, (Add, Mul, Min, Max)) and {result.a, result.b} == operands

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar, as_index
-from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, reduces_by_lanes
 from tilewright.te.scan import ScanOp
+from tilewright.te.scope import check_scope
 from tilewright.te.step import step
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
-from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, Reduce, Var
+from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import ForKind
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
     from tilewright.te.tensor_intrin import TensorIntrin
 
-SCOPES = ("global", "shared", "warp", "local")
 ROOT, INLINE, AT = "root", "inline", "at"
 
 
@@ -483,15 +483,6 @@ class Stage:
         attr.kind = kind
 
 
-def check_scope(scope: str, what: str) -> None:
-    """Raises ScheduleError, saying `what` was asked for, if `scope` names no memory."""
-    if scope not in SCOPES and "." not in scope:
-        raise ScheduleError(
-            f"{what}: there is no memory scope {scope!r}; known are {', '.join(SCOPES)}, and those that a target "
-            'declares, which have a dot in their names, such as "local.accumulator"'
-        )
-
-
 def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
     """Where `stage` is computed: (stage, loop) pairs from the innermost outwards.
 
@@ -505,14 +496,3 @@ def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
         if at is stage or len(path) > len(stage.schedule.stages):
             raise ScheduleError(f"compute_at of {stage.name}: the stages are computed inside each other")
     return path
-
-
-def reduces_by_lanes(op: Operation) -> bool:
-    """True if `op` is one reduction whose combiner is x + y, x * y, min(x, y) or max(x, y)."""
-    body = op.body if isinstance(op, ComputeOp) else ()
-    if len(body) != 1 or not isinstance(body[0], Reduce):
-        return False
-    combiner = body[0].combiner
-    result = combiner.result[0]
-    operands = {combiner.lhs[0], combiner.rhs[0]}
-    return isinstance(result, (Add, Mul, Min, Max)) and {result.a, result.b} == operands

@@ -6,7 +6,7 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.te.stage import reduces_by_lanes
+from tilewright.te.operation import reduces_by_lanes
 from tilewright.topi.schedule.cpu.access import row_axes
 from tilewright.topi.schedule.cpu.common import extent_of
 

@@ -11,7 +11,7 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.te.stage import reduces_by_lanes
+from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.expr import IntImm, Var
 from tilewright.topi import tag
 from tilewright.topi.schedule.cpu.access import reads_through
