@@ -33,44 +33,60 @@ def attention(
     Stages: packed_query, packed_key (transposed, padded), packed_value, scores, masked_scores, softmax_maxelem,
     softmax_exp, softmax_expsum, attention (e times value), attention_output (divided by the sum).
     """
+    columns = constant_shape(value)[2]
+    masked = _masked(_scores(query, key), mask, scale, causal, columns)
+    exponentials, total = _row_softmax(masked)
+    return _normalized(_weighted(exponentials, value, out_layout), total, query.dtype, out_layout)
+
+
+def _scores(query: Tensor, key: Tensor) -> Tensor:
+    """query key^T, [B, H, M, N padded]."""
     batch, heads, rows, depth = constant_shape(query)
-    _, shared, columns, width = constant_shape(value)
+    _, shared, columns, _ = constant_shape(key)
     padded = -(-columns // SCORE_ALIGNMENT) * SCORE_ALIGNMENT
     wide, group = sum_dtype(query, ""), heads // shared
-
-    def packed(source: Tensor, name: str) -> Tensor:
-        return te.compute(source.shape, lambda *i: source(*i).astype(wide), name=name, tag=tag.INJECTIVE)
-
-    q, v = packed(query, "packed_query"), packed(value, "packed_value")
-    k = _packed_key(key, padded, wide)
-    d, j = te.reduce_axis((0, depth), name="d"), te.reduce_axis((0, columns), name="j")
-    scores = te.compute(
+    q, k = _packed(query, "packed_query"), _packed_key(key, padded, wide)
+    d = te.reduce_axis((0, depth), name="d")
+    return te.compute(
         (batch, heads, rows, padded),
         lambda b, h, r, c: te.sum(q(b, h, r, d) * k(b, h // group, d, c), axis=d),
         name="scores",
         tag=tag.ATTENTION_SCORES,
     )
-    exponentials, total = _row_softmax(_masked(scores, mask, scale, causal, columns))
-    product = te.compute(
+
+
+def _weighted(exponentials: Tensor, value: Tensor, out_layout: str) -> Tensor:
+    """exponentials value, [B, H, M, E]."""
+    batch, heads, rows, _ = constant_shape(exponentials)
+    _, shared, columns, width = constant_shape(value)
+    v, group = _packed(value, "packed_value"), heads // shared
+    j = te.reduce_axis((0, columns), name="j")
+    return te.compute(
         (batch, heads, rows, width),
         lambda b, h, r, c: te.sum(exponentials(b, h, r, j) * v(b, h // group, j, c), axis=j),
         name="attention",
         tag=tag.ATTENTION,
         attrs={"out_layout": out_layout},
     )
-    one = tir.const(1.0, wide)
 
-    def normalized(b: Any, h: Any, r: Any, c: Any) -> Any:
-        return (product(b, h, r, c) * (one / total(b, h, r))).astype(query.dtype)
 
-    if out_layout == "BHSD":
-        return te.compute((batch, heads, rows, width), normalized, name="attention_output", tag=tag.INJECTIVE)
-    return te.compute(
-        (batch, rows, heads, width),
-        lambda b, r, h, c: normalized(b, h, r, c),
-        name="attention_output",
-        tag=tag.INJECTIVE,
-    )
+def _normalized(product: Tensor, total: Tensor, dtype: str, out_layout: str) -> Tensor:
+    """The product divided by the sums of its rows, in the layout and type of the result."""
+    sizes = dict(zip("BHSD", constant_shape(product), strict=True))
+    one = tir.const(1.0, total.dtype)
+
+    def element(*i: Any) -> Any:
+        b, h, r, c = (i[out_layout.index(letter)] for letter in "BHSD")
+        return (product(b, h, r, c) * (one / total(b, h, r))).astype(dtype)
+
+    shape = [sizes[letter] for letter in out_layout]
+    return te.compute(shape, element, name="attention_output", tag=tag.INJECTIVE)
+
+
+def _packed(source: Tensor, name: str) -> Tensor:
+    """A copy, in the type that is summed in."""
+    wide = sum_dtype(source, "")
+    return te.compute(source.shape, lambda *i: source(*i).astype(wide), name=name, tag=tag.INJECTIVE)
 
 
 def _packed_key(key: Tensor, padded: int, wide: str) -> Tensor:
