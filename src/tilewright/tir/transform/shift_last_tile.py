@@ -61,14 +61,19 @@ class _Shifter:
     def _for(self, loop: For) -> Stmt:
         if loop.kind in (ForKind.SERIAL, ForKind.PARALLEL) and self.axes < MOST_AXES:
             tilings = _tilings(loop, self.analyzer)
-            if len(tilings) == 1:
-                body = self._versions(loop.body, tilings[0])
+            if tilings:
+                body = self._versions(loop.body, tilings)
                 if body is not None:
                     return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
         return map_stmt(loop, self.stmt, _same)
 
-    def _versions(self, body: Stmt, tiling: _Tiling) -> Stmt | None:
-        """`body` for whole tiles if there is room for one, else as it is; None where it cannot be shifted."""
+    def _versions(self, body: Stmt, tilings: list[_Tiling]) -> Stmt | None:
+        """`body` for whole tiles if there is room for one, else as it is; None where no tiling can be shifted."""
+        tiling, *others = tilings
+        result = self._version(body, tiling, others)
+        return result if result is not None or not others else self._versions(body, others)
+
+    def _version(self, body: Stmt, tiling: _Tiling, others: list[_Tiling]) -> Stmt | None:
         if not _may_repeat(body, tiling):
             return None
         start = Var("start", tiling.atom.dtype)
@@ -79,7 +84,8 @@ class _Shifter:
         self.axes += 1
         last = self.analyzer.simplify(tiling.extent - tiling.factor)
         first = op.minimum(tiling.atom * tiling.factor, last)
-        shifted = specialize_borders(self.stmt(whole), start, last)
+        inner = self._versions(whole, others) if others and self.axes < MOST_AXES else None
+        shifted = specialize_borders(inner if inner is not None else self.stmt(whole), start, last)
         small = _Clamper(tiling, _extents(body), self.analyzer).stmt(body)
         result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
         self.axes -= 1
