@@ -89,7 +89,7 @@ def conv2d_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> Config
     space.define_split("tile_filters", channels // conv.op.attrs.get("groups", 1), 16)
     space.define_split("tile_rows", height, 8, exact=False)
     space.define_split("tile_vectors", vectors, 8, exact=False)
-    space.require(lambda c: c["tile_rows"] == 1 or c["tile_vectors"] == vectors)
+    space.require(lambda c: c["tile_rows"] == 1 or (c["tile_vectors"] == vectors and c["tile_rows"] * vectors <= 8))
 
     def share(config: Config) -> float:
         filters, rows, wide = config.values()
