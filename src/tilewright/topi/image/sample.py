@@ -19,6 +19,11 @@ def _number(value: float, like: Any) -> Any:
     return tir.const(value, like.dtype)
 
 
+def _wide(place: Any) -> Any:
+    """A place in float32 at least: half floats cannot tell pixels apart."""
+    return place.astype("float32") if place.dtype in ("float16", "bfloat16") else place
+
+
 def _index(value: Any, size: int) -> Any:
     """A fractional place as an index within the image."""
     wide = tir.minimum(tir.maximum(value, _number(0, value)), _number(size - 1, value))
@@ -95,7 +100,7 @@ def grid_sample(data: Tensor, grid: Tensor, method: str, padding_mode: str, alig
         return scaled
 
     def body(b: Any, ch: Any, i: Any, j: Any) -> Any:
-        y, x = place(grid(b, 1, i, j), h), place(grid(b, 0, i, j), w)
+        y, x = place(_wide(grid(b, 1, i, j)), h), place(_wide(grid(b, 0, i, j)), w)
         return interpolate(lambda r, s: data(b, ch, r, s), y, x, (h, w), method, padding_mode == "zeros")
 
     return injective((n, c, oh, ow), body, "grid_sample")
@@ -108,7 +113,7 @@ def crop_and_resize(
     n, c, h, w = constant_shape(data)
 
     def place(box: Any, first: int, index: Any, count: int, extent: int) -> Any:
-        start, end = boxes(box, first), boxes(box, first + 2)
+        start, end = _wide(boxes(box, first)), _wide(boxes(box, first + 2))
         if count == 1:
             return (start + end) * _number(0.5 * (extent - 1), start)
         step = (end - start) * _number((extent - 1) / (count - 1), start)
@@ -157,8 +162,8 @@ def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, rat
 
     def side(region: Any, first: int, bins: int, limit: int) -> tuple[Any, Any, Any]:
         """(start, length of a bin, number of samples) along one side."""
-        start = rois(region, first) * tir.const(scale, rois.dtype)
-        end = rois(region, first + 2) * tir.const(scale, rois.dtype)
+        start, end = (_wide(rois(region, k)) for k in (first, first + 2))
+        start, end = start * _number(scale, start), end * _number(scale, end)
         length = tir.maximum(end - start, _number(1, start)) / _number(bins, start)
         if ratio > 0:
             return start, length, _number(ratio, start)
@@ -206,8 +211,8 @@ def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> T
     ky, kx = te.reduce_axis((0, h), name="y"), te.reduce_axis((0, w), name="x")
 
     def edges(region: Any, first: int, index: Any, bins: int) -> tuple[Any, Any]:
-        start = tir.round(rois(region, first) * tir.const(scale, rois.dtype))
-        end = tir.round(rois(region, first + 2) * tir.const(scale, rois.dtype))
+        start, end = (_wide(rois(region, k)) for k in (first, first + 2))
+        start, end = tir.round(start * _number(scale, start)), tir.round(end * _number(scale, end))
         length = tir.maximum(end - start + _number(1, start), _number(1, start)) / _number(bins, start)
         place = index.astype(start.dtype)
         low = tir.floor(place * length) + start
@@ -244,8 +249,9 @@ def deformable_conv2d(data: Tensor, offset: Tensor, weight: Tensor, attrs: Any) 
 
     def sampled(b: Any, ch: Any, ky: Any, kx: Any, i: Any, j: Any) -> Any:
         first = ((ch // per_offset * kh + ky) * kw + kx) * 2
-        y = offset(b, first, i, j) + (i * strides[0] + ky * dilation[0] - padding[0]).astype(offset.dtype)
-        x = offset(b, first + 1, i, j) + (j * strides[1] + kx * dilation[1] - padding[1]).astype(offset.dtype)
+        y, x = _wide(offset(b, first, i, j)), _wide(offset(b, first + 1, i, j))
+        y = y + (i * strides[0] + ky * dilation[0] - padding[0]).astype(y.dtype)
+        x = x + (j * strides[1] + kx * dilation[1] - padding[1]).astype(x.dtype)
         return interpolate(lambda r, s: data(b, ch, r, s), y, x, (h, w), "bilinear", True)
 
     def body(b: Any, f: Any, i: Any, j: Any) -> Any:
