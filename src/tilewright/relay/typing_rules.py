@@ -46,12 +46,14 @@ from tilewright.relay.type import (
     TensorType,
     TupleType,
     Type,
+    map_type,
 )
 from tilewright.relay.unify import Unifier, bind_dims, has_holes, narrows, substitute_dims
 from tilewright.relay.visitor import children
 from tilewright.support.dtype import DType
 
 _BOOL = TensorType((), "bool")
+_ANYTHING = TupleType(())
 
 
 class TypeErrorAt(TypeMismatchError):
@@ -101,7 +103,10 @@ class Inference:
             stack.pop()
 
     def finish(self) -> None:
-        """Type what waits, and keep every type with its node. Raises TypeErrorAt where one cannot be found."""
+        """Type what waits, and keep every type with its node. Raises TypeErrorAt where that of a variable is not found.
+
+        What nothing determines, such as the elements of a list that stays empty, may be any type; it becomes `()`.
+        """
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             for node in waiting:
@@ -111,9 +116,9 @@ class Inference:
         self._settle()
         for typed, type_ in self._open.items():
             final = self._unifier.resolve(type_)
-            if has_holes(final):
+            if isinstance(typed, Var) and isinstance(final, IncompleteType):
                 raise self._undetermined(typed)
-            typed.set_inferred_type(final)
+            typed.set_inferred_type(map_type(final, _anything_for_holes) if has_holes(final) else final)
         self._open.clear()
 
     def _expect(self, node: Expr) -> bool:
@@ -336,6 +341,10 @@ class Inference:
             except TypeMismatchError as error:
                 raise _mismatch(node, arg_types, f"{takes_text}: {error}") from None
         return fresh.ret_type
+
+
+def _anything_for_holes(part: Type) -> Type | None:
+    return _ANYTHING if isinstance(part, IncompleteType) else None
 
 
 def _monomorphic(found: Type, assumed: Type) -> Type:
