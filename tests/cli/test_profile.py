@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -27,3 +28,16 @@ def test_kernels_are_listed_with_times_and_sources(
 def test_only_the_slowest(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("profile", image_model, "--top", 1, "--repeat", 1)
     assert len(outcome.out.splitlines()) == 4
+
+
+def test_a_trace_for_chrome(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    outcome = tilewright("profile", image_model, "--repeat", 1, "--trace", tmp_path / "trace.json")
+    assert outcome.status == 0
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert events and all(event["ph"] == "X" and event["dur"] > 0 and event["args"]["source"] for event in events)
+    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+
+
+def test_a_trace_that_cannot_be_written(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    outcome = tilewright("profile", image_model, "--trace", tmp_path)
+    assert outcome.status == 2 and "is a directory" in outcome.err

@@ -6,6 +6,8 @@ import click
 
 from tilewright.cli.inputs import random_inputs
 from tilewright.cli.options import ModelOptions, model_options
+from tilewright.cli.outputs import check_writable, write_file
+from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.profile import KernelTime
 
 _COLUMNS = (
@@ -17,8 +19,9 @@ _COLUMNS = (
 @click.argument("model")
 @click.option("--top", default=30, show_default=True, type=click.IntRange(min=1), help="kernels to list")
 @click.option("--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="runs; the minimum counts")
+@click.option("--trace", type=click.Path(dir_okay=False), help="write the time line as a Chrome trace")
 @model_options
-def profile_command(model: str, top: int, repeat: int, options: ModelOptions) -> None:
+def profile_command(model: str, top: int, repeat: int, trace: str | None, options: ModelOptions) -> None:
     """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
 
     Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
@@ -26,8 +29,12 @@ def profile_command(model: str, top: int, repeat: int, options: ModelOptions) ->
     """
     from tilewright.cli.peak import fma_peak
 
+    if trace is not None:
+        check_writable(trace, model)
     executable = options.open(model)
     rows = executable.profile(random_inputs(executable.inputs, 0), repeat=repeat)
+    if trace is not None:
+        write_file(trace, lambda path: path.write_text(chrome_trace_text(rows)))
     peak = fma_peak(executable.threads, seconds=0.3)
     total = sum(row.seconds for row in rows)
     click.echo(f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, {executable.threads} threads")

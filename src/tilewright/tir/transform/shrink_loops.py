@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt
@@ -50,4 +51,4 @@ def _room(guard: Guard, loop: For) -> Expr | None:
     room: Expr = op.const(1 - guard.constant, loop.var.dtype)
     for atom, factor in terms.items():
         room = room - atom * factor
-    return room
+    return Analyzer().simplify(room)
