@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.relay.helpers import module
 from tilewright import relay
+from tilewright.relay.excerpt import excerpt
 from tilewright.relay.transform import fuse_ops
 
 
@@ -51,3 +52,41 @@ def test_printing_a_deep_graph_does_not_recurse() -> None:
     for _ in range(3000):
         node = relay.nn.relu(node)
     assert repr(node).count("nn.relu") == 3000
+
+
+def test_what_two_branches_share_stands_before_them() -> None:
+    x, c = relay.var("x", shape=(2,)), relay.var("c", shape=(), dtype="bool")
+    shared = relay.exp(x)
+    text = repr(relay.If(c, relay.sqrt(shared), relay.Tuple([shared, shared])))
+    assert text == "%0 = exp(%x);\nif (%c) {\n  sqrt(%0)\n} else {\n  (%0, %0)\n}"
+
+
+def test_a_binding_that_is_an_operand_has_braces_and_a_shared_tuple_a_number() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y")
+    let = relay.Let(y, relay.exp(x), relay.add(y, y))
+    pair = relay.Tuple([let, x])
+    text = repr(relay.Tuple([pair, pair[0]]))
+    assert text == "%0 = {\n  let %y = exp(%x);\n  add(%y, %y)\n};\n%1 = (%0, %x);\n(%1, %1.0)"
+
+
+def test_a_whole_program_has_its_constants_behind_it() -> None:
+    x = relay.var("x", shape=(2,))
+    mod = relay.IRModule.from_expr(relay.add(x, relay.const(np.ones(2, "float32"))))
+    text = mod.astext()
+    assert text.startswith(
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2,), float32]) {\n  add(%x, meta[relay.Constant][0])'
+    )
+    assert "\n#[metadata]\n{" in text and "#[metadata]" not in mod.astext(show_meta_data=False)
+    assert "free_var %x: Tensor[(2,), float32];\nexp(%x)" in relay.astext(relay.exp(x))
+
+
+def test_excerpts_show_the_place_in_long_functions() -> None:
+    x = relay.var("x", shape=(2,))
+    nodes: list[relay.Expr] = [x]
+    for _ in range(20):
+        nodes.append(relay.exp(nodes[-1]))
+    mod = relay.IRModule.from_expr(nodes[-1])
+    lines = excerpt(mod, nodes[10], next(iter(mod))).split("\n")
+    assert lines[0] == "in @main:" and lines[1].startswith("   1 | def @main")
+    assert lines[2] == "     | …" and lines[-2] == "  11 |   %9 = exp(%8);" and lines[-1] == "     |        ^^^^^^^"
+    assert excerpt(mod, relay.var("elsewhere"), next(iter(mod))) == ""
