@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,12 +20,21 @@ def allow_deep_recursion() -> None:
         sys.setrecursionlimit(DEEP)
 
 
+_lock = threading.Lock()
+_limits: list[int] = []
+
+
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Within the block, Python functions may be nested `DEPTH` deep."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, DEPTH))
+    """Within the block, Python functions may be nested `DEPTH` deep. The limit comes down when no thread needs it."""
+    with _lock:
+        _limits.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(_limits[0], DEPTH))
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        with _lock:
+            before = _limits[0]
+            _limits.pop()
+            if not _limits:
+                sys.setrecursionlimit(before)
