@@ -145,7 +145,8 @@ from tilewright.relay.op.transform import (
     transpose,
 )
 
-# Last, for it enters the gradients of all that is registered above.
+# Last: the quantized operators are written in others, and the gradients enter those of all that is registered.
+import tilewright.relay.op.qnn  # isort: skip  # noqa: F401
 import tilewright.relay.op.gradients  # isort: skip  # noqa: F401
 
 __all__ = [
