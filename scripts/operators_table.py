@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Write docs/operators.md: every Relay operator with what it has, from the registry itself.
 
-    python scripts/operators_table.py          (a test fails where the page is not what this would write)
+    python scripts/operators_table.py [--check]     (--check writes nothing and fails where the page is not current)
 
 The element types are found by trying the type rule on the operator's test cases with each type in turn.
 """
@@ -114,4 +114,6 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(page() != PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(page(), encoding="utf-8")

@@ -146,7 +146,7 @@ from tilewright.relay.op.transform import (
 )
 
 # Last: the quantized operators are written in others, and the gradients enter those of all that is registered.
-import tilewright.relay.op.qnn  # isort: skip  # noqa: F401
+import tilewright.relay.op.qnn  # isort: skip
 import tilewright.relay.op.gradients  # isort: skip  # noqa: F401
 
 __all__ = [
