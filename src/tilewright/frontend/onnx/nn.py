@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
-from tilewright.frontend.onnx.dims import broadcast, is_static, product
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -215,6 +215,8 @@ def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     if len(right_shape) == 1:
         product = matmul(node, left, reshape(node, right, (*right_shape, 1)))
         return reshape(node, product, node.shape(product)[:-1])
+    if not is_known((left_shape[-1], *right_shape)):
+        raise NeedsValue(f"{node.label}: the shape {list(right_shape)} of a factor is known at run time only")
     if is_static((left_shape[-1], right_shape[-2])) and left_shape[-1] != right_shape[-2]:
         raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
     if len(right_shape) == 2:
