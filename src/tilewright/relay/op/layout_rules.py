@@ -91,6 +91,9 @@ def conv2d_layout(
         plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
         altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
         choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
+    if not types[0].is_static:
+        # Vectors of channels have no remainder at any size of the image; vectors of columns do.
+        choices = [choice for choice in choices if channel_block(choice.output)] or choices
     return tuple(choices)
 
 
