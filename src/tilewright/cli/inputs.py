@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, ShapeError
 
 #: Random integers stay below this, so that they are valid as token ids, byte values and indices.
 INTEGER_LIMIT = 100
@@ -21,6 +21,7 @@ def random_inputs(specs: Any, seed: int) -> Arrays:
     generator = np.random.default_rng(seed)
     made: Arrays = {}
     for spec in specs:
+        _require_shape(spec)
         if spec.dtype.is_float:
             made[spec.name] = generator.standard_normal(spec.shape).astype(spec.numpy)
         elif spec.dtype.is_bool:
@@ -28,6 +29,20 @@ def random_inputs(specs: Any, seed: int) -> Arrays:
         else:
             made[spec.name] = generator.integers(0, INTEGER_LIMIT, spec.shape).astype(spec.numpy)
     return made
+
+
+def _require_shape(spec: Any) -> None:
+    """Raise ShapeError or InputError where random values cannot be made: no fixed shape, or no tensor of numbers."""
+    if spec.shape is None or spec.dtype.is_string:
+        raise InputError(f"input {spec} has no random values; give it with --input {spec.name}=FILE.npy")
+    loose = [dim for dim in spec.shape if not isinstance(dim, int)]
+    if loose:
+        example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in spec.shape)
+        shapes, file = f'--input-shapes "{spec.name}:[{example}]"', f"--input {spec.name}=FILE.npy"
+        raise ShapeError(
+            f"input {spec.name!r} has the dynamic dimension{'s' if len(loose) > 1 else ''} "
+            f"{', '.join(map(str, loose))}; fix them with {shapes}, or give the input with {file}"
+        )
 
 
 def read_inputs(files: dict[str, Path]) -> Arrays:
