@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
+from tilewright.codegen.size_data import size_data
 from tilewright.errors import UnsupportedError
 from tilewright.relay.assumptions import assumed_equal
 from tilewright.relay.copy_kernel import copy_kernel
 from tilewright.relay.cost import flops, moved_bytes
 from tilewright.relay.expr import Call, Constant, Function
-from tilewright.relay.symbolic import close_dims, size_data, size_vars
+from tilewright.relay.symbolic import close_dims, size_vars
 from tilewright.relay.transform.plan_memory import MemoryPlan, Storage, Where
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type, tensor_types

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr, Function, Var
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Dim, TensorType, Type, as_dim, map_type, walk_type
@@ -138,36 +137,6 @@ def fresh_dims(type_: Type, known: dict[Any, SizeVar], name: str) -> Type:
         return SizeVar(name)
 
     return map_type_dims(type_, rule)
-
-
-_OPERATORS: dict[type, str] = {
-    e.Add: "+", e.Sub: "-", e.Mul: "*", e.FloorDiv: "//", e.FloorMod: "%", e.Min: "min", e.Max: "max",
-    e.LT: "<", e.LE: "<=", e.EQ: "==", e.And: "and", e.Or: "or",
-}  # fmt: skip
-
-
-def size_data(size: Dim, names: dict[Any, str]) -> Any:
-    """`size` as the manifest has it: a number, the name of a variable, or [operator, a, b].
-
-    Raises `UnsupportedError` for an expression that the run time cannot compute.
-    """
-    if isinstance(size, int):
-        return size
-    if isinstance(size, e.IntImm):
-        return int(size.value)
-    if isinstance(size, e.Cast):
-        return size_data(size.value, names)
-    if isinstance(size, e.Var) and size in names:
-        return names[size]
-    if type(size) in (e.GT, e.GE):
-        return ["<" if type(size) is e.GT else "<=", size_data(size.b, names), size_data(size.a, names)]
-    if type(size) in _OPERATORS:
-        return [_OPERATORS[type(size)], size_data(size.a, names), size_data(size.b, names)]
-    if isinstance(size, e.Select):
-        return ["select", *[size_data(part, names) for part in size.fields()]]
-    raise UnsupportedError(
-        f"the size {size} depends on more than the dimensions of the inputs: {', '.join(names.values())}"
-    )
 
 
 def substitute_dims(dim: Dim, mapping: dict[Any, Dim]) -> Dim:
