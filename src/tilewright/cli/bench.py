@@ -15,7 +15,7 @@ from tilewright.cli.engines import check_engine, open_engine
 from tilewright.cli.inputs import random_inputs
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
-from tilewright.runtime.executor import Executable
+from tilewright.runtime.model import Model
 
 #: Calls of one engine in a row that count, in each round.
 TIMED_CALLS = 3
@@ -56,7 +56,7 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> 
 
 
 def bench(
-    executable: Executable, model: str, engines: Sequence[str], seconds: float, rounds: int, seed: int = 0
+    executable: Model, model: str, engines: Sequence[str], seconds: float, rounds: int, seed: int = 0
 ) -> list[Timing]:
     """Time `executable` and the engines on one set of random inputs."""
     inputs = random_inputs(executable.inputs, seed)

@@ -13,7 +13,7 @@ import click
 
 from tilewright.errors import InputError, ModelError, ShapeError
 from tilewright.runtime.artifact import is_artifact
-from tilewright.runtime.executor import Executable
+from tilewright.runtime.model import Model
 from tilewright.support import trace
 
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
@@ -57,7 +57,7 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
 
-    def open(self, path: str) -> Executable:
+    def open(self, path: str) -> Model:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
         require_file(path)
         if is_artifact(path):

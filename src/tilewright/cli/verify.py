@@ -13,7 +13,7 @@ from tilewright.cli.engines import ENGINES, check_engine, open_engine
 from tilewright.cli.inputs import complete_inputs, read_inputs
 from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
 from tilewright.cli.submodel import cut_at
-from tilewright.runtime.executor import Executable
+from tilewright.runtime.model import Model
 
 Array = np.ndarray[Any, Any]
 
@@ -89,7 +89,7 @@ def verify_command(
 
 
 def _compare_engines(
-    executable: Executable,
+    executable: Model,
     path: str,
     shown: str,
     against: str,

@@ -124,6 +124,6 @@ def attention(
     if mask is not None:
         scores = scores + mask
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
     result = np.einsum("bhmn,bhne->bhme", softmax(scores), v).astype(query.dtype)
     return result if out_layout == "BHSD" else result.transpose(0, 2, 1, 3)
