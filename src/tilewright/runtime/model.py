@@ -11,9 +11,10 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.runtime.artifact import check_machine, gather_weights
 from tilewright.runtime.link import Linked, link
 from tilewright.runtime.memory import Array
@@ -80,6 +81,16 @@ class Model(ABC):
     @abstractmethod
     def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
         """Time each kernel: one row for every kernel call, in order, the least of `repeat` runs."""
+
+    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+        """Write the model as a shared object for C programs, and its header; the two paths.
+
+        Raises `UnsupportedError` for executors that run bytecode.
+        """
+        raise UnsupportedError(
+            f"a model that runs on the executor {self.executor!r} (branches, loops, values that are no tensors) "
+            "cannot be exported as a C library; save it as an artifact (.tw) instead"
+        )
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
