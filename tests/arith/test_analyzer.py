@@ -118,3 +118,16 @@ def test_static_shares_of_workers() -> None:
     known = Analyzer()
     assert known.const_int_bound(share) == (0, None)
     assert known.simplify(share - share) is op.const(0)
+
+
+def test_bounds_and_remainders_given_by_numbers_replace_what_was_known() -> None:
+    analyzer, x = Analyzer(), Var("x")
+    assert analyzer.const_int_bound(x + 1) == (None, None)
+    analyzer.set_bound(x, 3, None)
+    assert analyzer.const_int_bound(x + 1) == (4, None)
+    analyzer.set_bound(x, None, 7)
+    assert analyzer.const_int_bound(x + 1) == (None, 8)
+    analyzer.set_modular(x, 4, 7)
+    assert analyzer.modular_set(x * 2 + 1) == (8, 7)
+    analyzer.set_modular(x, 0, 5)
+    assert analyzer.modular_set(x) == (0, 5)

@@ -65,6 +65,18 @@ class Analyzer:
                 self._know(form.minus(Linear.of(limit)).shifted(1))
         self._bounds[var] = (first, high)
 
+    def set_bound(self, var: Var, low: int | None, high: int | None) -> None:
+        """Let `var` lie between two integers, both included; None is an open end."""
+        self._unlearn(var)
+        self.rank(var)
+        self._bounds[var] = (low, high)
+
+    def set_modular(self, var: Var, coefficient: int, base: int) -> None:
+        """Let `var` be coefficient * k + base for some integer k."""
+        self._unlearn(var)
+        self.rank(var)
+        self._modular[var] = (coefficient, base % coefficient if coefficient else base)
+
     def _unlearn(self, var: Var) -> None:
         """Forget what was known of a variable that gets a new meaning, such as that of a second loop."""
 

@@ -35,3 +35,8 @@ RECURRENT_CELL = "recurrent_cell"
 RECURRENT_PRODUCT = "recurrent_product"
 GROUP_NORM = "group_norm"
 LRN = "lrn"
+
+
+def is_injective(tag: str) -> bool:
+    """True for the tags of operations whose elements each depend on one element of every input."""
+    return tag.split(",")[0] in (ELEMWISE, BROADCAST, INJECTIVE)

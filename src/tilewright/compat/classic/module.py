@@ -1,8 +1,8 @@
-"""`tvm.IRModule`: a Relay module that may be added to while it is being written."""
+"""`tvm.IRModule`: a module of Relay or loop functions that may be added to while it is being written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilewright.compat.classic.weights import infer_weights
@@ -11,6 +11,7 @@ from tilewright.relay.expr import Expr, Function, GlobalVar
 from tilewright.relay.module import IRModule as RelayModule
 from tilewright.relay.type import GlobalTypeVar, TypeData
 from tilewright.relay.visitor import free_vars, global_vars
+from tilewright.tir.stmt import PrimFunc
 
 
 class IRModule(RelayModule):
@@ -29,6 +30,8 @@ class IRModule(RelayModule):
     @classmethod
     def from_expr(cls, expr: Any, functions: Any = None, type_defs: Any = None) -> IRModule:
         """A module whose `main` is `expr`; the free variables of what is no function become its parameters."""
+        if isinstance(expr, PrimFunc):
+            return cls({expr.name: expr})
         func = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
         return cls({**(functions or {}), "main": func}, type_defs)
 
@@ -36,7 +39,7 @@ class IRModule(RelayModule):
         if isinstance(value, TypeData):
             self.type_definitions[value.header] = value  # type: ignore[index]
             return
-        if not isinstance(value, Function):
+        if not isinstance(value, Function | PrimFunc):
             raise InputError(f"a module holds functions and type definitions, not a {type(value).__name__}")
         name = key if isinstance(key, str) else key.name
         old = self._by_name.get(name)
@@ -46,12 +49,24 @@ class IRModule(RelayModule):
         self._by_name[name] = gvar
         self.functions[gvar] = value  # type: ignore[index]
 
+    @property
+    def prim_funcs(self) -> list[PrimFunc]:
+        """The loop functions, in order."""
+        functions: Iterable[Any] = self.functions.values()
+        return [func for func in functions if isinstance(func, PrimFunc)]
+
+    def __repr__(self) -> str:
+        if not self.prim_funcs:
+            return super().__repr__()
+        return "\n".join(repr(func) for func in self.functions.values())
+
     def _replaced(self, old: GlobalVar, key: Any) -> GlobalVar:
         """Take the function of `old` out; the variable for its successor, whose type is not known yet."""
         del self.functions[old]  # type: ignore[attr-defined]
         if isinstance(key, GlobalVar):
             return key
-        named = any(old in global_vars(func) for func in self.functions.values())
+        relay_functions = [func for func in self.functions.values() if isinstance(func, Function)]
+        named = any(old in global_vars(func) for func in relay_functions)
         return old if named else GlobalVar(old.name)
 
     def __getitem__(self, key: Any) -> Any:
@@ -103,6 +118,7 @@ def as_module(subject: Any) -> IRModule:
     if isinstance(subject, RelayModule | Expr):
         mod = IRModule.of(subject) if isinstance(subject, RelayModule) else IRModule.from_expr(subject)
         for func in mod.functions.values():
-            infer_weights(func)
+            if isinstance(func, Function):
+                infer_weights(func)
         return mod
     raise InputError(f"a Relay module or function is needed, not a {type(subject).__name__}")

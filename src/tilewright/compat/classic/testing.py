@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -173,3 +174,32 @@ def check_numerical_grads(
             raise AssertionError(
                 f"gradient {index} is off by {distance:.3g}, {allowed:.3g} is allowed:\n{grad}\n{numeric}"
             )
+
+
+def parameters(*value_sets: Any, ids: Any = None) -> list[Any]:
+    """Fixtures that vary together, one for each place of the tuples: `a, b = parameters((1, 2), (3, 4))`."""
+    # Fixtures vary together if they read one that has the parameters, and pytest finds that one by its name in the
+    # module only: so it is put there.
+    module = sys._getframe(1).f_globals
+    hidden = f"_parameters_{sum(name.startswith('_parameters_') for name in module)}"
+    module[hidden] = parameter(*value_sets, ids=ids)
+    return [_one_place(hidden, place) for place in range(len(value_sets[0]))]
+
+
+def _one_place(hidden: str, place: int) -> Any:
+    def give(**sets: Any) -> Any:
+        return sets[hidden][place]
+
+    given = inspect.Parameter(hidden, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    give.__signature__ = inspect.Signature([given])  # type: ignore[attr-defined]
+    return _pytest().fixture(give)
+
+
+def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
+    """Raise `ValueError` unless both expressions certainly have one value."""
+    from tilewright.arith.analyzer import Analyzer
+    from tilewright.tir import op
+
+    a, b = op.convert(lhs), op.convert(rhs)
+    if not Analyzer().can_prove_equal(a, b):
+        raise ValueError(f"{a!r} is not known to equal {b!r}")

@@ -42,6 +42,8 @@ TABLES = (
             **leads_to("tilewright.relay.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
             **leads_to("tilewright.relay.adt", "Constructor"),
             **leads_to("tilewright.relay.op.registry", "Op"),
+            **leads_to("tilewright.tir", PrimExpr="Expr"),
+            **leads_to(f"{_CLASSIC}.arith", "Range"),
             **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),
         },
     ),

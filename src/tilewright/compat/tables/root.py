@@ -4,6 +4,8 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 
+_BUILD = leads_to(f"{_CLASSIC}.build", "build", "lower")
+
 TABLES = (
     Table(
         "tvm",
@@ -26,6 +28,9 @@ TABLES = (
                 cl="opencl",
             ),
             **leads_to(f"{_CLASSIC}.version", "__version__"),
+            **_BUILD,
+            **leads_to(f"{_CLASSIC}.functions", "get_global_func", "register_func"),
+            **leads_to(f"{_CLASSIC}.runtime", "convert"),
             **leads_to("tilewright.errors", TVMError="TilewrightError"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
@@ -44,6 +49,12 @@ TABLES = (
             OpAttributeRequired="ModelError",
             InternalError="InternalError",
         ),
+    ),
+    Table("tvm.driver", "Compiling.", names=_BUILD),
+    Table(
+        "tvm.driver.build_module",
+        "Compiling.",
+        names={**_BUILD, **leads_to(f"{_CLASSIC}.build", "schedule_to_module")},
     ),
     Table("tvm._ffi", "The classic foreign function interface: there is none here."),
     Table("tvm._ffi.base", "Its exception.", names=leads_to("tilewright.errors", TVMError="TilewrightError")),

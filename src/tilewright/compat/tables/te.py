@@ -1,5 +1,40 @@
-"""`tvm.te`: the names of this package's own `te`."""
+"""`tvm.te`: the names of this package's own `te`, math of `tir`, and what classic schedules were looked at with."""
 
-from tilewright.compat.tables.table import Table
+from tilewright.compat.tables.table import Table, leads_to
 
-TABLES = (Table("tvm.te", "The tensor language.", open=("tilewright.te",)),)
+_CLASSIC = "tilewright.compat.classic"
+#: Functions of expressions that the classic `te` has from `tir`.
+MATH = (
+    *("abs", "all", "any", "ceil", "cos", "erf", "exp", "floor", "floordiv", "floormod", "if_then_else", "isnan"),
+    *("log", "power", "round", "rsqrt", "sigmoid", "sin", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod"),
+    "const",
+)
+MORE_MATH = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "exp10", "exp2", "fmod"),
+    *("hypot", "log10", "log1p", "log2", "popcount", "sinh", "clz", "nearbyint"),
+)
+
+TABLES = (
+    Table(
+        "tvm.te",
+        "The tensor language.",
+        names={
+            **leads_to(f"{_CLASSIC}.te_ops", "div", "indexdiv", "indexmod", "max", "max_value", "min", "min_value"),
+            **leads_to("tilewright.tir", *MATH),
+            **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH),
+        },
+        open=("tilewright.te",),
+    ),
+    Table(
+        "tvm.te.schedule",
+        "Schedules, and the steps of lowering them.",
+        names={
+            **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
+            **leads_to("tilewright.te", "Schedule", "Stage", "IterVar", "create_schedule"),
+            **leads_to("tilewright.te.stage", "Fuse", "Split"),
+            **leads_to("tilewright.tir", "Buffer"),
+        },
+    ),
+    Table("tvm.te.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation")),
+    Table("tvm.te.operation", "Operations.", open=("tilewright.te",)),
+)

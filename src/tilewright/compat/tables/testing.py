@@ -9,6 +9,7 @@ TABLES = (
         names=leads_to(
             "tilewright.compat.classic.testing",
             "assert_allclose",
+            "assert_prim_expr_equal",
             "device_enabled",
             "enabled_targets",
             "exclude_targets",
@@ -16,6 +17,7 @@ TABLES = (
             "known_failing_targets",
             "main",
             "parameter",
+            "parameters",
             "parametrize_targets",
             "requires_cuda",
             "requires_gpu",
@@ -31,9 +33,6 @@ TABLES = (
             "check_numerical_grads",
             "echo",
         ),
-        absent={
-            "parameters": "give each its own tvm.testing.parameter, or use pytest.mark.parametrize",
-        },
     ),
     Table("tvm.testing.utils", "The same helpers.", open=("tilewright.compat.classic.testing",)),
 )

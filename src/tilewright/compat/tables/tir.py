@@ -1,5 +1,57 @@
-"""`tvm.tir`: the names of this package's own `tir`."""
+"""`tvm.tir`: the names of this package's own `tir`, with the classic walkers and passes."""
 
-from tilewright.compat.tables.table import Table
+from tilewright.compat.tables.table import Table, leads_to
+from tilewright.compat.tables.te import MORE_MATH
 
-TABLES = (Table("tvm.tir", "The loop language.", open=("tilewright.tir",)),)
+_CLASSIC = "tilewright.compat.classic"
+_PASSES = (
+    *("BF16Legalize", "FlattenBuffer", "HoistIfThenElse", "InjectDoubleBuffer", "InjectPrefetch"),
+    *("InjectVirtualThread", "LoopPartition", "LowerIntrin", "LowerTVMBuiltin", "LowerThreadAllreduce"),
+    *("NarrowDataType", "RemoveNoOp", "Simplify", "StorageFlatten", "StorageRewrite", "ThreadSync", "UnrollLoop"),
+    "VectorizeLoop",
+)
+_NAMES = {
+    **leads_to(f"{_CLASSIC}.te_ops", "div", "indexdiv", "indexmod", "max_value", "min_value"),
+    **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
+    **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH, "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern"),
+    **leads_to("tilewright.relay.type", "Any"),
+    **leads_to("tilewright.te", "IterVar"),
+    **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),
+}
+
+TABLES = (
+    Table(
+        "tvm.tir",
+        "The loop language.",
+        names=_NAMES,
+        open=("tilewright.tir",),
+        absent={
+            "Load": "a load names its buffer: tvm.tir.BufferLoad(buffer, indices)",
+            "Store": "a store names its buffer: tvm.tir.BufferStore(buffer, value, indices)",
+            "Prefetch": "use Stage.prefetch of a schedule",
+            "ProducerRealize": "memory is an Allocate of a Buffer from the start",
+        },
+    ),
+    Table("tvm.tir.expr", "Expressions.", open=("tilewright.tir.expr",)),
+    Table("tvm.tir.stmt", "Statements.", open=("tilewright.tir.stmt",)),
+    Table("tvm.tir.op", "Functions of expressions.", names=_NAMES, open=("tilewright.tir.op",)),
+    Table(
+        "tvm.tir.stmt_functor",
+        "Walking and rewriting.",
+        names=leads_to(f"{_CLASSIC}.stmt_functor", "ir_transform", "post_order_visit", "substitute"),
+    ),
+    Table(
+        "tvm.tir.analysis",
+        "Questions about functions.",
+        names=leads_to("tilewright.tir.structural", expr_deep_equal="structural_equal"),
+    ),
+    Table(
+        "tvm.tir.transform",
+        "Passes over loop functions.",
+        names={
+            **leads_to(f"{_CLASSIC}.tir_passes", "Apply", "prim_func_pass"),
+            **{name: f"{_CLASSIC}.tir_transform:{name}" for name in _PASSES},
+        },
+        absent={"SplitHostDevice": "tvm.build separates kernels from the host's part by itself"},
+    ),
+)

@@ -1,0 +1,180 @@
+"""`tvm.lower` and `tvm.build`: from schedules to modules of loop functions, and from those to callable code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright import codegen, te
+from tilewright.codegen.build_device import emit_device
+from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.source import emit_c
+from tilewright.compat.classic.array import to_numpy
+from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.module import IRModule
+from tilewright.device_target import DEVICE_KINDS
+from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.runtime.tensor import Tensor
+from tilewright.target import Target
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.legalize_float16 import legalize_float16
+from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
+
+
+def lower(
+    inp: Any, args: Any = None, name: str = "main", binds: Mapping[Any, Any] | None = None, simple_mode: bool = False
+) -> IRModule:
+    """A module with the function `name` that runs the schedule `inp` on `args`; a function or module stays as it is.
+
+    With `simple_mode`, for reading, the loops are only simplified.
+    """
+    if not isinstance(inp, te.Schedule):
+        return _as_functions(inp)
+    if args is None:
+        raise InputError("tvm.lower of a schedule takes the list of its arguments too")
+    if simple_mode:
+        stages = te.lower_stages(inp, args, name, binds)
+        return IRModule({name: next(func for stage, func in stages if stage == "simplify")})
+    return IRModule({name: te.lower(inp, args, name, binds)})
+
+
+def schedule_to_module(
+    sch: te.Schedule, args: Any = None, name: str = "main", binds: Mapping[Any, Any] | None = None
+) -> IRModule:
+    """A module with the loops of `sch` as they come from the schedule, before any pass."""
+    return IRModule({name: te.schedule_to_tir(sch, args or (), name, binds)})
+
+
+def build(
+    inputs: Any,
+    args: Any = None,
+    target: Any = None,
+    target_host: Any = None,
+    runtime: Any = None,
+    name: str = "main",
+    binds: Mapping[Any, Any] | None = None,
+) -> BuiltModule:
+    """Compile a schedule with its arguments, a function, several, or a module, for `target` (this processor if None).
+
+    For a target that this machine cannot run the result has source and object code, and calling it is refused.
+    """
+    from tilewright.compat.classic.target import Target as CurrentTarget
+
+    mod = lower(inputs, args, name, binds)
+    chosen = target if target is not None else CurrentTarget.current() or "llvm"
+    return BuiltModule(mod.prim_funcs, Target(str(chosen)))
+
+
+def _as_functions(inp: Any) -> IRModule:
+    if isinstance(inp, PrimFunc):
+        return IRModule({inp.name: inp})
+    if isinstance(inp, Sequence):
+        return IRModule({func.name: func for part in inp for func in _as_functions(part).prim_funcs})
+    if isinstance(inp, IRModule) and len(inp.prim_funcs) == len(inp.functions):
+        return inp
+    raise InputError(f"a schedule, a PrimFunc or a module of them is needed, not a {type(inp).__name__}")
+
+
+class BuiltModule:
+    """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
+
+    def __init__(self, funcs: Sequence[PrimFunc], target: Target) -> None:
+        if not funcs:
+            raise InputError("there is no function to build")
+        self.funcs = list(funcs)
+        self.target = target
+        self.entry_name = funcs[0].name
+        self._code: Any = None
+        if target.is_host or target.kind in DEVICE_KINDS or target.architecture == "wasm32":
+            self._code = codegen.build(self.funcs, target)
+
+    @property
+    def type_key(self) -> str:
+        """What the code is made by: "llvm", "c", "opencl", …"""
+        return "llvm" if self.target.kind == "cpu" else self.target.kind
+
+    @property
+    def imported_modules(self) -> list[BuiltModule]:
+        """The module itself for a device, whose kernels it holds; nothing for a processor."""
+        return [self] if self.target.kind in DEVICE_KINDS else []
+
+    @property
+    def entry_func(self) -> BuiltFunction:
+        """The first function."""
+        return self[self.entry_name]
+
+    def __getitem__(self, name: str) -> BuiltFunction:
+        return self.get_function(name)
+
+    def get_function(self, name: str, query_imports: bool = False) -> BuiltFunction:
+        """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
+        names = [func.name for func in self.funcs]
+        if name not in names:
+            raise InputError(f"the module has no function {name!r}; it has: {', '.join(names)}")
+        if self._code is None:
+            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
+        return BuiltFunction(self._code[name], name)
+
+    def __call__(self, *args: Any) -> None:
+        """Call the first function."""
+        self.entry_func(*args)
+
+    def time_evaluator(
+        self, func_name: str, dev: Any, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
+    ) -> Any:
+        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls."""
+        function = self[func_name]
+
+        def measure(*args: Any) -> BenchmarkResult:
+            return BenchmarkResult(function.time(*args, number=number, repeat=repeat))
+
+        return measure
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels."""
+        if fmt not in ("", "ll", "c", "cl", "cu"):
+            raise UnsupportedError(f"get_source({fmt!r}): there is the text that the code was made from, get_source()")
+        if self.target.kind in DEVICE_KINDS:
+            return emit_device(self.funcs, self.target)[0]
+        if self.target.kind == "c":
+            return emit_c([scalarize_vectors(legalize_float16(func)) for func in self.funcs]).text
+        return emit_module(self.funcs, self.target).text
+
+    def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
+        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.c`, `.cl`, `.cu`) to a file."""
+        path = Path(file_name)
+        kind = fmt or path.suffix.lstrip(".")
+        if kind in ("o", "obj"):
+            if self.target.kind in DEVICE_KINDS or self.target.kind == "c":
+                raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
+            path.write_bytes(compile_object(emit_module(self.funcs, self.target).text, self.target))
+            return
+        path.write_text(self.get_source(kind))
+
+    def export_library(self, file_name: str | os.PathLike[str], *_: Any, **__: Any) -> None:
+        """Write the module in this package's own format, which `tilewright.runtime.module.Module.load` reads."""
+        if not hasattr(self._code, "save"):
+            raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")
+        self._code.save(file_name)
+
+
+class BuiltFunction:
+    """One compiled function, of arrays and numbers."""
+
+    def __init__(self, code: Any, name: str) -> None:
+        self._code = code
+        self.name = name
+
+    def __call__(self, *args: Any) -> None:
+        """Run once; results are written to arrays among `args`."""
+        self._code(*map(_host_value, args))
+
+    def time(self, *args: Any, number: int, repeat: int) -> list[float]:
+        """Seconds a call takes: `repeat` times the mean of `number` calls."""
+        return list(self._code.time(*map(_host_value, args), number=number, repeat=repeat))
+
+
+def _host_value(value: Any) -> Any:
+    return to_numpy(value) if isinstance(value, Tensor) else value

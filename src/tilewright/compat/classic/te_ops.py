@@ -1,0 +1,84 @@
+"""`tvm.te` where the classic function takes more than this package's own, and its math by classic names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.arith.range import Range
+from tilewright.support.dtype import DType
+from tilewright.te.bounds import infer_bounds
+from tilewright.te.itervar import IterVar
+from tilewright.te.operation import PlaceholderOp
+from tilewright.tir.stmt import Stmt
+
+
+def _reduction_or_pair(reducer: Callable[..., Any], pair: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    def build(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
+        first = axis[0] if isinstance(axis, Sequence) and axis else axis
+        return reducer(expr, axis, where, init) if isinstance(first, IterVar) else pair(expr, axis)
+
+    build.__doc__ = doc
+    return build
+
+
+max = _reduction_or_pair(te.max, tir.maximum, "The maximum over reduction axes, or of two expressions.")
+min = _reduction_or_pair(te.min, tir.minimum, "The minimum over reduction axes, or of two expressions.")
+
+
+def min_value(dtype: str) -> tir.Expr:
+    """The smallest value of a type."""
+    return tir.const(_limits(dtype)[0], dtype)
+
+
+def max_value(dtype: str) -> tir.Expr:
+    """The largest value of a type."""
+    return tir.const(_limits(dtype)[1], dtype)
+
+
+def _limits(dtype: str) -> tuple[Any, Any]:
+    kind = DType(dtype)
+    if kind.is_float:
+        import ml_dtypes
+
+        info = ml_dtypes.finfo(kind.numpy)
+        return float(info.min), float(info.max)
+    return kind.limits()
+
+
+def div(a: Any, b: Any, span: Any = None) -> tir.Expr:
+    """`te.div`: of integers rounded towards zero, as C does it; of floats the quotient."""
+    a, b = tir.convert(a), tir.convert(b)
+    return tir.truncdiv(a, b) if a.dtype.is_int and b.dtype.is_int else a / b
+
+
+def indexdiv(a: Any, b: Any, span: Any = None) -> tir.Expr:
+    """The quotient of two indices, which are not negative."""
+    return tir.floordiv(a, b)
+
+
+def indexmod(a: Any, b: Any, span: Any = None) -> tir.Expr:
+    """The remainder of two indices, which are not negative."""
+    return tir.floormod(a, b)
+
+
+def InferBound(schedule: te.Schedule) -> dict[IterVar, Range]:
+    """The range of each loop axis of `schedule`: how far it runs."""
+    ranges: dict[IterVar, Range] = {}
+    normal = schedule.normalize()
+    for bounds in infer_bounds(normal).stages.values():
+        for axis, extent in bounds.extents.items():
+            low = bounds.mins.get(axis)
+            ranges[axis] = Range(low.to_expr(extent.dtype) if low is not None else 0, extent)
+    return ranges
+
+
+def ScheduleOps(schedule: te.Schedule, bounds: Any = None, debug_keep_trivial_loop: bool = False) -> Stmt:
+    """The loops of `schedule` as a statement; its placeholders and outputs are the buffers around it.
+
+    Bounds are inferred anew, whatever `bounds` says.
+    """
+    inputs = [stage.op.output(0) for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    outputs = [op.output(i) for op in schedule.outputs for i in range(op.num_outputs)]
+    return te.schedule_to_tir(schedule, [*inputs, *outputs]).body

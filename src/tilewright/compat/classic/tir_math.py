@@ -1,0 +1,87 @@
+"""Math of loop expressions that classic programs call by name: `te.asinh(x)`, `tir.popcount(n)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright import tir
+from tilewright.errors import UnsupportedError
+from tilewright.tir import op
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    def build(x: Any, span: Any = None) -> Any:
+        x = op.convert(x)
+        return tir.Call(x.dtype, name, (x if x.dtype.is_float else op.cast("float32", x),))
+
+    build.__name__, build.__doc__ = name, f"{name} of a float."
+    return build
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    def build(x: Any, y: Any, span: Any = None) -> Any:
+        x, y = op.match(x, y)
+        return tir.Call(x.dtype, name, (x, y))
+
+    build.__name__, build.__doc__ = name, f"{name} of two floats."
+    return build
+
+
+acos, acosh, asin, asinh, atan, atanh = map(_unary, ("acos", "acosh", "asin", "asinh", "atan", "atanh"))
+cosh, sinh, exp2, log2, log10, log1p = map(_unary, ("cosh", "sinh", "exp2", "log2", "log10", "log1p"))
+atan2, copysign, fmod, hypot = map(_binary, ("atan2", "copysign", "fmod", "hypot"))
+
+
+def exp10(x: Any, span: Any = None) -> Any:
+    """10 to the power of x."""
+    x = op.convert(x)
+    return op.power(op.const(10.0, x.dtype), x)
+
+
+def nearbyint(x: Any, span: Any = None) -> Any:
+    """The nearest integer, ties to even, as a float."""
+    return op.round(x)
+
+
+def popcount(x: Any, span: Any = None) -> Any:
+    """How many bits of an integer are set."""
+    x = op.convert(x)
+    return tir.Call(x.dtype, "popcount", (x,))
+
+
+def clz(x: Any, span: Any = None) -> Any:
+    """How many bits above the highest set one are zero."""
+    x = op.convert(x)
+    return tir.Call(x.dtype, "clz", (x,))
+
+
+def call_pure_extern(dtype: str, func_name: str, *args: Any, span: Any = None) -> Any:
+    """A C function whose value depends on its arguments only."""
+    return op.call_extern(dtype, func_name, *args)
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> Any:
+    """An intrinsic of LLVM by name, of those that this package has itself, such as "llvm.sqrt".
+
+    Raises `UnsupportedError` for others.
+    """
+    short = name.removeprefix("llvm.").split(".")[0]
+    own = {"ctpop": "popcount", "ctlz": "clz", "pow": "pow", "fma": "fma", "fabs": "fabs", "rint": "round"}.get(
+        short, short
+    )
+    if own not in op_names():
+        raise UnsupportedError(f"call_llvm_intrin({name!r}): write it by tir's own functions; LLVM's are not reachable")
+    values = [op.convert(arg) for arg in args]
+    count = op_names()[own]
+    return tir.Call(dtype, own, tuple(values[-count:] if count else values))
+
+
+call_llvm_pure_intrin = call_llvm_intrin
+
+
+def op_names() -> dict[str, int]:
+    """The pure functions of numbers by name, with how many they take."""
+    from tilewright.tir.intrinsics import INTRINSICS
+
+    return {name: entry.arity for name, entry in INTRINSICS.items() if entry.pure and entry.arity}

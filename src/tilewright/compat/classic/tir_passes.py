@@ -1,0 +1,95 @@
+"""`tir.transform`: the passes of the loop IR as objects over modules of loop functions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.passes import ClassicPass
+from tilewright.errors import InputError
+from tilewright.relay.module import IRModule as RelayModule
+from tilewright.relay.transform.pass_manager import PassContext, PassInfo
+from tilewright.tir.stmt import PrimFunc
+
+#: Classic pass -> the passes of this package that do its work, in order.
+PASSES: dict[str, tuple[str, ...]] = {
+    "Simplify": ("simplify",),
+    "LoopPartition": ("loop_partition",),
+    "StorageFlatten": ("flatten_buffers",),
+    "FlattenBuffer": ("flatten_buffers",),
+    "StorageRewrite": ("plan_allocations",),
+    "VectorizeLoop": ("vectorize_loop",),
+    "UnrollLoop": ("unroll_loop",),
+    "HoistIfThenElse": ("hoist_if",),
+    "RemoveNoOp": ("remove_no_op",),
+    "InjectVirtualThread": ("inject_virtual_thread",),
+    "InjectDoubleBuffer": ("double_buffer",),
+    "InjectPrefetch": ("inject_prefetch",),
+    "NarrowDataType": ("narrow_index",),
+    "ThreadSync": ("thread_sync",),
+    "LowerThreadAllreduce": ("bind_threads", "lower_thread_reduction"),
+    "LowerIntrin": ("lower_intrinsics",),
+    "LowerTVMBuiltin": ("lower_packed_call",),
+    "BF16Legalize": ("legalize_float16",),
+}
+
+
+class PrimFuncPass(ClassicPass):
+    """A pass that maps each loop function of a module, and leaves other functions as they are."""
+
+    def __call__(self, mod: RelayModule) -> IRModule:
+        """The module after the pass. Raises `InputError` for what is no module."""
+        if not isinstance(mod, RelayModule):
+            raise InputError(f"{self.info.name} is a pass over modules: wrap the {type(mod).__name__} in an IRModule")
+        return IRModule.of(self.transform(mod, PassContext.current()))
+
+
+def prim_func_pass(
+    pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None, traceable: Any = None
+) -> Any:
+    """A pass from a function `f(func, mod, ctx)` or a class with `transform_function`; a decorator too."""
+
+    def decorate(subject: Any) -> Any:
+        if isinstance(subject, type):
+            return lambda *args, **options: _over_functions(
+                name or subject.__name__, subject(*args, **options).transform_function, opt_level
+            )
+        return _over_functions(name or subject.__name__, subject, opt_level)
+
+    return decorate if pass_func is None else decorate(pass_func)
+
+
+def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
+    """A pass that replaces each function by what `ftransform` makes of it."""
+    return _over_functions("Apply", lambda func, mod, context: ftransform(func), 0)
+
+
+def _over_functions(name: str, function: Callable[[PrimFunc, Any, Any], PrimFunc], opt_level: int) -> PrimFuncPass:
+    def transform(mod: Any, context: Any) -> IRModule:
+        changed = IRModule.of(mod.with_functions(mod.functions))
+        for gvar, func in mod.functions.items():
+            if isinstance(func, PrimFunc):
+                changed[gvar] = function(func, mod, context)
+        return changed
+
+    return PrimFuncPass(PassInfo(opt_level, name), transform)
+
+
+def constructor(name: str) -> Callable[..., PrimFuncPass]:
+    """The classic constructor called `name`: `Simplify()` is a pass. Its options make no difference."""
+
+    def run(func: PrimFunc, mod: Any, context: Any) -> PrimFunc:
+        for own in PASSES[name]:
+            func = getattr(importlib.import_module(f"tilewright.tir.transform.{own}"), own)(func)
+        return func
+
+    def build(*_: Any, **__: Any) -> PrimFuncPass:
+        return _over_functions(f"tir.{name}", run, 0)
+
+    build.__name__, build.__doc__ = name, f"The pass {' and '.join(PASSES[name])}."
+    return build
+
+
+CONSTRUCTORS = {name: constructor(name) for name in PASSES}

@@ -1,0 +1,72 @@
+"""`topi.generic`, `topi.x86` and `topi.testing.get_*_schedule`: one schedule function for every operator.
+
+The classic library has one function an operator and target; here the computation itself tells which template it needs,
+so all their names lead to `schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright import te
+from tilewright.compat.classic.target import Target
+from tilewright.device_target import DEVICE_KINDS
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.target import Target as OwnTarget
+from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
+
+_THREADS = 64
+
+
+def schedule(outs: Any) -> te.Schedule:
+    """The schedule of the computation of `outs` for the current target (this processor without one)."""
+    outputs = list(outs) if isinstance(outs, list | tuple) else [outs]
+    target = OwnTarget(str(Target.current() or "llvm"))
+    if target.kind in DEVICE_KINDS:
+        return _device_schedule(outputs)
+    return cpu_schedule(outputs, target)
+
+
+def _device_schedule(outputs: list[te.Tensor]) -> te.Schedule:
+    """Every stage a kernel of its own, element by element, its axes fused over blocks of 64 threads."""
+    s = te.create_schedule([out.op for out in outputs])
+    for stage in s.stages:
+        if not isinstance(stage.op, te.ComputeOp):
+            if isinstance(stage.op, te.PlaceholderOp):
+                continue
+            raise UnsupportedError(f"{stage.op.name} has no schedule for devices; write one with te.create_schedule")
+        axes = stage.op.axis
+        fused = stage.fuse(*axes) if len(axes) > 1 else axes[0]
+        block, thread = stage.split(fused, factor=_THREADS)
+        stage.bind(block, te.thread_axis("blockIdx.x"))
+        stage.bind(thread, te.thread_axis("threadIdx.x"))
+    return s
+
+
+def get_schedule(target: Any) -> Callable[[Any], te.Schedule]:
+    """The schedule function for a target."""
+    chosen = Target(str(target))
+
+    def schedule_for(outs: Any) -> te.Schedule:
+        with chosen:
+            return schedule(outs)
+
+    return schedule_for
+
+
+def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
+    """The entry of `dispatch_map` for the target: its kind, "cpu" for "llvm", else "generic"."""
+    kind = OwnTarget(str(target)).kind
+    keys = [str(target).split()[0], kind, "gpu" if kind in DEVICE_KINDS else "cpu", "generic"]
+    for key in keys:
+        if key in dispatch_map:
+            return dispatch_map[key]
+    raise InputError(f"nothing for the target {target}; there are entries for: {', '.join(dispatch_map)}")
+
+
+def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[[Any], te.Schedule]]:
+    """The computation and the schedule of a convolution."""
+    from tilewright.compat.classic.topi_ops import conv2d_nchw
+
+    return conv2d_nchw, get_schedule(target)

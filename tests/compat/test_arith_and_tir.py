@@ -1,0 +1,172 @@
+"""Classic programs about index arithmetic and loop IR."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.errors import InputError, UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("classic")
+
+
+def test_constant_bounds() -> None:
+    import tvm
+    from tvm import te
+
+    analyzer = tvm.arith.Analyzer()
+    x, y = te.var("x"), te.var("y")
+    analyzer.update(x, tvm.arith.ConstIntBound(0, 9))
+    bound = analyzer.const_int_bound(x * 2 - tvm.tir.floordiv(x, 4))
+    assert (bound.min_value, bound.max_value) == (-2, 18)
+    free = analyzer.const_int_bound(y)
+    assert free.min_value == free.NEG_INF and free.max_value == tvm.arith.ConstIntBound.POS_INF
+    analyzer.update(x, tvm.arith.ConstIntBound(3, tvm.arith.ConstIntBound.POS_INF), override=True)
+    assert analyzer.const_int_bound(x + 1) == tvm.arith.ConstIntBound(4, tvm.arith.ConstIntBound.POS_INF)
+    with analyzer.constraint_scope(x < 8):
+        assert analyzer.const_int_bound(x).max_value == 7
+        assert analyzer.can_prove(x < 10)
+    assert not analyzer.can_prove(x < 10)
+    with pytest.raises(InputError, match="takes a ConstIntBound or a ModularSet, not a int"):
+        analyzer.update(x, 3)
+
+
+def test_modular_sets_and_simplification() -> None:
+    import tvm
+    from tvm import te
+
+    analyzer = tvm.arith.Analyzer()
+    x = te.var("x")
+    analyzer.update(x, tvm.arith.ModularSet(4, 3))
+    found = analyzer.modular_set(x * 4 + 1)
+    assert (found.coeff, found.base) == (16, 13)
+    analyzer.bind(x, tvm.ir.Range(0, 8))
+    for simplify in (analyzer.simplify, analyzer.rewrite_simplify, analyzer.canonical_simplify):
+        tvm.testing.assert_prim_expr_equal(simplify(tvm.tir.floordiv(x * 4, 2)), x * 2)
+        assert simplify(te.min(x, 10)) is x
+    assert tvm.ir.Range.from_min_extent(2, 3) == tvm.ir.Range(2, 5)
+
+
+def test_interval_sets() -> None:
+    import tvm
+    from tvm import te
+
+    x, y = te.var("x"), te.var("y")
+    analyzer = tvm.arith.Analyzer()
+    found = analyzer.int_set(x * 2 + y, {x: tvm.arith.IntervalSet(0, 4)})
+    tvm.testing.assert_prim_expr_equal(found.min_value, y)
+    tvm.testing.assert_prim_expr_equal(found.max_value, y + 8)
+    vector = tvm.arith.IntSet.vector(tvm.tir.Ramp(tvm.tir.const(1), tvm.tir.const(2), 4))
+    assert (vector.min_value.value, vector.max_value.value) == (1, 7)
+    assert tvm.arith.IntSet.single_point(3).min_value.value == 3
+    assert tvm.arith.IntervalSet(None, None).is_everything() and tvm.arith.IntervalSet(1, 0).is_nothing()
+
+
+def test_linear_forms_and_deduced_bounds() -> None:
+    import tvm
+    from tvm import te
+
+    a, b = te.var("a"), te.var("b")
+    scale, other, base = tvm.arith.detect_linear_equation(a * 4 + b * 6 + 7, [a, b])
+    assert (scale.value, other.value, base.value) == (4, 6, 7)
+    assert tvm.arith.detect_linear_equation(a * a, [a]) == []
+    low, high = tvm.arith.detect_clip_bound(tvm.tir.all(a * 1 < b * 6, a - 1 > 0), [a])
+    assert low.value == 2
+    tvm.testing.assert_prim_expr_equal(high, b * 6 - 1)
+    j = te.var("j")
+    found = tvm.arith.deduce_bound(a, a * 4 + j < 100, {}, {j: tvm.arith.IntervalSet(0, 3)})
+    assert found.max_value.value == 24 and found.min_value is None
+    assert tvm.arith.deduce_bound(a, a * a < 4, {}, {}).is_nothing()
+
+
+def _loops():
+    """Twice the elements of a buffer, written to another."""
+    import tvm
+
+    source = tvm.tir.decl_buffer((16,), "float32", name="source")
+    target = tvm.tir.decl_buffer((16,), "float32", name="target")
+    ib = tvm.tir.ir_builder.create()
+    reads, writes = ib.buffer_ptr(source), ib.buffer_ptr(target)
+    with ib.for_range(0, 16, name="i") as i, ib.if_scope(i < 32):
+        writes[i] = reads[i] * 2.0
+    return tvm.tir.PrimFunc("main", [source, target], ib.get())
+
+
+def test_passes_over_modules_of_loop_functions() -> None:
+    import tvm
+
+    func = _loops()
+    mod = tvm.IRModule({"main": func})
+    assert "if" in str(mod) and "if" not in str(tvm.tir.transform.Simplify()(mod))
+    assert mod["main"] is func and tvm.IRModule.from_expr(func)["main"] is func
+    seen = []
+
+    @tvm.tir.transform.prim_func_pass(opt_level=1, name="look")
+    def look(func, mod, ctx):  # type: ignore[no-untyped-def]
+        seen.append(func.name)
+        return func
+
+    passes = [look, tvm.tir.transform.Simplify(), tvm.tir.transform.UnrollLoop(), tvm.tir.transform.RemoveNoOp()]
+    done = tvm.transform.Sequential(passes)(mod)
+    assert seen == ["main"] and "if" not in str(done)
+    renamed = tvm.tir.transform.Apply(lambda f: f.with_body(f.body, extra=1))(mod)
+    assert renamed["main"].attrs["extra"] == 1
+    x, out = np.arange(16, dtype="float32"), tvm.nd.empty((16,))
+    tvm.build(done, target="llvm")(tvm.nd.array(x), out)
+    tvm.testing.assert_allclose(out.numpy(), 2 * x)
+    with pytest.raises(InputError, match=r"tir\.Simplify is a pass over modules: wrap the PrimFunc in an IRModule"):
+        tvm.tir.transform.Simplify()(func)
+
+
+def test_walking_and_rewriting() -> None:
+    import tvm
+
+    func = _loops()
+    loads = []
+    tvm.tir.stmt_functor.post_order_visit(
+        func.body, lambda node: loads.append(node) if isinstance(node, tvm.tir.BufferLoad) else None
+    )
+    assert len(loads) == 1
+
+    def unconditional(node):  # type: ignore[no-untyped-def]
+        return node.then_case
+
+    body = tvm.tir.stmt_functor.ir_transform(func.body, None, unconditional, ["tir.IfThenElse"])
+    kinds = []
+    tvm.tir.stmt_functor.post_order_visit(body, lambda node: kinds.append(type(node).__name__))
+    assert "IfThenElse" not in kinds and "For" in kinds
+    stopped = tvm.tir.stmt_functor.ir_transform(
+        func.body, lambda node: tvm.tir.Evaluate(tvm.tir.const(0)), None, ["tir.IfThenElse"]
+    )
+    assert isinstance(stopped.body, tvm.tir.Evaluate)
+    x = tvm.te.var("x")
+    tvm.testing.assert_prim_expr_equal(tvm.tir.stmt_functor.substitute(x * 2 + 1, {x: 4}), 9)
+
+
+def test_functions_that_are_not_there_say_so() -> None:
+    import tvm
+
+    with pytest.raises(UnsupportedError, match=r"call_llvm_intrin\('llvm.donothing'\): write it by tir's own"):
+        tvm.tir.call_llvm_intrin("float32", "llvm.donothing")
+    with pytest.raises(UnsupportedError, match="decl_buffer b: data= and auto_broadcast"):
+        tvm.tir.decl_buffer((4,), name="b", buffer_type="auto_broadcast")
+    with pytest.raises(AttributeError, match=r"a store names its buffer: tvm.tir.BufferStore"):
+        _ = tvm.tir.Store
+
+
+def test_parameters_vary_together(tmp_path: Path) -> None:
+    (tmp_path / "test_together.py").write_text(
+        "from tilewright import compat; compat.install()\n"
+        "import tvm.testing\n"
+        "a, b = tvm.testing.parameters((1, 10), (2, 20), ids=['one', 'two'])\n"
+        "c, d = tvm.testing.parameters((3, 30))\n"
+        "def test_pairs(a, b, c, d):\n"
+        "    assert b == 10 * a and (c, d) == (3, 30)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "2 passed" in done.stdout, done.stdout
