@@ -12,16 +12,17 @@ from tilewright.errors import TargetError
 from tilewright.target import Target
 
 #: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
-#: the widest vector access in bytes.
+#: the widest vector access in bytes, and the bytes of a thread's own arrays (0: the language names no limit; CUDA C++
+#: Programming Guide, table of technical specifications; WebGPU Shading Language, section on limits).
 _DEFAULTS: dict[str, dict[str, int]] = {
     "opencl": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 1,
-               "max_vector_bytes": 16},
+               "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
     "cuda": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32,
-             "max_vector_bytes": 16},
+             "max_vector_bytes": 16, "max_local_memory_per_thread": 524288},
     "metal": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 32,
-              "max_vector_bytes": 16},
+              "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
     "webgpu": {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 1,
-               "max_vector_bytes": 16},
+               "max_vector_bytes": 16, "max_local_memory_per_thread": 8192},
 }  # fmt: skip
 DEVICE_KINDS = tuple(_DEFAULTS)
 
@@ -29,18 +30,20 @@ DEVICE_KINDS = tuple(_DEFAULTS)
 class DeviceTarget(Target):
     """A device that runs kernels of thread blocks; equal by its canonical spelling.
 
-    `max_threads_per_block`, `max_shared_memory_per_block` (bytes), `thread_warp_size` and `max_vector_bytes` bound what
-    a kernel may use; `arch` is the compute capability of a CUDA device ("sm_80"), `emulate` is 1 for CUDA on the host.
+    `max_threads_per_block`, `max_shared_memory_per_block` (bytes), `max_local_memory_per_thread` (bytes; 0: any),
+    `thread_warp_size` and `max_vector_bytes` bound what a kernel may use; `arch` is the compute capability of a CUDA
+    device ("sm_80"), `emulate` is 1 for CUDA on the host.
     """
 
-    __slots__ = ("arch", "emulate", "max_shared_memory_per_block", "max_threads_per_block", "max_vector_bytes",
-                 "thread_warp_size")  # fmt: skip
+    __slots__ = ("arch", "emulate", "max_local_memory_per_thread", "max_shared_memory_per_block",
+                 "max_threads_per_block", "max_vector_bytes", "thread_warp_size")  # fmt: skip
     arch: str
     emulate: int
     max_threads_per_block: int
     max_shared_memory_per_block: int
     thread_warp_size: int
     max_vector_bytes: int
+    max_local_memory_per_thread: int
 
     @property
     def architecture(self) -> str:

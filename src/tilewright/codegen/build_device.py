@@ -22,6 +22,7 @@ from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch, split_host_device
+from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
     backend = BACKENDS.get(target.kind)
     if backend is None:
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(BACKENDS)}")
-    programs = [split_host_device(func) for func in funcs]
+    assert isinstance(target, DeviceTarget)
+    programs = [split_host_device(verify_gpu_code(func, target)) for func in funcs]
     with span("codegen"):
         return emit_program(programs, backend.language), [_info(program) for program in programs]
 
