@@ -1,18 +1,61 @@
-"""Integer analysis of index expressions: bounds, modular sets, simplification, interval sets, linear forms."""
+"""Integer analysis of index expressions: bounds, simplification, interval sets, linear systems, iterator maps."""
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.constraints import IntConstraints, IntConstraintsTransform
+from tilewright.arith.deduce_bound import deduce_bound
 from tilewright.arith.int_set import IntervalSet, eval_interval, intersect, union
+from tilewright.arith.iter_inverse import inverse_affine_iter_map
+from tilewright.arith.iter_map import (
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    detect_iter_map,
+    iter_map_simplify,
+)
 from tilewright.arith.linear import Linear, detect_clip_bound, detect_linear
+from tilewright.arith.linear_equations import solve_linear_equations
+from tilewright.arith.linear_inequalities import (
+    SolvedInequalities,
+    VariableBounds,
+    deskew_ranges,
+    solve_linear_inequalities,
+)
 from tilewright.arith.range import Range
+from tilewright.arith.region import (
+    estimate_region_lower_bound,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+)
 
 __all__ = [
     "Analyzer",
+    "IntConstraints",
+    "IntConstraintsTransform",
     "IntervalSet",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
     "Linear",
     "Range",
+    "SolvedInequalities",
+    "VariableBounds",
+    "deduce_bound",
+    "deskew_ranges",
     "detect_clip_bound",
+    "detect_iter_map",
     "detect_linear",
+    "estimate_region_lower_bound",
+    "estimate_region_strict_bound",
+    "estimate_region_upper_bound",
     "eval_interval",
     "intersect",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "solve_linear_equations",
+    "solve_linear_inequalities",
     "union",
 ]
