@@ -1,0 +1,178 @@
+"""Classic programs of the operator library, with its references in NumPy tried against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.errors import InputError, UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("classic")
+
+
+def _random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def _windows(x: np.ndarray, size: int, stride: int) -> np.ndarray:
+    return np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
+
+
+def _run(outs: object, args: list, arrays: list, target: str = "llvm") -> np.ndarray:
+    """The last of `args`, computed from `arrays` with the library's own schedule."""
+    import tvm
+
+    with tvm.target.Target(target):
+        s = tvm.topi.generic.schedule_injective(outs)
+    out = tvm.nd.empty(tvm.topi.utils.get_const_tuple(args[-1].shape), str(args[-1].dtype))
+    tvm.build(s, args, target)(*map(tvm.nd.array, arrays), out)
+    return out.numpy()
+
+
+@pytest.mark.parametrize(("stride", "padding"), [(1, 1), (2, "SAME"), ((1, 1), (1, 1)), (1, "VALID")])
+def test_convolutions_of_both_layouts(stride: object, padding: object) -> None:
+    import tvm
+    from tvm import te, topi
+
+    x, w = _random(1, 4, 9, 9), _random(6, 4, 3, 3, seed=1)
+    before = 0 if padding == "VALID" else 1
+    padded = np.pad(x, ((0, 0), (0, 0), (before, before), (before, before)))
+    step = stride if isinstance(stride, int) else stride[0]
+    expected = np.einsum("nchwij,ocij->nohw", _windows(padded, 3, step), w)
+    tvm.testing.assert_allclose(topi.testing.conv2d_nchw_python(x, w, stride, padding), expected, 1e-4, 1e-4)
+    a, b = te.placeholder(x.shape, name="A"), te.placeholder(w.shape, name="W")
+    c = topi.nn.conv2d(a, b, stride, padding, 1, layout="NCHW")
+    tvm.testing.assert_allclose(_run([c], [a, b, c], [x, w]), expected, 1e-4, 1e-4)
+    last, kernel = x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy()
+    tvm.testing.assert_allclose(
+        topi.testing.conv2d_nhwc_python(last, kernel, stride, padding), expected.transpose(0, 2, 3, 1), 1e-4, 1e-4
+    )
+    a, b = te.placeholder(last.shape, name="A"), te.placeholder(kernel.shape, name="W")
+    c = topi.nn.conv2d(a, b, stride, padding, 1, layout="NHWC")
+    tvm.testing.assert_allclose(_run([c], [a, b, c], [last, kernel]), expected.transpose(0, 2, 3, 1), 1e-4, 1e-4)
+
+
+def test_layouts_and_padding_that_are_not_there_say_so() -> None:
+    from tvm import te, topi
+
+    a, b = te.placeholder((1, 4, 9, 9)), te.placeholder((6, 4, 3, 3))
+    with pytest.raises(UnsupportedError, match="the layouts are NCHW and NHWC, not HWCN"):
+        topi.nn.conv2d(a, b, 1, 1, 1, layout="HWCN")
+    with pytest.raises(InputError, match='"VALID" or "SAME"; got \'SOME\''):
+        topi.nn.utils.get_pad_tuple("SOME", (3, 3))
+    with pytest.raises(InputError, match="n is no constant"):
+        topi.utils.get_const_int(te.var("n"))
+
+
+def test_depthwise_and_transposed_convolution_pooling_and_dense() -> None:
+    import tvm
+    from tvm import te, topi
+
+    x, w = _random(1, 4, 8, 8), _random(4, 2, 3, 3, seed=1)
+    a, b = te.placeholder(x.shape, name="A"), te.placeholder(w.shape, name="W")
+    c = topi.nn.depthwise_conv2d_nchw(a, b, 1, 0, 1)
+    expected = np.einsum("nchwij,cmij->ncmhw", _windows(x, 3, 1), w).reshape(1, 8, 6, 6)
+    tvm.testing.assert_allclose(_run([c], [a, b, c], [x, w]), expected, 1e-4, 1e-4)
+    tvm.testing.assert_allclose(topi.testing.depthwise_conv2d_python_nchw(x, w, 1, 0), expected, 1e-4, 1e-4)
+
+    c = topi.nn.conv2d_transpose_nchw(a, b, (2, 2), (1, 1), "float32", (0, 0))
+    spread = topi.testing.dilate_python(x, (1, 1, 2, 2))
+    expected = np.einsum(
+        "nchwij,coij->nohw", _windows(np.pad(spread, ((0, 0), (0, 0), (1, 1), (1, 1))), 3, 1), w[..., ::-1, ::-1]
+    )
+    tvm.testing.assert_allclose(_run([c], [a, b, c], [x, w]), expected, 1e-4, 1e-4)
+    tvm.testing.assert_allclose(topi.testing.conv2d_transpose_nchw_python(x, w, 2, (1, 1)), expected, 1e-4, 1e-4)
+
+    c = topi.nn.pool2d(a, [2, 2], [2, 2], [1, 1], [0, 0, 0, 0], "max")
+    tvm.testing.assert_allclose(_run([c], [a, c], [x]), _windows(x, 2, 2).max(axis=(4, 5)))
+
+    data, weight, bias = _random(3, 5), _random(7, 5, seed=1), _random(7, seed=2)
+    places = [te.placeholder(array.shape, name=f"p{i}") for i, array in enumerate((data, weight, bias))]
+    c = topi.nn.dense(*places)
+    tvm.testing.assert_allclose(_run([c], [*places, c], [data, weight, bias]), data @ weight.T + bias, 1e-4, 1e-4)
+    tvm.testing.assert_allclose(
+        topi.testing.dense(data, weight, bias, True, True), np.maximum(data @ weight.T + bias, 0), 1e-4
+    )
+
+
+def test_softmax_with_the_schedule_of_its_target() -> None:
+    import tvm
+    from tvm import te, topi
+
+    a = te.placeholder((4, 10), name="A")
+    b = topi.nn.softmax(a, axis=1)
+    s = topi.testing.get_softmax_schedule("llvm")(b)
+    x, out = _random(4, 10), tvm.nd.empty((4, 10))
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
+    expected = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    tvm.testing.assert_allclose(out.numpy(), expected, 1e-5, 1e-6)
+    tvm.testing.assert_allclose(topi.testing.softmax_python(x), expected, 1e-5, 1e-6)
+    tvm.testing.assert_allclose(np.exp(topi.testing.log_softmax_python(x)), expected, 1e-5, 1e-6)
+
+
+def test_an_injective_schedule_for_devices() -> None:
+    import tvm
+    from tvm import te, topi
+
+    a = te.placeholder((5, 30), name="A")
+    b = topi.flip(topi.tanh(a), 1)
+    x = _random(5, 30)
+    tvm.testing.assert_allclose(_run([b], [a, b], [x], "cuda -emulate=1"), np.tanh(x)[:, ::-1].copy(), 1e-5, 1e-6)
+
+
+def test_dispatch_takes_the_target_s_entry_or_the_generic_one() -> None:
+    from tvm import topi
+
+    table = {"generic": "g", "cpu": "c"}
+    assert topi.testing.dispatch("llvm", table) == "c"
+    assert topi.testing.dispatch("cuda", table) == "g"
+    assert topi.testing.dispatch("opencl", {"gpu": "device"}) == "device"
+    with pytest.raises(InputError, match="nothing for the target llvm; there are entries for: cuda"):
+        topi.testing.dispatch("llvm", {"cuda": 1})
+
+
+def test_inlining_up_to_an_output() -> None:
+    import tvm
+    from tvm import te, topi
+
+    a = te.placeholder((6,), name="A")
+    b = topi.exp(a)
+    c = topi.negative(b)
+    s = te.create_schedule(c.op)
+    met = []
+    topi.utils.traverse_inline(s, c.op, lambda op: met.append(op))
+    assert met == [b.op, c.op]
+    loops = str(tvm.lower(s, [a, c], simple_mode=True)).count("for ")
+    assert loops == 1
+    assert topi.utils.prod((2, 3)) == 6 and topi.utils.prod(()) == 1
+    n = te.var("n")
+    assert topi.utils.get_const_tuple((tvm.tir.const(2), n)) == (2, n)
+
+
+def test_references_of_other_operators() -> None:
+    from tvm.topi import testing
+
+    x = _random(2, 3, 6)
+    w = _random(4, 3, 3, seed=1)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 3, axis=2)
+    np.testing.assert_allclose(
+        testing.conv1d_ncw_python(x, w, 1, 1), np.einsum("ncwk,ock->now", windows, w), rtol=1e-4, atol=1e-5
+    )
+    volume, kernel = _random(1, 2, 4, 5, 6), _random(3, 2, 3, 3, 3, seed=1)
+    blocks = np.lib.stride_tricks.sliding_window_view(volume, (3, 3, 3), axis=(2, 3, 4))
+    expected = np.einsum("ncdhwijk,ocijk->nodhw", blocks, kernel)
+    np.testing.assert_allclose(testing.conv3d_ncdhw_python(volume, kernel, 1, 0), expected, rtol=1e-4, atol=1e-5)
+    last = testing.conv3d_ndhwc_python(volume.transpose(0, 2, 3, 4, 1), kernel.transpose(2, 3, 4, 1, 0), 1, "VALID")
+    np.testing.assert_allclose(last, expected.transpose(0, 2, 3, 4, 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(testing.one_hot(np.array([2, 0]), 5, 1, 3, 0, "int32"), [[1, 5], [1, 1], [5, 1]])
+    np.testing.assert_array_equal(testing.strided_slice_python(x, (0, 1), (2, 3), (1, 1)), x[0:2, 1:3])
+    np.testing.assert_array_equal(testing.strided_slice_python(x, (1, 0), (-1, 2), slice_mode="size"), x[1:, 0:2])
+    np.testing.assert_allclose(
+        testing.l2_normalize_python(x, 1e-9, [2]), x / np.linalg.norm(x, axis=2, keepdims=True), rtol=1e-5
+    )
+    image = _random(1, 1, 3, 3)
+    doubled = testing.resize2d_python(image, (2, 2), "NCHW", "nearest_neighbor", "asymmetric")
+    np.testing.assert_array_equal(doubled, image.repeat(2, axis=2).repeat(2, axis=3))
+    smooth = testing.resize2d_python(image, (5 / 3, 5 / 3), method="bilinear")
+    np.testing.assert_allclose(smooth[0, 0, ::2, ::2], image[0, 0], rtol=1e-5)
+    np.testing.assert_allclose(smooth[0, 0, 0, 1], image[0, 0, 0, :2].mean(), rtol=1e-5)
