@@ -93,7 +93,7 @@ def _loops():
     reads, writes = ib.buffer_ptr(source), ib.buffer_ptr(target)
     with ib.for_range(0, 16, name="i") as i, ib.if_scope(i < 32):
         writes[i] = reads[i] * 2.0
-    return tvm.tir.PrimFunc("main", [source, target], ib.get())
+    return tvm.tir.PrimFunc([source, target], ib.get())
 
 
 def test_passes_over_modules_of_loop_functions() -> None:
@@ -145,6 +145,33 @@ def test_walking_and_rewriting() -> None:
     assert isinstance(stopped.body, tvm.tir.Evaluate)
     x = tvm.te.var("x")
     tvm.testing.assert_prim_expr_equal(tvm.tir.stmt_functor.substitute(x * 2 + 1, {x: 4}), 9)
+
+
+def test_nodes_of_plain_numbers() -> None:
+    import tvm
+    from tvm import te, tir
+
+    x = te.var("x")
+    for name in ("Add", "Sub", "Mul", "Max", "FloorMod", "LE", "EQ"):
+        node = getattr(tir, name)(x, 3)
+        assert isinstance(node, getattr(tir, name)) and node.a is x and node.b.value == 3
+        assert not isinstance(x, getattr(tir, name))
+    ramp = tir.Ramp(0, 2, 4)
+    assert (ramp.dtype, ramp.lanes) == ("int32x4", 4) and tir.Broadcast(1, 4).dtype == "int32x4"
+    assert tir.Select(x > 1, 1.0, 2.0).dtype == "float32"
+    out = tir.decl_buffer((8,), "int32", name="out")
+    i = te.var("i")
+    store = tir.BufferStore(out, i * x, [i])
+    body = tir.For(i, 0, 8, tir.ForKind.SERIAL, tir.IfThenElse(tir.GT(i, 2), store, tir.BufferStore(out, -1, [i])))
+    marked = tir.SeqStmt([tir.Evaluate(0), tir.AttrStmt(x, "a_hint", 1, body)])
+    handle = te.var("handle", "handle")
+    func = tir.PrimFunc([handle, x], marked, buffer_map={handle: out}).with_attr("global_symbol", "fill")
+    assert isinstance(func, tir.PrimFunc) and func.name == "fill" and func.with_attr("k", 1).attrs["k"] == 1
+    result = tvm.nd.empty((8,), "int32")
+    tvm.build(func, target="llvm")(result, 5)
+    assert result.numpy().tolist() == [-1, -1, -1, 15, 20, 25, 30, 35]
+    with pytest.raises(InputError, match="the parameter handle is an address: say by buffer_map"):
+        tir.PrimFunc([handle], body)
 
 
 def test_functions_that_are_not_there_say_so() -> None:

@@ -191,6 +191,12 @@ class PrimFunc:
         """The same function with another body and, where given, further attributes."""
         return PrimFunc(self.name, self.params, body, {**self.attrs, **attrs})
 
+    def with_attr(self, key: str, value: Any) -> PrimFunc:
+        """The same function with one more attribute; "global_symbol" is its name."""
+        if key == "global_symbol":
+            return PrimFunc(str(value), self.params, self.body, self.attrs)
+        return self.with_body(self.body, **{key: value})
+
     def __repr__(self) -> str:
         from tilewright.tir.printer import to_text
 

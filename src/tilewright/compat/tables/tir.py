@@ -24,7 +24,7 @@ TABLES = (
         "tvm.tir",
         "The loop language.",
         names=_NAMES,
-        open=("tilewright.tir",),
+        open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir"),
         absent={
             "Load": "a load names its buffer: tvm.tir.BufferLoad(buffer, indices)",
             "Store": "a store names its buffer: tvm.tir.BufferStore(buffer, value, indices)",
@@ -32,8 +32,8 @@ TABLES = (
             "ProducerRealize": "memory is an Allocate of a Buffer from the start",
         },
     ),
-    Table("tvm.tir.expr", "Expressions.", open=("tilewright.tir.expr",)),
-    Table("tvm.tir.stmt", "Statements.", open=("tilewright.tir.stmt",)),
+    Table("tvm.tir.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
+    Table("tvm.tir.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
     Table("tvm.tir.op", "Functions of expressions.", names=_NAMES, open=("tilewright.tir.op",)),
     Table(
         "tvm.tir.stmt_functor",

@@ -1,0 +1,124 @@
+"""Classes of loop IR that classic programs call with plain numbers and lists: `tir.Evaluate(0)`, `tir.Ramp(0, 1, 4)`.
+
+Each stands for this package's own class: calling it makes a node of that class, and `isinstance` asks for that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright import tir
+from tilewright.errors import InputError
+from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+
+
+class _StandsFor(type):
+    """A class whose instances are those of `own`, made by `build`."""
+
+    own: type
+    build: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        return cls.build(*args, **options)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.own)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.own)
+
+
+def _class(own: type, build: Callable[..., Any]) -> Any:
+    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__})
+
+
+def _pair(own: Any) -> Any:
+    return _class(own, lambda a, b, span=None: own(*op.match(a, b)))
+
+
+def _condition(value: Any) -> tir.Expr:
+    return op.convert(value)
+
+
+def _exprs(values: Any) -> tuple[Any, ...]:
+    return tuple(op.convert(value) for value in (values if isinstance(values, Sequence) else [values]))
+
+
+Add, Sub, Mul, Div, Mod = map(_pair, (tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Mod))
+FloorDiv, FloorMod, Min, Max = map(_pair, (tir.FloorDiv, tir.FloorMod, tir.Min, tir.Max))
+EQ, NE, LT, LE, GT, GE = map(_pair, (tir.EQ, tir.NE, tir.LT, tir.LE, tir.GT, tir.GE))
+And, Or = map(_pair, (tir.And, tir.Or))
+Not = _class(tir.Not, lambda a, span=None: tir.Not(_condition(a)))
+Cast = _class(tir.Cast, lambda dtype, value, span=None: tir.Cast(dtype, op.convert(value)))
+Select = _class(
+    tir.Select,
+    lambda condition, true_value, false_value, span=None: tir.Select(
+        _condition(condition), *op.match(true_value, false_value)
+    ),
+)
+Ramp = _class(tir.Ramp, lambda base, stride, lanes, span=None: tir.Ramp(*op.match(base, stride), int(lanes)))
+Broadcast = _class(tir.Broadcast, lambda value, lanes, span=None: tir.Broadcast(op.convert(value), int(lanes)))
+Let = _class(tir.Let, lambda var, value, body, span=None: tir.Let(var, op.convert(value), op.convert(body)))
+Evaluate = _class(tir.Evaluate, lambda value, span=None: tir.Evaluate(op.convert(value)))
+LetStmt = _class(tir.LetStmt, lambda var, value, body, span=None: tir.LetStmt(var, op.convert(value), body))
+SeqStmt = _class(tir.SeqStmt, lambda seq, span=None: tir.SeqStmt(tuple(seq)))
+IfThenElse = _class(
+    tir.IfThenElse,
+    lambda condition, then_case, else_case=None, span=None: tir.IfThenElse(_condition(condition), then_case, else_case),
+)
+AttrStmt = _class(
+    tir.AttrStmt,
+    lambda node, attr_key, value, body, span=None: tir.AttrStmt(attr_key, node, op.convert(value), body),
+)
+AssertStmt = _class(
+    tir.AssertStmt,
+    lambda condition, message, body, span=None: tir.AssertStmt(
+        _condition(condition), getattr(message, "value", message), body
+    ),
+)
+BufferLoad = _class(tir.BufferLoad, lambda buffer, indices, span=None: tir.BufferLoad(buffer, _exprs(indices)))
+BufferStore = _class(
+    tir.BufferStore,
+    lambda buffer, value, indices, span=None: tir.BufferStore(buffer, op.convert(value), _exprs(indices)),
+)
+
+
+def _for(
+    loop_var: tir.Var,
+    min_val: Any,
+    extent: Any,
+    kind: Any,
+    body: tir.Stmt,
+    thread_binding: Any = None,
+    annotations: Mapping[str, Any] | None = None,
+    span: Any = None,
+) -> tir.For:
+    low, count = (op.cast(loop_var.dtype, op.convert(value)) for value in (min_val, extent))
+    return tir.For(loop_var, low, count, kind, body, annotations=dict(annotations or {}))
+
+
+For = _class(tir.For, _for)
+
+
+def _prim_func(
+    params: Sequence[Any],
+    body: tir.Stmt,
+    ret_type: Any = None,
+    buffer_map: Mapping[Any, Buffer] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    span: Any = None,
+) -> tir.PrimFunc:
+    """A function of buffers and scalars. Handles among `params` must name their buffers in `buffer_map`."""
+    given = [(buffer_map or {}).get(param, param) for param in params]
+    for param in given:
+        if not isinstance(param, Buffer) and param.dtype == "handle":
+            raise InputError(f"the parameter {param} is an address: say by buffer_map which buffer it is of")
+    found = dict(attrs or {})
+    return tir.PrimFunc(str(found.pop("global_symbol", "main")), given, body, found)
+
+
+PrimFunc = _class(tir.PrimFunc, _prim_func)
+
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, _StandsFor)]
