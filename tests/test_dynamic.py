@@ -40,9 +40,13 @@ def convolution(x: Expr) -> Expr:
 
 IMAGE: Shapes = ((1, 3, H, W),)
 BLOCKED: Shapes = ((1, 16, H, W),)
+WIDE: Shapes = ((1, 32, H, W),)
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "elementwise": (lambda x: op.nn.relu(op.add(op.exp(x), weight(3, 1, 1))), IMAGE),
     "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
+    "winograd": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1)), WIDE),
+    "winograd_strided": (lambda x: op.nn.conv2d(x, weight(64, 32, 3, 3), strides=2, padding=1), WIDE),
+    "winograd_5x5": (lambda x: op.nn.conv2d(x, weight(32, 32, 5, 5), padding=2), WIDE),
     "depthwise": (lambda x: op.nn.conv2d(convolution(x), weight(32, 1, 3, 3), padding=1, groups=32), IMAGE),
     "residual": (lambda x: op.add(op.nn.conv2d(x, weight(16, 16, 3, 3), padding=1), x), BLOCKED),
     "max_pool": (lambda x: op.nn.max_pool2d(convolution(x), (3, 3), (2, 2), (1, 1)), IMAGE),
@@ -103,6 +107,17 @@ def test_any_size_without_compiling_again(name: str) -> None:
         for g, expected in zip(got, wanted, strict=True):
             assert g.shape == expected.shape
             np.testing.assert_allclose(g, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("winograd")])
+@pytest.mark.parametrize("size", [(1, 1), (3, 70), (61, 2)])
+def test_minimal_filtering_of_images_unlike_the_hint(name: str, size: tuple[int, int]) -> None:
+    build, shapes = CASES[name]
+    exe = tw.compile(model(build, shapes), threads=1)
+    assert any("winograd" in kernel["name"] for kernel in exe.manifest["kernels"])
+    arrays = random(at(shapes, *size))
+    (wanted,) = interpret(model(build, at(shapes, *size)), arrays)
+    np.testing.assert_allclose(exe(*arrays), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_memory_does_not_grow_with_the_shapes_seen() -> None:

@@ -5,6 +5,7 @@ After:  %u = nn.contrib_conv2d_winograd_weight_transform(%w, tile_size=4, block=
         nn.contrib_conv2d_winograd_without_weight_transform(%x, %u, tile_size=4, data_layout="NCHW16c")
 
 It runs after `alter_layout`, on blocked convolutions of constant weights; fold_constant then transforms the weights.
+Images of symbolic sizes are taken to have those of their hints; the grid of tiles then has whole groups (`group`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from tilewright.relay.op.registry import get
 from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
 from tilewright.relay.visitor import rewrite
 from tilewright.target import Target
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import parse_layout, transform_shape
-from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, winograd_tile_size
+from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, tile_group, winograd_tile_size
 from tilewright.topi.shapes import conv_output
 
 
@@ -41,6 +43,8 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         weight = Call(transform, [kernel], attrs, node.span)
         padding, data_layout = node.attrs["padding"], node.attrs["data_layout"]
         attrs = {**window, "kernel_size": workload.kernel_size, "padding": padding, "data_layout": data_layout}
+        if not tensor_type_of(node.args[0]).is_static:
+            attrs["group"] = tile_group(workload, tile_size, target)
         return Call(convolve, [node.args[0], weight], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))
@@ -66,9 +70,9 @@ def _workload(call: Call) -> Conv2DWorkload | None:
     if (data_layout.primal, kernel_layout.primal) != ("NCHW", "OIHW") or not data_layout.is_blocked:
         return None
     out_block = kernel_layout.block_of("O")
-    if attrs["out_layout"] != f"NCHW{out_block}c" or not data.is_static:
+    if attrs["out_layout"] != f"NCHW{out_block}c" or not isinstance(data.shape[0], int):
         return None
-    batch, channels, height, width = transform_shape(data.shape, attrs["data_layout"], "NCHW")
+    batch, channels, height, width = map(size_hint, transform_shape(data.shape, attrs["data_layout"], "NCHW"))
     pads, strides = attrs["padding"], tuple(attrs["strides"])
     kernel_size = kernel.shape[2:4]
     out_height, out_width = (

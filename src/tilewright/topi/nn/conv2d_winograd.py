@@ -12,8 +12,9 @@ from tilewright.errors import InternalError
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.pad import pad
+from tilewright.topi.shapes import conv_output, simplified
 from tilewright.topi.transform import layout_transform
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import constant_shape, extents
 from tilewright.topi.winograd import Filter, find_filters
 
 
@@ -32,25 +33,31 @@ def conv2d_winograd_NCHWc(
     tile_size: int,
     kernel_size: Sequence[int] = (3, 3),
     strides: Sequence[int] = (1, 1),
+    group: Sequence[int] = (1, 1),
 ) -> Tensor:
     """`data` [N, C/ib, H, W, ib] with transformed weights [O/ob, P, Q, C, ob] to [N, O/ob, OH, OW, ob].
 
     P and Q are the points of the filters of rows and columns for `tile_size`; `padding` is top, left, bottom, right.
     The image is covered by a grid of tiles; where they do not divide the output, those at the end hang over and read
-    zeros.
+    zeros. The grid has whole groups of `group` rows by columns, so that no tile of a group needs a guard where the
+    sizes of the image are symbolic.
 
     Stages: data_pad, input_rows (B^T d), input_tile (B^T d B), tile_product (the matrix product of every one of the
     P * Q points, reduced over ic_outer and ic_inner), output_rows (A^T M), conv2d_winograd (A^T M A, un-tiled).
     """
-    n, ico, h, w, ib = constant_shape(data)
+    n, ico, h, w, ib = extents(data)
     oco, _, _, _, ob = constant_shape(weight)
     along = filters_of(tile_size, kernel_size, strides)
     oh, ow = (
-        (size + padding[i] + padding[i + 2] - along[i].taps) // along[i].stride + 1 for i, size in enumerate((h, w))
+        conv_output(size, along[i].taps, along[i].stride, padding[i], padding[i + 2], 1)
+        for i, size in enumerate((h, w))
     )
-    rows, columns = -(-oh // along[0].outputs), -(-ow // along[1].outputs)
+    rows, columns = (
+        simplified((size + f.outputs * g - 1) // (f.outputs * g) * g)
+        for f, g, size in zip(along, group, (oh, ow), strict=True)
+    )
     after = [
-        (count - 1) * f.step + f.inputs - size - padding[i]
+        simplified((count - 1) * f.step + f.inputs - size - padding[i])
         for i, (f, count, size) in enumerate(zip(along, (rows, columns), (h, w), strict=True))
     ]
     padded = pad(data, (0, 0, *padding[:2], 0), (0, 0, *after, 0))
@@ -87,6 +94,7 @@ def conv2d_winograd_NCHWc(
         attrs={
             "tile_size": (along[0].outputs, along[1].outputs),
             "padding": tuple(padding),
+            "group": tuple(group),
             "ic_block": ib,
             "oc_block": ob,
         },
@@ -119,7 +127,7 @@ def conv2d_winograd_weight_transform(
     )
 
 
-def _input_tiles(padded: Tensor, grid: tuple[int, int, int, int, int], along_rows: Filter, along: Filter) -> Tensor:
+def _input_tiles(padded: Tensor, grid: tuple[Any, ...], along_rows: Filter, along: Filter) -> Tensor:
     """B^T d B of every tile: [N, C/ib, rows, P, Q, columns, ib]."""
     n, ico, rows, columns, ib = grid
     partial = te.compute(

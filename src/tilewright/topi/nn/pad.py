@@ -15,7 +15,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
     """x with `pad_value` added before and after each axis (negative widths crop); x itself if all are 0."""
     after = list(pad_before if pad_after is None else pad_after)
     before = list(pad_before)
-    if not any(before) and not any(after):
+    if not any(isinstance(width, tir.Expr) or width for width in (*before, *after)):
         return x
     shape = extents(x)
     value = tir.const(pad_value, x.dtype)
@@ -26,7 +26,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
             where.append(i - b)
             if b > 0:
                 inside.append(tir.greater_equal(i, b))
-            if a > 0:
+            if isinstance(a, tir.Expr) or a > 0:
                 inside.append(tir.less(i, size + b))
         return tir.if_then_else(tir.all(*inside), x(*where), value) if inside else x(*where)
 

@@ -12,7 +12,7 @@ from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
-from tilewright.topi.shapes import conv_output
+from tilewright.topi.shapes import conv_output, may_hold
 from tilewright.topi.util import four_sided
 from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
@@ -81,15 +81,24 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
         conv_output(size, kernel_size[i], attrs["strides"][i], pads[i], pads[i + 2], 1) for i, size in enumerate((h, w))
     )
     require(
-        oh > 0 and ow > 0,
+        may_hold(oh > 0) and may_hold(ow > 0),
         f"the kernel {kernel_size[0]}x{kernel_size[1]} is larger than the padded data {h}x{w}, padding {pads}",
     )
     return TensorType((n, outer, oh, ow, block), data.dtype)
 
 
 def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    values = (attrs[name] for name in ("padding", "tile_size", "kernel_size", "strides"))
-    return [topi.nn.conv2d_winograd_NCHWc(inputs[0], inputs[1], *values)]
+    return [
+        topi.nn.conv2d_winograd_NCHWc(
+            inputs[0],
+            inputs[1],
+            padding=attrs["padding"],
+            tile_size=attrs["tile_size"],
+            kernel_size=attrs["kernel_size"],
+            strides=attrs["strides"],
+            group=attrs.get("group", (1, 1)),
+        )
+    ]
 
 
 register(

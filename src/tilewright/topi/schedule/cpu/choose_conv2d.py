@@ -64,6 +64,12 @@ def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
     return best if cost < direct else None
 
 
+def tile_group(workload: Conv2DWorkload, tile_size: int, target: Target) -> tuple[int, int]:
+    """Rows and columns of tiles that a worker takes at a time."""
+    chosen = choose(winograd_grid(workload, tile_size), target)
+    return chosen.group_rows, chosen.group_columns
+
+
 def direct_cost(workload: Conv2DWorkload, target: Target) -> float:
     """Estimated cost of the direct convolution."""
     channels = workload.in_channels * workload.out_channels / useful_lanes(workload.out_block, target)
