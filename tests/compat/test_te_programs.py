@@ -261,10 +261,30 @@ def test_kernels_of_threads_run_where_their_target_says() -> None:
     s[b].bind(bx, te.thread_axis("blockIdx.x"))
     s[b].bind(tx, te.thread_axis("threadIdx.x"))
     func = tvm.build(s, [a, b], "cuda -emulate=1", name="plus_one")
-    x, out = _random(100), tvm.nd.empty((100,))
-    func(tvm.nd.array(x), out)
+    dev = tvm.device("cuda", 0)
+    x, out = _random(100), tvm.nd.empty((100,), device=dev)
+    func(tvm.nd.array(x, dev), out)
     tvm.testing.assert_allclose(out.numpy(), x + 1)
     assert "threadIdx.x" in func.imported_modules[0].get_source()
+
+
+def test_an_extern_stage_of_vectors() -> None:
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((2, 8), name="A")
+
+    def twice(ins: list, outs: list) -> tvm.tir.Stmt:
+        ib = tvm.tir.ir_builder.create()
+        with ib.for_range(0, 4, name="i") as i:
+            place = (i // 2, i % 2 * 4)
+            ib.emit(outs[0].vstore(place, ins[0].vload(place, "float32x4") * tvm.tir.Broadcast(2.0, 4)))
+        return ib.get()
+
+    b = te.extern((2, 8), [a], twice, name="B")
+    x, out = _random(2, 8), tvm.nd.empty((2, 8))
+    tvm.build(te.create_schedule(b.op), [a, b], "llvm")(tvm.nd.array(x), out)
+    tvm.testing.assert_allclose(out.numpy(), 2 * x)
 
 
 def test_several_schedules_make_one_module() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.support.dtype import DType
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp
+
+if TYPE_CHECKING:
+    from tilewright.tir.stmt import Stmt
 
 
 class Buffer:
@@ -51,8 +54,22 @@ class Buffer:
         given = indices if isinstance(indices, tuple) else (indices,)
         return BufferLoad(self, tuple([_index(i) for i in given]))
 
+    def vload(self, begin: Any, dtype: str | None = None) -> Expr:
+        """The elements from `begin` on along the last dimension as one value of `dtype`, such as "float32x4"."""
+        return BufferLoad(self, self._places(begin, DType(dtype or self.dtype).lanes))
+
+    def vstore(self, begin: Any, value: Expr) -> Stmt:
+        """The statement that stores `value`, a scalar or vector, from `begin` on along the last dimension."""
+        from tilewright.tir.stmt import BufferStore
+
+        return BufferStore(self, value, self._places(begin, value.dtype.lanes))
+
+    def _places(self, begin: Any, lanes: int) -> tuple[Expr, ...]:
+        *outer, last = [_index(i) for i in (begin if isinstance(begin, (tuple, list)) else (begin,))]
+        return (*outer, last if lanes == 1 else Ramp(last, IntImm(str(last.dtype), 1), lanes))
+
     def access_ptr(self, access_mask: str = "rw", offset: Any = 0) -> Expr:
-        """The address of element number `offset` in memory order, for a call that reads and writes it as the mask says."""
+        """The address of element number `offset` in memory order, for a call that reads or writes as the mask says."""
         if access_mask not in ("r", "w", "rw"):
             raise ValueError(f'access_ptr of {self.name}: the access is "r", "w" or "rw"; got {access_mask!r}')
         start = Call("handle", "address_of", (self[tuple([0] * len(self.shape))],))

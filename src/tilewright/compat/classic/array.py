@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.classic.device import Device, cpu
+from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError
 from tilewright.runtime.tensor import Tensor
 
@@ -53,22 +54,30 @@ class NDArray(Tensor):
 
 
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
-    """A fresh array with the elements of `arr`, in the element type NumPy gives them."""
-    require_cpu(device)
+    """A fresh array with the elements of `arr`, in the element type NumPy gives them.
+
+    For a device that kernels are built for, too, it is in the host's memory; each call of a kernel copies it.
+    """
+    _require_known(device)
     return NDArray.from_numpy(np.asarray(arr), copy=True)  # type: ignore[return-value]
 
 
 def empty(
     shape: Sequence[int], dtype: str = "float32", device: Device | None = None, mem_scope: str | None = None
 ) -> NDArray:
-    """Uninitialized memory."""
-    require_cpu(device)
+    """Uninitialized memory, of the host for whatever device."""
+    _require_known(device)
     return NDArray.empty(shape if isinstance(shape, Sequence) else (shape,), dtype)  # type: ignore[return-value]
 
 
 def from_dlpack(producer: Any) -> NDArray:
     """An array on the memory of any object with `__dlpack__`."""
     return NDArray.from_dlpack(producer)  # type: ignore[return-value]
+
+
+def _require_known(device: Device | None) -> None:
+    if getattr(device, "kind", "cpu") not in DEVICE_KINDS:
+        require_cpu(device)
 
 
 def require_cpu(device: Device | None) -> None:
