@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,14 @@ def test_schedule_gemm_prints_every_stage() -> None:
     assert "define " in out[out.index("# LLVM IR") :]
 
 
+def test_schedule_gemm_draws_every_step(tmp_path: Path) -> None:
+    out = run("schedule_gemm", "--size", 64, "--pictures", tmp_path)
+    assert "5 pictures" in out
+    assert len(list(tmp_path.glob("*.svg"))) == 5
+    page = (tmp_path / "steps.html").read_text(encoding="utf-8")
+    assert page.count("<svg ") == 5 and "C.local: at i_outer of C" in page
+
+
 def test_te_primitives() -> None:
     assert "all 10 give what NumPy gives" in run("te_primitives")
 
@@ -60,6 +69,12 @@ def test_te_tensorize() -> None:
 
 def test_te_extern() -> None:
     assert "agree with NumPy" in run("te_extern")
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="emulation needs a C++ compiler")
+def test_gpu_tensor_core_gemm() -> None:
+    out = run("gpu_tensor_core_gemm")
+    assert "nvcuda::wmma::mma_sync(" in out and "128 x 64 x 96 on cuda -emulate=1 agrees with NumPy" in out
 
 
 def test_run_model(tmp_path: Path) -> None:

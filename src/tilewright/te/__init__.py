@@ -1,12 +1,13 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
-from tilewright.te import hybrid
+from tilewright.te import hybrid, wmma
 from tilewright.te.extern import ExternOp, extern
 from tilewright.te.gradient import gradient
 from tilewright.te.group import Group
 from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thread_axis, var
 from tilewright.te.lower import lower, lower_stages
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute, placeholder
+from tilewright.te.picture import picture_page, schedule_picture
 from tilewright.te.reducer import CommReducer, comm_reducer, max, min, prod, sum
 from tilewright.te.scan import ScanOp, scan
 from tilewright.te.schedule import Schedule, create_schedule, load_schedule
@@ -44,14 +45,17 @@ __all__ = [
     "lower_stages",
     "max",
     "min",
+    "picture_page",
     "placeholder",
     "prod",
     "reduce_axis",
     "scan",
+    "schedule_picture",
     "schedule_to_tir",
     "size_var",
     "sum",
     "tag_scope",
     "thread_axis",
     "var",
+    "wmma",
 ]

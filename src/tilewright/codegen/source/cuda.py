@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import Language
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
+from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
 _SIGNED = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long long"}
 _UNSIGNED = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
@@ -49,7 +53,7 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     parameters = []
     for param, written in zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True):
         if isinstance(param, Buffer):
-            kind = ("" if written else "const ") + CUDA.memory_type(param.dtype)
+            kind = ("" if written else "const ") + b.dialect.memory_type(param.dtype)
             parameters.append(f"{kind}* __restrict__ {b.name(param)}")
         else:
             parameters.append(f"const {CUDA.type_name(param.dtype)} {b.name(param)}")
@@ -58,7 +62,17 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     return f'extern "C" __global__ void {bounds} {launch.kernel.name}({", ".join(parameters)}) {{'
 
 
-CUDA_C = Language(
+# With tensor cores, float16 is the type that <mma.h> knows; without, the text needs no header at all.
+_FRAGMENTS = replace(
+    CUDA,
+    types={**CUDA.types, "float16": "half"},
+    conversions={**CONVERSIONS, ("float16", "float32"): "__half2float", ("float32", "float16"): "__float2half_rn"},
+    array="{scope}__align__(32) {type} {name}[{size}];",  # as tiles in memory must be
+    effects=FRAGMENT_CALLS,
+    arrays=dict.fromkeys(FRAGMENT_SCOPES, fragment_array),
+)
+
+_PLAIN = Language(
     dialect=CUDA,
     prelude="\n".join(
         [
@@ -72,3 +86,10 @@ CUDA_C = Language(
     native=frozenset({"exp", "log", "tanh", "erf", "pow", "sin", "cos", "tan", "rsqrt"}),
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
 )  # fmt: skip
+
+CUDA_C = replace(
+    _PLAIN,
+    for_fragments=replace(
+        _PLAIN, dialect=_FRAGMENTS, prelude=f"#include <cuda_fp16.h>\n#include <mma.h>\n{_PLAIN.prelude}"
+    ),
+)

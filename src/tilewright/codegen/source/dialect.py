@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.support.dtype import DType
@@ -21,7 +22,8 @@ class Dialect:
     memory. `functions` maps (intrinsic, element type) to a function's name. `conversions` maps (from, to) to the
     function that converts where a cast does not. `threads` maps thread axes, and the intrinsics `worker_id` and
     `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
-    threads of a block.
+    threads of a block. `effects` maps calls that are statements of this language alone to what writes them, given the
+    builder and the call; `arrays` maps storage scopes of this language alone to what declares a buffer.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Dialect:
     fail: str = ""
     call_function: str = ""
     pointers: bool = True
+    effects: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
+    arrays: Mapping[str, Callable[[Any, Any], str]] = field(default_factory=dict)
 
     def type_name(self, dtype: DType) -> str:
         """The name of a register type. Raises UnsupportedError where the language has none."""

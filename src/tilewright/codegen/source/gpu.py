@@ -9,12 +9,14 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.stmt import Allocate, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
 from tilewright.tir.transform.legalize_float16 import legalize_float16
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
+from tilewright.tir.transform.statements import walk
+from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,8 @@ class Language:
 
     `head(launch, builder)` gives the lines that open a kernel, up to and with the brace; `native` names the math calls
     that need no polynomial; with `module_scope`, shared arrays and buffers are declared outside of functions, so that
-    names must differ between the kernels of a text.
+    names must differ between the kernels of a text. `for_fragments` is the language to write programs in that use
+    tensor cores, where it differs.
     """
 
     dialect: Dialect
@@ -32,15 +35,23 @@ class Language:
     native: frozenset[str]
     reserved: tuple[str, ...] = ()
     module_scope: bool = False
+    for_fragments: Language | None = None
 
 
 def emit_program(programs: Sequence[DeviceProgram], language: Language) -> str:
     """The source text of all kernels of `programs`."""
+    if language.for_fragments is not None and any(_has_fragments(program) for program in programs):
+        language = language.for_fragments
     parts = [language.prelude]
     taken: set[str] = set()
     for program in programs:
         parts += [emit_kernel(launch, language, taken) for launch in program.launches]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _has_fragments(program: DeviceProgram) -> bool:
+    bodies = [stmt for launch in program.launches for stmt in walk(launch.kernel.body)]
+    return any(isinstance(stmt, Allocate) and stmt.buffer.scope in FRAGMENT_SCOPES for stmt in bodies)
 
 
 def emit_kernel(launch: Launch, language: Language, taken: set[str]) -> str:

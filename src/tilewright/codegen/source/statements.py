@@ -10,6 +10,7 @@ from tilewright.codegen.source.expressions import flat_index, to_memory
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+from tilewright.tir.warp_matrix import is_fragment_call
 
 _SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)
 
@@ -29,6 +30,11 @@ def _sequence(b: SourceBuilder, stmt: s.SeqStmt) -> None:
 
 def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
+    if stmt.buffer.scope in b.dialect.arrays:
+        raise UnsupportedError(
+            f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements have no "
+            "place; tensorize the stage with an intrinsic of te.wmma"
+        )
     b.statement(stmt.value, index)
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))
     b.line(f"{b.name(stmt.buffer)}[{b.value(index)}] = {value};")
@@ -39,6 +45,9 @@ def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
     size = buffer.constant_size()
     if size is None:
         raise UnsupportedError(f"local buffer {buffer!r} has a symbolic size; {d.name} code needs a constant shape")
+    if buffer.scope in d.arrays:
+        _declared(b, buffer, d.arrays[buffer.scope](b, buffer), stmt.body)
+        return
     if buffer.scope not in d.scopes:
         raise UnsupportedError(f"{d.name} code has no storage scope {buffer.scope!r}; it has: {', '.join(d.scopes)}")
     text = d.array.format(
@@ -134,9 +143,14 @@ def _assert(b: SourceBuilder, stmt: s.AssertStmt) -> None:
 
 def _evaluate(b: SourceBuilder, stmt: s.Evaluate) -> None:
     call = stmt.value
-    if isinstance(call, Call) and call.op in _EFFECTS:
+    if not isinstance(call, Call):
+        return
+    if is_fragment_call(call) and call.op not in b.dialect.effects:
+        raise UnsupportedError(f"{b.dialect.name} code has no tensor cores for {call.op}; build for cuda")
+    effect = b.dialect.effects.get(call.op) or _EFFECTS.get(call.op)
+    if effect is not None:
         b.statement(*call.args)
-        _EFFECTS[call.op](b, call)
+        effect(b, call)
 
 
 def _barrier(b: SourceBuilder, call: Call) -> None:

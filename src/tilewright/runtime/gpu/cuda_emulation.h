@@ -39,3 +39,35 @@ static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+typedef _Float16 half;
+static float __half2float(half x) { return (float)x; }
+static half __float2half_rn(float x) { return (half)x; }
+
+// Warp matrices: the first thread of a warp holds the whole tile and does what the warp would do together.
+namespace nvcuda { namespace wmma {
+struct matrix_a {}; struct matrix_b {}; struct accumulator {}; struct row_major {};
+enum layout_t { mem_row_major };
+template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
+  static_assert(M == 16 && N == 16 && K == 16, "tiles of 16 x 16 x 16");
+  T x[256];
+};
+static bool leads() { return tilewright_current % 32 == 0; }
+template <class F, class T> void fill_fragment(F& fragment, T value) {
+  for (int i = 0; leads() && i < 256; ++i) fragment.x[i] = value;
+}
+template <class F, class T> void load_matrix_sync(F& fragment, const T* memory, unsigned stride) {
+  for (int i = 0; leads() && i < 256; ++i) fragment.x[i] = memory[i / 16 * stride + i % 16];
+}
+template <class F, class T> void store_matrix_sync(T* memory, const F& fragment, unsigned stride, layout_t) {
+  for (int i = 0; leads() && i < 256; ++i) memory[i / 16 * stride + i % 16] = fragment.x[i];
+}
+template <class D, class A, class B> void mma_sync(D& d, const A& a, const B& b, const D& c) {
+  float sums[256];
+  for (int i = 0; leads() && i < 256; ++i) {
+    sums[i] = c.x[i];
+    for (int k = 0; k < 16; ++k) sums[i] += (float)a.x[i / 16 * 16 + k] * (float)b.x[k * 16 + i % 16];
+  }
+  for (int i = 0; leads() && i < 256; ++i) d.x[i] = sums[i];
+}
+}}

@@ -26,6 +26,7 @@ from tilewright.runtime.memory import aligned_empty
 _KERNEL = re.compile(
     r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\((.*)\) \{$', re.MULTILINE
 )
+_INCLUDE = re.compile(r"^#include <(?:metal_stdlib|mma\.h|cuda_fp16\.h)>$", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 
@@ -111,7 +112,7 @@ def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
     header = "\n".join(folder.joinpath(name).read_text() for name in headers)
     with tempfile.TemporaryDirectory(prefix="tilewright-gpu-") as directory:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
-        source.write_text(header + "\n" + text.replace("#include <metal_stdlib>", ""))
+        source.write_text(header + "\n" + _INCLUDE.sub("", text))
         options = ("-std=c++17", "-O1", "-shared", "-fPIC", "-fwrapv", "-w", "-o")
         done = subprocess.run([compiler, *options, str(made), str(source)], capture_output=True, text=True, check=False)
         if done.returncode:

@@ -16,6 +16,11 @@ def compile_cubin(source: str, arch: str) -> bytes:
     Raises `InternalError` with the compiler's messages where it refuses the text, `EnvironmentError_` without NVRTC.
     """
     library, include = _nvrtc()
+    if "#include" in source and not (include and Path(include, "mma.h").is_file()):
+        raise EnvironmentError_(
+            "compiling for tensor cores needs CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt "
+            "nvidia-cuda-cccl"
+        )
     program = ctypes.c_void_p()
     _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None))
     try:

@@ -8,6 +8,7 @@ from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import PrimFunc, Stmt
 from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.warp_matrix import is_fragment_call
 
 FLOAT32 = DType("float32")
 
@@ -46,6 +47,8 @@ def _legal(x: Expr) -> Expr:
     if isinstance(x, e.BinaryExpr) and _is_small(x.a.dtype):
         made = type(x)(_wide(x.a), _wide(x.b))
         return made if isinstance(x, e.CompareExpr) else e.Cast(x.dtype, made)
+    if is_fragment_call(x):
+        return x  # its arguments are places
     if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret") and _has_small(x):
         arguments = tuple(_wide(a) if _is_small(a.dtype) else a for a in x.args)
         if _is_small(x.dtype):

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Expr, IntImm, Let, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, LetStmt, PrimFunc, SeqStmt, Stmt
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
 from tilewright.tir.visitor import collect, collect_vars
+from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def _launch(func: PrimFunc, stmt: Stmt, number: int) -> Launch:
     block = tuple(_constant(loops[tag].extent) if tag in loops else 1 for tag in reversed(THREAD_AXES[3:]))
     params = _parameters(stmt)
     stored = {s.buffer for s in collect(stmt, BufferStore)}
+    stored |= {written_place(call).buffer for call in collect(stmt, Call) if is_fragment_call(call)}
     attrs = {"written": tuple(p in stored for p in params)}
     kernel = PrimFunc(f"{func.name}_kernel{number}", params, stmt, attrs)
     return Launch(kernel, grid, block)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 from tilewright.tir.visitor import collect
+from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
 def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
@@ -59,7 +60,10 @@ class _Access:
 def _clash(
     first: set[tuple[Expr, ...]], second: set[tuple[Expr, ...]], ranges: Mapping[Var, int], moving: Var | None
 ) -> bool:
-    """True unless both are one element that no other thread touches, in whatever iteration."""
+    """True unless both are one element that no other thread touches, in whatever iteration.
+
+    The place of a fragment is a whole tile, written with its index twice, so that it never passes for one element.
+    """
     if len(first) != 1 or first != second:
         return True
     (indices,) = first
@@ -192,6 +196,12 @@ class _Synchronizer:
         for x in collect(roots, BufferLoad, BufferStore):
             if x.buffer.scope == self.scope:  # type: ignore[attr-defined]
                 (reads if isinstance(x, BufferLoad) else writes).setdefault(x.buffer, set()).add(x.indices)  # type: ignore[attr-defined]
+        for call in collect(roots, Call):
+            if is_fragment_call(call):
+                for place in collect(call, BufferLoad):
+                    if place.buffer.scope == self.scope:  # type: ignore[attr-defined]
+                        side = writes if place is written_place(call) else reads  # type: ignore[arg-type]
+                        side.setdefault(place.buffer, set()).add((*place.indices, *place.indices))  # type: ignore[attr-defined]
         return _Access(reads, writes)
 
     def _barrier(self) -> Stmt:

@@ -8,14 +8,16 @@ from math import prod
 from tilewright.device_target import DeviceTarget
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
+from tilewright.target import Target
 from tilewright.tir.expr import BufferLoad, IntImm
 from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc, Stmt
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import child_stmts, walk
 from tilewright.tir.visitor import collect
+from tilewright.tir.warp_matrix import FRAGMENT_SCOPES, WARP
 
 
-def verify_gpu_code(func: PrimFunc, target: DeviceTarget) -> PrimFunc:
+def verify_gpu_code(func: PrimFunc, target: Target) -> PrimFunc:
     """`func` itself, where each of its kernels keeps within the limits of `target`.
 
         for t in thread("threadIdx.x", 2048):     =>      ScheduleError: f_kernel0 has 2048 threads in a block
@@ -25,6 +27,7 @@ def verify_gpu_code(func: PrimFunc, target: DeviceTarget) -> PrimFunc:
     (where the kind of device has such a limit) and the bytes of the widest vector loaded or stored. Runs on flat
     buffers, after `bind_threads`. Raises ScheduleError naming the kernel, the figure and the limit.
     """
+    assert isinstance(target, DeviceTarget)
     kernels = [stmt for stmt in _outermost(func.body) if is_thread_loop(stmt)]
     for number, kernel in enumerate(kernels):
         _verify(f"{func.name}_kernel{number}", kernel, target)
@@ -64,7 +67,7 @@ def _verify(name: str, kernel: Stmt, target: DeviceTarget) -> None:
     local, option = _local_bytes(body), "max_local_memory_per_thread"
     hold(local, target.max_local_memory_per_thread, option, f"{local} bytes of local arrays in a thread",
          "Give each thread less to compute, or use more threads")  # fmt: skip
-    widest = max([_width(access) for access in collect(body, BufferLoad, BufferStore)], default=0)
+    widest = max([_width(access) for access in collect(body, BufferLoad, BufferStore)], default=0)  # type: ignore[arg-type]
     hold(widest, target.max_vector_bytes, "max_vector_bytes", f"a vector of {widest} bytes",
          "Vectorize a loop of fewer steps")  # fmt: skip
 
@@ -81,8 +84,9 @@ def _bytes(stmt: Allocate) -> int:
 def _local_bytes(stmt: Stmt) -> int:
     """The most that a thread's own arrays take at any one place."""
     inside = max([_local_bytes(child) for child in child_stmts(stmt)], default=0)
-    own = _bytes(stmt) if isinstance(stmt, Allocate) and not _is_shared(stmt) else 0
-    return own + inside
+    if not isinstance(stmt, Allocate) or _is_shared(stmt):
+        return inside
+    return inside + _bytes(stmt) // (WARP if stmt.buffer.scope in FRAGMENT_SCOPES else 1)
 
 
 def _width(access: BufferLoad | BufferStore) -> int:
