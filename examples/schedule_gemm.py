@@ -1,9 +1,11 @@
 """Write a kernel: a matrix product scheduled step by step, each step's loops printed, checked and timed.
 
-    python examples/schedule_gemm.py [--size 512] [--stages STEP]
+    python examples/schedule_gemm.py [--size 512] [--stages STEP] [--pictures FOLDER]
 
 What is computed never changes; each step only says how. `--stages 4` prints what every pass makes of step 4, down to
-LLVM IR. The last step keeps a tile of the result in registers and streams one packed panel of the right matrix by it.
+LLVM IR. `--pictures FOLDER` draws the schedule of each step: its stages, its loops, and how often each buffer is read
+and written. The last step keeps a tile of the result in registers and streams one packed panel of the right matrix by
+it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -112,17 +115,34 @@ def show_stages(step: Callable[[int, Target], Step], size: int, target: Target) 
     print(f"\n# LLVM IR\n{emit([func], target)}")
 
 
+def draw_steps(folder: Path, size: int, target: Target) -> None:
+    """Write a picture of each step's schedule to `folder`, and a page of all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for number, step in enumerate(STEPS, 1):
+        schedule, tensors = step(size, target)
+        pictures[str(step.__doc__)] = picture = te.schedule_picture(schedule, tensors, step.__name__)
+        (folder / f"{number}_{step.__name__}.svg").write_text(picture, encoding="utf-8")
+    page = folder / "steps.html"
+    page.write_text(te.picture_page(pictures, "A matrix product, step by step"), encoding="utf-8")
+    print(f"{len(pictures)} pictures, all on {page}")
+
+
 def main() -> None:
     """Build, check and time every step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=512, help="rows and columns, a multiple of 64")
     parser.add_argument("--stages", type=int, choices=range(1, len(STEPS) + 1), help="print every stage of this step")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the schedule of every step")
     args = parser.parse_args()
     if args.size % 64 or args.size < 64:
         parser.error("--size must be a multiple of 64")
     target = Target("cpu")
     if args.stages:
         show_stages(STEPS[args.stages - 1], args.size, target)
+        return
+    if args.pictures:
+        draw_steps(args.pictures, args.size, target)
         return
     generator = np.random.default_rng(0)
     a, b = (generator.standard_normal((args.size, args.size), dtype=np.float32) for _ in range(2))

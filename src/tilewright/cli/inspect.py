@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
 from tilewright.cli.options import parse_shapes, require_file
+from tilewright.cli.outputs import check_writable, write_file
 from tilewright.errors import UnsupportedError
 from tilewright.runtime.artifact import is_artifact, load_artifact
 
@@ -29,8 +31,15 @@ if TYPE_CHECKING:
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and give its share of the peak")
+@click.option("--picture", help="draw the schedule to FILE.svg (of one kernel) or FILE.html, and print nothing")
 def inspect_command(
-    model: str, stage: str | None, kernel: str | None, target: str, shapes: str | None, measure: bool
+    model: str,
+    stage: str | None,
+    kernel: str | None,
+    target: str,
+    shapes: str | None,
+    measure: bool,
+    picture: str | None,
 ) -> None:
     """Print MODEL (.onnx) as it stands after a stage of compilation, or the manifest of a compiled artifact."""
     require_file(model)
@@ -38,6 +47,11 @@ def inspect_command(
         raise UnsupportedError(
             "--measure goes with --stage choice: it sets the measured share beside the predicted one"
         )
+    if picture is not None:
+        if stage is not None or measure:
+            raise UnsupportedError("--picture draws schedules: it goes without --stage and --measure")
+        draw_kernels(model, picture, kernel, target, shapes)
+        return
     if is_artifact(model):
         if stage not in (None, "manifest"):
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
@@ -106,6 +120,15 @@ def kernel_texts(
     fused: IRModule, stage: str, kernel: str | None, target: Target, measure: bool = False
 ) -> Iterator[str]:
     """One stage of each chosen kernel; with `measure`, how fast each is."""
+    for task, sources in chosen_kernels(fused, kernel):
+        yield f"# {task.name}: {'; '.join(sources)}"
+        yield kernel_text(task, stage, target)
+        if measure:
+            yield f"  {measured_share(task, target)}"
+
+
+def chosen_kernels(fused: IRModule, kernel: str | None) -> list[tuple[Task, list[str]]]:
+    """The kernels whose name or source node contains `kernel`, each with its source nodes; all of them for None."""
     from tilewright.relay.build import extract_tasks
     from tilewright.relay.transform.plan_memory import plan_memory
 
@@ -116,11 +139,33 @@ def kernel_texts(
     chosen = [t for t in tasks if kernel is None or kernel in t.name or any(kernel in s for s in sources[t.name])]
     if kernel is not None and not chosen:
         raise _no_kernel(kernel, sources)
-    for task in chosen:
-        yield f"# {task.name}: {'; '.join(sources[task.name])}"
-        yield kernel_text(task, stage, target)
-        if measure:
-            yield f"  {measured_share(task, target)}"
+    return [(task, sources[task.name]) for task in chosen]
+
+
+def draw_kernels(model: str, path: str, kernel: str | None, target_name: str, shapes: str | None) -> None:
+    """Draw the schedules of the chosen kernels to `path`: an HTML page of all, or one as SVG.
+
+    Raises UnsupportedError for another kind of file, an artifact, no such kernel, or several for one SVG.
+    """
+    from tilewright import te
+    from tilewright.compile import import_model, optimize
+    from tilewright.relay.lower import kernel_picture
+    from tilewright.target import Target
+
+    kind = Path(path).suffix.lower()
+    if kind not in (".svg", ".html"):
+        raise UnsupportedError(f"--picture writes .svg or .html; got {path}")
+    if is_artifact(model):
+        raise UnsupportedError(f"{model} is a compiled artifact and holds no schedules: give the model it was made of")
+    check_writable(path, model)
+    target = Target(target_name)
+    chosen = chosen_kernels(optimize(import_model(model, parse_shapes(shapes)), target), kernel)
+    if kind == ".svg" and len(chosen) != 1:
+        names = ", ".join(task.name for task, _ in chosen) or "none"
+        raise UnsupportedError(f"an .svg holds one kernel; choose it by --kernel, or write .html; chosen: {names}")
+    drawn = {f"{task.name}: {'; '.join(of)}": kernel_picture(task.function, task.name, target) for task, of in chosen}
+    text = next(iter(drawn.values())) if kind == ".svg" else te.picture_page(drawn, Path(model).name)
+    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def kernel_text(task: Task, stage: str, target: Target) -> str:

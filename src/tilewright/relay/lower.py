@@ -109,6 +109,13 @@ def schedule_choice(function: Function, name: str, target: Target) -> Choice:
     return choice_of(fused.outputs, next(stages)[1], target)
 
 
+def kernel_picture(function: Function, name: str, target: Target) -> str:
+    """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
+    fused = to_compute(function)
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    return te.schedule_picture(schedule(fused.outputs, target), args, name)
+
+
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)

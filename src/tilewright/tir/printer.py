@@ -43,6 +43,12 @@ def to_text(node: Any) -> str:
     return "\n\n".join(to_text(item) for item in node)
 
 
+def lines_and_names(func: s.PrimFunc) -> tuple[list[str], dict[Any, str]]:
+    """The lines of `to_text(func)`, and the names that its variables and buffers have in them."""
+    printer = _Printer()
+    return printer.function(func), printer._names
+
+
 class _Printer:
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
