@@ -53,9 +53,17 @@ def tile(attrs: Attrs, data: Array, repeats: Array) -> Array:
 
 @onnx_op("Slice")
 def slice_(
-    attrs: Attrs, data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+    attrs: Attrs,
+    data: Array,
+    starts: Array | None = None,
+    ends: Array | None = None,
+    axes: Array | None = None,
+    steps: Array | None = None,
 ) -> Array:
-    """NumPy's slices along some axes."""
+    """NumPy's slices along some axes; before opset 10 these are attributes."""
+    if starts is None or ends is None:
+        starts, ends = np.asarray(attrs["starts"]), np.asarray(attrs["ends"])
+        axes = np.asarray(attrs["axes"]) if attrs.get("axes") else None
     picked: list[slice] = [slice(None)] * data.ndim
     chosen = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()

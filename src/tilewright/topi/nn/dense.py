@@ -86,7 +86,7 @@ def batch_matmul(
         return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
 
     out = te.compute(
-        (max(batch_a, batch_b), rows, columns),
+        (batch_b if batch_a == 1 else batch_a, rows, columns),
         body,
         name="batch_matmul",
         tag=tag.BATCH_MATMUL,
