@@ -8,7 +8,6 @@ from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thre
 from tilewright.te.lower import lower, lower_stages
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute, placeholder
 from tilewright.te.picture import picture_page, schedule_picture
-from tilewright.te.picture import picture_page, schedule_picture
 from tilewright.te.reducer import CommReducer, comm_reducer, max, min, prod, sum
 from tilewright.te.scan import ScanOp, scan
 from tilewright.te.schedule import Schedule, create_schedule, load_schedule
@@ -47,12 +46,10 @@ __all__ = [
     "max",
     "min",
     "picture_page",
-    "picture_page",
     "placeholder",
     "prod",
     "reduce_axis",
     "scan",
-    "schedule_picture",
     "schedule_picture",
     "schedule_to_tir",
     "size_var",
