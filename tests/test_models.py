@@ -88,10 +88,9 @@ OPEN: dict[str, tuple[list[dict[str, tuple[int, ...]]], float]] = {
     "aecmos": ([{"input": (1, 3, n, 160), "h0": (4, 1, 64)} for n in (400, 613, 250)], 3e-4),
     "smart_turn_v3_int8": ([{"input_features": (n, 80, 800)} for n in (1, 2)], 1e-2),
 }
-SLOW_TO_COMPILE = ("ppocr_cls", "ppocrv4_det")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in SLOW_TO_COMPILE else n for n in OPEN])
+@pytest.mark.parametrize("name", OPEN)
 def test_a_trained_model_of_open_sizes(name: str) -> None:
     """Compiled once without any size, run at several."""
     paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))
