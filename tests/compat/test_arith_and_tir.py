@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -181,6 +182,10 @@ def test_functions_that_are_not_there_say_so() -> None:
         tvm.tir.call_llvm_intrin("float32", "llvm.donothing")
     with pytest.raises(UnsupportedError, match="decl_buffer b: data= and auto_broadcast"):
         tvm.tir.decl_buffer((4,), name="b", buffer_type="auto_broadcast")
+    with pytest.raises(ImportError, match=r"tvm.rpc is not part of tilewright.compat; code runs on this machine"):
+        importlib.import_module("tvm.rpc")
+    with pytest.raises(ImportError, match=r"autotvm is not part of .*; kernels are chosen by a cost model"):
+        from tvm import autotvm  # noqa: F401
     with pytest.raises(AttributeError, match=r"a store names its buffer: tvm.tir.BufferStore"):
         _ = tvm.tir.Store
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.errors import InputError, TargetError
+from tilewright.errors import InputError, TargetError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("classic")
 
@@ -297,6 +297,9 @@ def test_several_schedules_make_one_module() -> None:
         b = te.compute((4,), lambda i, factor=factor: a[i] * factor, name="B")
         parts.append(tvm.lower(te.create_schedule(b.op), [a, b], name=name))
     module = tvm.build(parts, target="llvm")
+    assert tvm.build({"c": parts[0]}).type_key == "c" and int(a.shape[0]) == 4 and a.shape[0].same_as(b.shape[0])
+    with pytest.raises(UnsupportedError, match="built for one target, not for 2"):
+        tvm.build({"c": parts[0], "llvm": parts[1]})
     out = tvm.nd.empty((4,))
     module["thrice"](tvm.nd.array(np.ones(4, "float32")), out)
     assert out.numpy().tolist() == [3, 3, 3, 3]

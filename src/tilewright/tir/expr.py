@@ -85,6 +85,10 @@ class Expr(Node):
             "use tir.all/tir.any, tir.if_then_else or tir.eq instead of and/or, if or =="
         )
 
+    def same_as(self, other: object) -> bool:
+        """True if both are one node; equal expressions are."""
+        return self is other
+
     def astype(self, dtype: str) -> Expr:
         """This value converted to `dtype`."""
         return _op.cast(dtype, self)
@@ -97,6 +101,9 @@ class IntImm(Expr):
 
     dtype: DType
     value: int
+
+    def __int__(self) -> int:
+        return self.value
 
     def __new__(cls, dtype: str, value: int) -> IntImm:
         dtype = DType(dtype)

@@ -58,11 +58,15 @@ def build(
 ) -> BuiltModule:
     """Compile a schedule with its arguments, a function, several, or a module, for `target` (this processor if None).
 
+    A mapping of one target to a module is that module for that target.
+
     For a target that this machine cannot run the result has source and object code, and calling it is refused.
     """
     from tilewright.compat.classic.target import Target as CurrentTarget
 
     mod = lower(inputs, args, name, binds)
+    if isinstance(inputs, Mapping):
+        target = next(iter(inputs))
     chosen = target if target is not None else CurrentTarget.current() or "llvm"
     return BuiltModule(mod.prim_funcs, Target(str(chosen)))
 
@@ -70,6 +74,10 @@ def build(
 def _as_functions(inp: Any) -> IRModule:
     if isinstance(inp, PrimFunc):
         return IRModule({inp.name: inp})
+    if isinstance(inp, Mapping):
+        if len(inp) != 1:
+            raise UnsupportedError(f"a module is built for one target, not for {len(inp)}; build each by itself")
+        return _as_functions(next(iter(inp.values())))
     if isinstance(inp, Sequence):
         return IRModule({func.name: func for part in inp for func in _as_functions(part).prim_funcs})
     if isinstance(inp, IRModule) and len(inp.prim_funcs) == len(inp.functions):

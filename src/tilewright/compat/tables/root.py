@@ -34,6 +34,14 @@ TABLES = (
             **leads_to("tilewright.errors", TVMError="TilewrightError"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
+        absent={
+            "autotvm": "kernels are chosen by a cost model as they are compiled; schedules of your own are plain te",
+            "auto_scheduler": "kernels are chosen by a cost model as they are compiled",
+            "container": "lists, tuples and dicts are Python's own",
+            "micro": "models are compiled for processors with an operating system, and for WebAssembly",
+            "rpc": "code runs on this machine; build for another one and save it, or export a model there",
+            "script": "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
+        },
     ),
     Table(
         "tvm.error",
