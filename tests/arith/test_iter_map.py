@@ -157,6 +157,14 @@ def test_simplify_joins_the_digits_of_one_iterator() -> None:
     assert iter_map_simplify([I * J + 0], DOMAIN) == [I * J]
 
 
+def test_indices_of_64_bits_stay_so() -> None:
+    i, j, a = (Var(name, "int64") for name in "ija")
+    found = detect_iter_map([i * 4 + j], {i: Range(op.const(0, "int64"), 8), j: Range(op.const(0, "int64"), 4)})
+    back = inverse_affine_iter_map(found.indices, [a])
+    assert (back[i], back[j]) == (a // 4, a % 4)
+    assert found.indices[0].to_expr().dtype == "int64"
+
+
 def test_misuse_of_the_inverse() -> None:
     found = detect_iter_map([J // 4, J % 4], {J: DOMAIN[J]}, level=BIJECTIVE)
     with pytest.raises(ValueError, match="2 indices and 1 outputs"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,6 +83,10 @@ def condition(rng: random.Random) -> Expr:
     return rng.choice(COMPARISONS)(index(rng), index(rng))
 
 
+def pair(cls: Any, operand: Callable[[random.Random], Expr], rng: random.Random) -> Expr:
+    return cls(operand(rng), operand(rng))  # type: ignore[no-any-return]
+
+
 def vector(rng: random.Random) -> Expr:
     if rng.random() < 0.5:
         return e.Broadcast(index(rng), LANES)
@@ -111,9 +116,9 @@ MAKERS: dict[type, Callable[[random.Random], Expr]] = {
     e.Broadcast: lambda rng: e.Broadcast(index(rng), LANES),
     e.Let: let,
     e.Call: call,
-    **{cls: lambda rng, cls=cls: cls(index(rng), index(rng)) for cls in (e.Add, e.Sub, e.Min, e.Max, *COMPARISONS)},
-    **{cls: lambda rng, cls=cls: divided(cls, rng) for cls in (e.FloorDiv, e.FloorMod, e.Div, e.Mod)},
-    **{cls: lambda rng, cls=cls: cls(condition(rng), condition(rng)) for cls in (e.And, e.Or)},
+    **{cls: partial(pair, cls, index) for cls in (e.Add, e.Sub, e.Min, e.Max, *COMPARISONS)},
+    **{cls: partial(divided, cls) for cls in (e.FloorDiv, e.FloorMod, e.Div, e.Mod)},
+    **{cls: partial(pair, cls, condition) for cls in (e.And, e.Or)},
 }
 VECTORS = (e.Add, e.Sub, e.Min, e.Max, *COMPARISONS)
 
