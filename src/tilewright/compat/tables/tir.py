@@ -4,12 +4,6 @@ from tilewright.compat.tables.table import Table, leads_to
 from tilewright.compat.tables.te import MORE_MATH
 
 _CLASSIC = "tilewright.compat.classic"
-_PASSES = (
-    *("BF16Legalize", "FlattenBuffer", "HoistIfThenElse", "InjectDoubleBuffer", "InjectPrefetch"),
-    *("InjectVirtualThread", "LoopPartition", "LowerIntrin", "LowerTVMBuiltin", "LowerThreadAllreduce"),
-    *("NarrowDataType", "RemoveNoOp", "Simplify", "StorageFlatten", "StorageRewrite", "ThreadSync", "UnrollLoop"),
-    "VectorizeLoop",
-)
 _NAMES = {
     **leads_to(f"{_CLASSIC}.te_ops", "div", "indexdiv", "indexmod", "max_value", "min_value"),
     **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
@@ -48,10 +42,8 @@ TABLES = (
     Table(
         "tvm.tir.transform",
         "Passes over loop functions.",
-        names={
-            **leads_to(f"{_CLASSIC}.tir_passes", "Apply", "prim_func_pass"),
-            **{name: f"{_CLASSIC}.tir_transform:{name}" for name in _PASSES},
-        },
+        names=leads_to(f"{_CLASSIC}.tir_passes", "Apply", "prim_func_pass"),
+        open=(f"{_CLASSIC}.tir_transform",),
         absent={"SplitHostDevice": "tvm.build separates kernels from the host's part by itself"},
     ),
 )
