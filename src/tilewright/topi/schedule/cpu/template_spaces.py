@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import te
@@ -29,10 +30,13 @@ _PANELS = (32, 48, 64, 16, 8)
 _BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12
 
 
-def image_space(height: int, width: int, blocks: int, block: int, target: Target) -> ConfigSpace:
+def image_space(
+    height: int, width: int, blocks: int, block: int, target: Target, widths: Sequence[int] = ()
+) -> ConfigSpace:
     """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
 
-    An image of one column (a convolution over time) is tiled along its rows.
+    An image of one column (a convolution over time) is tiled along its rows. Tiles of one row are ranked by their mean
+    over `widths`, those that an image of symbolic size may have.
     """
     vectors = block // power_of_two_lanes(block, target)
     column = width == 1
@@ -43,8 +47,9 @@ def image_space(height: int, width: int, blocks: int, block: int, target: Target
 
     def share(config: Config) -> float:
         positions = config["tile_rows"] * config["tile_columns"]
-        extent = height if column else width if config["tile_rows"] == 1 else positions
-        return tile.efficiency(positions, config["tile_blocks"] * vectors, extent, target)
+        several = (height,) if column else (widths or (width,)) if config["tile_rows"] == 1 else (positions,)
+        shares = [tile.efficiency(positions, config["tile_blocks"] * vectors, extent, target) for extent in several]
+        return sum(shares) / len(shares)
 
     space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == width)
     space.require(lambda c: share(c) > 0)
@@ -55,7 +60,13 @@ def image_space(height: int, width: int, blocks: int, block: int, target: Target
 def conv2d_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
     """Direct convolution, blocked by channels."""
     _, blocks, height, width, block = shape_of(out)
-    return image_space(height, width, blocks, block, target)
+    symbolic = not isinstance(out.shape[3], IntImm)
+    return image_space(height, width, blocks, block, target, _widths_near(width) if symbolic else ())
+
+
+def _widths_near(width: int) -> tuple[int, ...]:
+    """Widths that an image of symbolic size may have: half of `width` to three times it, of any remainder."""
+    return tuple(range(max(1, width // 2), 3 * width, max(1, width // 8)))
 
 
 def conv2d_transpose_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
