@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codegen.source.programs import require_target
 from tests.onnx_models import convolution, perceptron, saved
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -75,6 +76,13 @@ def test_te_extern() -> None:
 def test_gpu_tensor_core_gemm() -> None:
     out = run("gpu_tensor_core_gemm")
     assert "nvcuda::wmma::mma_sync(" in out and "128 x 64 x 96 on cuda -emulate=1 agrees with NumPy" in out
+
+
+@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])
+def test_gpu_convolution(target: str) -> None:
+    # 40 columns: the second block of a row is cut off, also where it fills shared memory.
+    out = run("gpu_convolution", "--target", require_target(target), "--shape", 8, 32, 3, 40)
+    assert f"8 to 32 channels of 3 x 40 on {target} agree with NumPy" in out
 
 
 def test_run_model(tmp_path: Path) -> None:

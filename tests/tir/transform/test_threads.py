@@ -88,6 +88,15 @@ def test_no_barrier_may_stand_where_threads_disagree():
         synchronized(inner)
 
 
+def test_two_sides_of_a_condition_may_store_but_not_read_each_other():
+    one = store(S, T, load(A, T))
+    both = IfThenElse(less(T, const(3)), one, store(S, 7 - T, load(A, T + 8)))
+    assert barriers(synchronized(both, store(B, T, load(S, T + 1))).body) == 1
+    for sides in ((one, store(B, T, load(S, 7 - T))), (store(B, T, load(S, 7 - T)), one)):
+        with pytest.raises(ScheduleError, match="under a condition that they disagree on"):
+            synchronized(IfThenElse(less(T, const(3)), *sides))
+
+
 def test_tiled_gemm_has_exactly_two_barriers():
     s, args = tiled_gemm(64, 64, 64)
     func = te.lower(s, args)

@@ -32,8 +32,8 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
     if stmt.buffer.scope in b.dialect.arrays:
         raise UnsupportedError(
-            f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements have no "
-            "place; tensorize the stage with an intrinsic of te.wmma"
+            f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements "
+            "have no place; tensorize the stage with an intrinsic of te.wmma"
         )
     b.statement(stmt.value, index)
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))

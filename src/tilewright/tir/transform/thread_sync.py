@@ -11,7 +11,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
-from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
 from tilewright.tir.visitor import collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
@@ -165,15 +165,35 @@ class _Synchronizer:
     def _divergent(self, stmt: Stmt) -> Stmt:
         """Code that not all threads run: no barrier may stand inside."""
         inner = _Synchronizer(self.scope, self.threads)
-        for child in walk(stmt):
-            if child is not stmt and isinstance(child, BufferStore | Evaluate):
-                inner._enter(child)
+        inner._note(stmt)
         if inner.marks:
             raise ScheduleError(
                 f"{self.scope} memory is written and read by several threads under a condition that they disagree on, "
                 "where no barrier may stand; give the thread axes extents that divide the loops bound to them"
             )
         return seq(*self._enter(stmt), stmt)
+
+    def _note(self, stmt: Stmt) -> None:
+        """Enter the statements of divergent code in order.
+
+        The two sides of a condition are alternatives: each thread stores on one of them, as if it were one store.
+        """
+        if isinstance(stmt, BufferStore | Evaluate):
+            self._enter(stmt)
+        elif isinstance(stmt, IfThenElse) and stmt.else_case is not None:
+            entry = list(self.pending)
+            self._note(stmt.then_case)
+            one, other = self._accesses((stmt.then_case,)), self._accesses((stmt.else_case,))
+            if _Access(one.reads, {}).conflicts(other, self.threads) or one.conflicts(
+                _Access(other.reads, {}), self.threads
+            ):
+                self._met()
+            after, self.pending = self.pending, entry
+            self._note(stmt.else_case)
+            self._join(after)
+        else:
+            for child in child_stmts(stmt):
+                self._note(child)
 
     def _enter(self, *roots: Stmt | Expr) -> list[Stmt]:
         """Notes what `roots` access; the barrier it needs first, if any."""
