@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_a_kernel_is_chosen_by_its_source_node(stage: str, tilewright: Command, 
     every = tilewright("inspect", image_model, "--stage", stage).out
     one = tilewright("inspect", image_model, "--stage", stage, "--kernel", "first_conv").out
     assert "first_conv" in one and len(one) < len(every)
+
+
+def test_the_loop_nest_comes_with_the_lines_its_operations_are_written_on(
+    tilewright: Command, image_model: Path
+) -> None:
+    out = tilewright("inspect", image_model, "--stage", "te", "--kernel", "first_conv").out
+    positions = re.findall(r"^# \S+ is computed at (.+\.py):(\d+)$", out, re.MULTILINE)
+    assert positions
+    for file, line in positions:
+        assert "compute(" in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
 
 
 def test_two_runs_print_the_same(tilewright: Command, image_model: Path) -> None:

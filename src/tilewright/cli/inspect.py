@@ -174,7 +174,7 @@ def kernel_text(task: Task, stage: str, target: Target) -> str:
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
     from tilewright.codegen.llvm import assembly, emit
-    from tilewright.relay.lower import lower_function, lowering_stages, schedule_choice, search_space
+    from tilewright.relay.lower import compute_positions, lower_function, lowering_stages, schedule_choice, search_space
     from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
@@ -188,7 +188,11 @@ def kernel_text(task: Task, stage: str, target: Target) -> str:
         text = emit([func], target)
         return assembly(text, target) if stage == "asm" else text
     wanted = "schedule_to_tir" if stage == "te" else stage
-    return next(str(func) for name, func in lowering_stages(task.function, task.name, target) if name == wanted)
+    text = next(str(func) for name, func in lowering_stages(task.function, task.name, target) if name == wanted)
+    if stage != "te":
+        return text
+    positions = compute_positions(task.function)
+    return "\n".join([*(f"# {name} is computed at {position}" for name, position in positions.items()), text])
 
 
 def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:

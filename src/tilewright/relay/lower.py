@@ -109,6 +109,12 @@ def schedule_choice(function: Function, name: str, target: Target) -> Choice:
     return choice_of(fused.outputs, next(stages)[1], target)
 
 
+def compute_positions(function: Function) -> dict[str, str]:
+    """Where the `te.compute` of each operation of a fused function stands, file and line by the operation's name."""
+    stages = te.create_schedule(to_compute(function).outputs).stages
+    return {stage.name: stage.op.position for stage in stages if stage.op.position}
+
+
 def kernel_picture(function: Function, name: str, target: Target) -> str:
     """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
     fused = to_compute(function)

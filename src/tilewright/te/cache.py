@@ -32,7 +32,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence
         IterVar(Range(IntImm(d.dtype, 0), d), Var(f"ax{i}", d.dtype), IterType.DATA_PAR)
         for i, d in enumerate(original.shape)
     ]
-    copy = ComputeOp(f"{tensor.name}.{scope}", axis, [original(*axis)])
+    copy = ComputeOp(f"{tensor.name}.{scope}", axis, [original(*axis)], position=original.op.position)
     cached = schedule.insert(schedule.stages.index(source) + 1, copy)
     cached.scope = scope
     for stage in reading:
@@ -57,7 +57,9 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
         )
     axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
     rename = BodyRewriter({old.var: new.var for old, new in zip(op.axis, axis, strict=True)})
-    inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, [rename(b) for b in op.body], op.tag, op.attrs)
+    inner = ComputeOp(
+        f"{stage.origin_op.name}.{scope}", axis, [rename(b) for b in op.body], op.tag, op.attrs, op.position
+    )
     cached = schedule.insert(schedule.stages.index(stage), inner)
     cached.scope = scope
     stage.leaf_iter_vars = list(op.axis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ class Operation:
     """Base of operations. `outputs` are its tensors; identity is the object.
 
     `axis` are the axes that the indices of its outputs stand for, `reduce_axis` those it reduces over; both are empty
-    where nothing runs along axes.
+    where nothing runs along axes. `position` is the file and line where a `te.compute` was called, for messages and
+    pictures; it is no part of what is computed.
     """
 
     __slots__ = ("attrs", "name", "outputs", "tag")
@@ -34,6 +36,7 @@ class Operation:
     outputs: tuple[Tensor, ...]
     axis: tuple[IterVar, ...]
     reduce_axis: tuple[IterVar, ...]
+    position: str = ""
 
     @property
     def is_reduction(self) -> bool:
@@ -84,7 +87,7 @@ class ComputeOp(Operation):
     A reduction has one `tir.Reduce` per output, all with the same sources and condition over the axes `reduce_axis`.
     """
 
-    __slots__ = ("_inputs", "axis", "body", "reduce_axis")
+    __slots__ = ("_inputs", "axis", "body", "position", "reduce_axis")
 
     def __init__(
         self,
@@ -93,8 +96,9 @@ class ComputeOp(Operation):
         body: Sequence[Expr],
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
+        position: str = "",
     ) -> None:
-        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.name, self.tag, self.attrs, self.position = name, tag, dict(attrs or {}), position
         self.axis, self.body = tuple(axis), tuple(body)
         first = self.body[0]
         self.reduce_axis: tuple[IterVar, ...] = first.axis if isinstance(first, Reduce) else ()
@@ -124,7 +128,7 @@ class ComputeOp(Operation):
         """The same axes, tag and attributes with another body; itself if the body is the same."""
         if name is None and tuple(body) == self.body:
             return self
-        return ComputeOp(name or self.name, self.axis, body, self.tag, self.attrs)
+        return ComputeOp(name or self.name, self.axis, body, self.tag, self.attrs, self.position)
 
 
 def redirect(exprs: Sequence[Expr], tensors: Mapping[Tensor, Tensor]) -> tuple[Expr, ...]:
@@ -178,7 +182,9 @@ def compute(
     several = isinstance(value, (tuple, list))
     body = [tir_op.convert(v) for v in (value if several else (value,))]
     _check_body(name, body)
-    outputs = ComputeOp(name, axis, body, tag or current_tag(), attrs).outputs
+    caller = sys._getframe(1)  # one frame, not the whole stack: less than a hundredth of what the rest costs
+    position = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+    outputs = ComputeOp(name, axis, body, tag or current_tag(), attrs, position).outputs
     return list(outputs) if several else outputs[0]
 
 

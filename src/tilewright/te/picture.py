@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -138,7 +139,8 @@ def _draw_stage(
         place = f"at {stage.attach_ivar.name} of {stage.attach_stage.name}"
     loops = " > ".join(_loop_text(stage, axis, bounds) for axis in stage.leaf_iter_vars)
     top = canvas.y
-    canvas.text(x, f"{stage.name}: {place}" + (f"; loops {loops}" if loops else ""))
+    written = f"  ({PurePath(stage.op.position).name})" if stage.op.position else ""
+    canvas.text(x, f"{stage.name}: {place}" + (f"; loops {loops}" if loops else "") + written)
     for child in children.get(stage, []):
         middle = canvas.y + _LINE / 2
         elbow = f"M{x + 6:g} {top + _LINE:g}V{middle:g}H{x + 2 * _INDENT - 4:g}"

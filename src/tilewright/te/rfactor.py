@@ -49,6 +49,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int)
         _partial_body(reduce, source, tuple(rest.values()), condition, identity),
         op.tag,
         op.attrs,
+        op.position,
     )
     new_stage = schedule.insert(schedule.stages.index(stage), partial)
     new_stage.scope = ""

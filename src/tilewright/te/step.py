@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from tilewright.errors import ScheduleError
+
 if TYPE_CHECKING:
     from tilewright.te.operation import Operation
     from tilewright.te.stage import Stage
@@ -41,6 +43,9 @@ def step(method: F) -> F:
         schedule.within_step = True
         try:
             result = method(self, *args, **kwargs)
+        except ScheduleError as error:
+            _note_position(error, self if owner is not None else args[0] if args else None)
+            raise
         finally:
             schedule.within_step = False
         if owner is None:
@@ -51,3 +56,10 @@ def step(method: F) -> F:
         return result
 
     return cast(F, run)
+
+
+def _note_position(error: ScheduleError, subject: Any) -> None:
+    """Adds to `error` the line on which the computation of `subject`, a stage or a tensor, was written."""
+    op: Any = getattr(subject, "op", None)
+    if getattr(op, "position", ""):
+        error.add_note(f"{op.name} is computed at {op.position}")
