@@ -18,6 +18,7 @@ from tilewright.te.stage import Split, Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, IfThenElse, Stmt
+from tilewright.tir.transform.inject_virtual_thread import WHOLE
 
 _ONCE = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.UNROLLED)
 
@@ -134,7 +135,7 @@ class Nest:
                 f"axis {iv.name} in stage {self.stage.name} is {attr.kind.value}, but its extent {extent!r} is not a "
                 "constant; split it by a constant factor and mark the inner axis"
             )
-        if _is_one(extent) and attr.kind in _ONCE:
+        if _is_one(extent) and attr.kind in _ONCE and not any(key in attr.pragmas for key in WHOLE):
             return body
         thread = attr.thread.thread_tag if attr.thread is not None else ""
         zero = IntImm(extent.dtype, 0)

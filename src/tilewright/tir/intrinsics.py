@@ -104,6 +104,8 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("thread_axes", None, _handle, "thread variables, listed for an attribute"),
     **_group("storage_sync", 1, _int32, "waits until all threads of a block are here and see its stores", pure=False),
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
+    **_group("dep_push dep_pop", 2, _int32, "a token from one unit of a coprocessor to another", pure=False),
+    **_group("access_region", None, _handle, "the address of a box: how accessed, its first element, its extents"),
     **_group("prefetch", None, _anything, "a hint that an address will be read", pure=False),
     **_group("call_extern", None, _named, "a C function, taken as pure when its value is used", pure=False),
     **_group("call_packed", None, _named, "a Python function by its registered name", pure=False),

@@ -19,5 +19,6 @@
     remove_no_op         what came to nothing
 
 `check_bounds` comes first where it is asked for. Further ones are for targets to choose: `simplify_if` (conditions
-tested once), `narrow_index` (32 bits for index arithmetic).
+tested once), `narrow_index` (32 bits for index arithmetic), `inject_copy_intrin` and `coproc_sync` (copies as one call,
+dependence tokens: for coprocessors whose units run at their own pace).
 """

@@ -8,6 +8,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import (
     Allocate,
+    AttrStmt,
     BufferStore,
     Evaluate,
     For,
@@ -22,6 +23,9 @@ from tilewright.tir.stmt import (
 )
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 from tilewright.tir.visitor import Rewriter, collect, substitute
+
+#: Pragmas and attributes whose statements become one instruction of a coprocessor.
+WHOLE = ("coproc_scope", "dma_copy")
 
 
 def is_virtual(tag: str) -> bool:
@@ -40,7 +44,8 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
                                                            B[v, k] = T[v, k] * 2.0
 
     A buffer made inside the axis exists once a virtual thread, unless nothing stored to it depends on the axis: then
-    all virtual threads share it, and it is filled once.
+    all virtual threads share it, and it is filled once. What a coprocessor runs as one instruction (`WHOLE`) is
+    repeated as a whole.
     """
     return func.with_body(_inject(func.body))
 
@@ -104,6 +109,9 @@ class _Injector:
             return self._each(stmt) if touched else stmt
         if isinstance(stmt, Evaluate):
             return self._each(stmt) if self._depends(stmt.value) else stmt
+        if _is_whole(stmt):
+            own = any(s.buffer in self.touched & self.inside for s in walk(stmt) if isinstance(s, BufferStore))
+            return self._each(stmt) if own or any(x in self.touched for x in _used(stmt)) else stmt
         heads = [v for v in stmt.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
         if self._depends(*heads) and not isinstance(stmt, Allocate):
             return self._each(stmt)
@@ -112,6 +120,18 @@ class _Injector:
     def _each(self, stmt: Stmt) -> Stmt:
         """`stmt` once for every virtual thread."""
         return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {})
+
+
+def _is_whole(stmt: Stmt) -> bool:
+    if isinstance(stmt, AttrStmt):
+        return stmt.key in WHOLE
+    return isinstance(stmt, For) and any(key in stmt.annotations for key in WHOLE)
+
+
+def _used(stmt: Stmt) -> set[Var | Buffer]:
+    """The variables and buffers that are read anywhere in `stmt`."""
+    found = collect(stmt, Var, BufferLoad)
+    return {x.buffer if isinstance(x, BufferLoad) else x for x in found}  # type: ignore[misc]
 
 
 def _expanded(buffer: Buffer, threads: Expr) -> Buffer:
