@@ -212,15 +212,14 @@ def _draw_buffers(canvas: _Canvas, func: PrimFunc, names: Mapping[Any, str]) -> 
 def _buffer_row(use: BufferUse, names: Mapping[Any, str]) -> tuple[str, ...]:
     buffer, elements = use.buffer, use.elements()
     shape = ", ".join(names.get(size, str(size)) for size in buffer.shape)
-    bound, call = "<= " if use.at_most else "", " + call" if use.escapes else ""
-    each = [bound + (count.per(elements) or "?") + call for count in (use.reads, use.writes)]
+    call = " + call" if use.escapes else ""
+    counts = [("<= " if use.at_most and count.terms else "", count) for count in (use.reads, use.writes)]
     return (
         names.get(buffer, buffer.name),
         f"{buffer.dtype}[{shape}]",
         buffer.scope,
         use.bytes(),
         use.made.text(),
-        f"{bound}{use.reads}{call}",
-        f"{bound}{use.writes}{call}",
-        *each,
+        *(f"{bound}{count}{call}" for bound, count in counts),
+        *(f"{bound}{count.per(elements) or '?'}{call}" for bound, count in counts),
     )
