@@ -45,6 +45,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "elementwise": (lambda x: op.nn.relu(op.add(op.exp(x), weight(3, 1, 1))), IMAGE),
     "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
     "winograd": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1)), WIDE),
+    "winograd_batch": (lambda x: op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1), ((W, 32, H, 20),)),
     "winograd_strided": (lambda x: op.nn.conv2d(x, weight(64, 32, 3, 3), strides=2, padding=1), WIDE),
     "winograd_5x5": (lambda x: op.nn.conv2d(x, weight(32, 32, 5, 5), padding=2), WIDE),
     "depthwise": (lambda x: op.nn.conv2d(convolution(x), weight(32, 1, 3, 3), padding=1, groups=32), IMAGE),

@@ -70,9 +70,10 @@ def _workload(call: Call) -> Conv2DWorkload | None:
     if (data_layout.primal, kernel_layout.primal) != ("NCHW", "OIHW") or not data_layout.is_blocked:
         return None
     out_block = kernel_layout.block_of("O")
-    if attrs["out_layout"] != f"NCHW{out_block}c" or not isinstance(data.shape[0], int):
+    if attrs["out_layout"] != f"NCHW{out_block}c":
         return None
-    batch, channels, height, width = map(size_hint, transform_shape(data.shape, attrs["data_layout"], "NCHW"))
+    channels, height, width = map(size_hint, transform_shape(data.shape, attrs["data_layout"], "NCHW")[1:])
+    batch = data.shape[0] if isinstance(data.shape[0], int) else 1
     pads, strides = attrs["padding"], tuple(attrs["strides"])
     kernel_size = kernel.shape[2:4]
     out_height, out_width = (

@@ -60,12 +60,13 @@ def image_space(
 def conv2d_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
     """Direct convolution, blocked by channels."""
     _, blocks, height, width, block = shape_of(out)
-    symbolic = not isinstance(out.shape[3], IntImm)
-    return image_space(height, width, blocks, block, target, _widths_near(width) if symbolic else ())
+    return image_space(height, width, blocks, block, target, _likely_widths(out, width))
 
 
-def _widths_near(width: int) -> tuple[int, ...]:
-    """Widths that an image of symbolic size may have: half of `width` to three times it, of any remainder."""
+def _likely_widths(out: te.Tensor, width: int) -> tuple[int, ...]:
+    """Widths that `out` may have: where it is symbolic half of `width` to three times it, of any remainder."""
+    if isinstance(out.shape[3], IntImm):
+        return (width,)
     return tuple(range(max(1, width // 2), 3 * width, max(1, width // 8)))
 
 
@@ -73,7 +74,8 @@ def conv2d_transpose_space(conv: te.Tensor, out: te.Tensor, target: Target) -> C
     """Transposed convolution, blocked by channels: the tile is of one phase of the strides."""
     _, blocks, height, width, block = shape_of(out)
     row_stride, column_stride = conv.op.attrs["strides"]
-    return image_space(-(-height // row_stride), -(-width // column_stride), blocks, block, target)
+    height, width = -(-height // row_stride), -(-width // column_stride)
+    return image_space(height, width, blocks, block, target, _likely_widths(out, width))
 
 
 def winograd_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
@@ -82,6 +84,8 @@ def winograd_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpa
     (product,) = output_rows.op.input_tensors
     batch, blocks, down, across, rows, columns, block = shape_of(product)
     tiles = shape_of(product.op.input_tensors[0])
+    if not isinstance(product.shape[0], IntImm):
+        batch = 1
     grid = WinogradGrid(batch, rows, columns, down * across, tiles[1] * tiles[-1], blocks, block)
     found = {t.spelling for shared in (True, False) for t in candidates(grid, shared, target)}
     if not all(isinstance(extent, IntImm) for extent in product.shape):
