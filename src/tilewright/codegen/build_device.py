@@ -88,6 +88,13 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
     if backend is None:
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(BACKENDS)}")
     assert isinstance(target, DeviceTarget)
+    for func in funcs:
+        warp = func.attrs.get("thread_warp_size", target.thread_warp_size)
+        if warp != target.thread_warp_size:
+            raise TargetError(
+                f"{func.name} was lowered for warps of {warp} threads; {target} has warps of "
+                f"{target.thread_warp_size}. Lower it for the target that it is built for"
+            )
     programs = [split_host_device(verify_gpu_code(func, target)) for func in funcs]
     with span("codegen"):
         return emit_program(programs, backend.language), [_info(program) for program in programs]

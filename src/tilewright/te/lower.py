@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.device_target import DeviceTarget
 from tilewright.support.recursion import allow_deep_recursion
 from tilewright.support.trace import span, tally
+from tilewright.target import Target
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
@@ -73,17 +75,30 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
 )
 
 
+#: Kinds of device whose languages have the warp shuffles that `lower_thread_reduction` makes.
+SHUFFLING_KINDS = ("cuda",)
+
+
+def _for_target(func: PrimFunc, target: Target | str | None) -> PrimFunc:
+    made = Target(target) if isinstance(target, str) else target
+    if not isinstance(made, DeviceTarget) or made.kind not in SHUFFLING_KINDS or made.thread_warp_size <= 1:
+        return func
+    return func.with_body(func.body, thread_warp_size=made.thread_warp_size)
+
+
 def lower_stages(
     schedule: Schedule,
     args: Sequence[Any],
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
+    target: Target | str | None = None,
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
     allow_deep_recursion()
     with span("schedule_to_tir"):
         func = schedule_to_tir(schedule, args, name, binds)
+    func = _for_target(func, target)
     yield "schedule_to_tir", func
     passes = THREAD_PASSES if has_threads(func) else PASSES
     for transform in (insert_bound_checks, *passes) if check_bounds else passes:
@@ -98,12 +113,14 @@ def lower(
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
+    target: Target | str | None = None,
 ) -> PrimFunc:
     """The function `name` that runs `schedule` on `args` (tensors, buffers, scalar variables, in call order).
 
     With `check_bounds`, for debugging, all loops are serial and an access outside of its buffer makes the call raise
-    `InputError`. See `schedule_to_tir` for the arguments and errors.
+    `InputError`. With a `target` whose threads shuffle (CUDA), reductions over threads of one warp do without shared
+    memory; the function is for targets of that kind only. See `schedule_to_tir` for the arguments and errors.
     """
     with tally():
-        *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds)
+        *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds, target)
     return func

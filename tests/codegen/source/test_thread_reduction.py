@@ -9,10 +9,13 @@ from tests.codegen.source.programs import axes, require_target
 from tests.codegen.source.test_device import TARGETS, random
 from tilewright import te, tir
 from tilewright.codegen import build
-from tilewright.errors import ScheduleError
+from tilewright.codegen.build_device import emit_device
+from tilewright.errors import EnvironmentError_, ScheduleError, TargetError
+from tilewright.runtime.gpu.nvrtc import compile_cubin
+from tilewright.target import Target
 
 
-def row_sums(n, k, threads=32):
+def row_sums(n, k, threads=32, target=None):
     a = te.placeholder((n, k), name="A")
     r = te.reduce_axis((0, k), name="k")
     b = te.compute((n,), lambda i: te.sum(a(i, r), axis=r), name="B")
@@ -21,7 +24,7 @@ def row_sums(n, k, threads=32):
     block, row = s[b].split(b.op.axis[0], factor=4)
     for loop, thread in zip((block, row, inner), axes("blockIdx.x", "threadIdx.y", "threadIdx.x")):
         s[b].bind(loop, thread)
-    return te.lower(s, [a, b], name="f")
+    return te.lower(s, [a, b], name="f", target=target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -69,8 +72,9 @@ def argmax_reducer():
     return te.comm_reducer(combine, identity, name="argmax")
 
 
+@pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
-def test_argmax(target):
+def test_argmax(target, shuffles):
     n, m = 9, 50
     x = te.placeholder((n, m), name="X")
     r = te.reduce_axis((0, m), name="r")
@@ -78,12 +82,14 @@ def test_argmax(target):
     place, value = te.compute((n,), lambda i: argmax((r.var, x(i, r)), axis=r), name="P")
     s = te.create_schedule(place.op)
     block, thread = axes("blockIdx.x", "threadIdx.x")
-    _, inner = s[place].split(place.op.reduce_axis[0], factor=16)
+    _, inner = s[place].split(place.op.reduce_axis[0], factor=32)
     s[place].bind(place.op.axis[0], block)
     s[place].bind(inner, thread)
     values = np.random.default_rng(2).integers(0, 9, (n, m)).astype("float32")
     where, largest = np.zeros(n, "int32"), np.zeros(n, "float32")
-    build(te.lower(s, [x, place, value], name="f"), require_target(target))["f"](values, where, largest)
+    func = te.lower(s, [x, place, value], name="f", target=target if shuffles else None)
+    assert ("warp_shuffle" in str(func)) == (shuffles and "cuda" in target)
+    build(func, require_target(target))["f"](values, where, largest)
     np.testing.assert_array_equal(where, values.argmax(1))
     np.testing.assert_array_equal(largest, values.max(1))
 
@@ -97,3 +103,36 @@ def test_data_axes_must_stand_outside():
     s[b].bind(b.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(ScheduleError, match="has the data axis i inside of it; reorder the data axes outwards"):
         te.lower(s, [a, b])
+
+
+@pytest.mark.parametrize(("n", "k", "threads"), [(20, 100, 32), (16, 33, 8), (8, 9, 2)])
+def test_row_sums_by_shuffles_are_those_through_shared_memory(n, k, threads):
+    x, y, z = random(n, k), np.zeros(n, "float32"), np.zeros(n, "float32")
+    target = require_target("cuda -emulate=1" if threads * 4 % 32 == 0 else "cuda -emulate=1 -thread_warp_size=8")
+    shuffled = row_sums(n, k, threads, target)
+    assert "warp_shuffle_down" in str(shuffled) and "shared" not in str(shuffled)
+    build(shuffled, target)["f"](x, y)
+    build(row_sums(n, k, threads), target)["f"](x, z)
+    np.testing.assert_array_equal(y, z)
+    np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [5, 64])
+def test_no_shuffles_beyond_a_warp_or_among_uneven_groups(threads):
+    assert "warp_shuffle" not in str(row_sums(8, 100, threads, "cuda"))
+
+
+def test_no_shuffles_where_threads_of_a_warp_disagree():
+    with pytest.raises(ScheduleError, match="under a condition that they disagree on"):
+        row_sums(7, 100, 8, "cuda")
+
+
+def test_shuffles_compile_for_cuda_and_for_no_other_warp():
+    func = row_sums(16, 100, 32, "cuda")
+    with pytest.raises(TargetError, match=r"lowered for warps of 32 threads; opencl .* has warps of 1"):
+        emit_device([func], Target("opencl"))
+    text, _ = emit_device([func], Target("cuda"))
+    try:
+        assert compile_cubin(text, "sm_80")[:4] == b"\x7fELF"
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))

@@ -23,11 +23,14 @@ _MATH = (
     "asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
 )
 
+_SHUFFLES = {(f"warp_{name}", dtype): f"tilewright_{name}" for name in ("shuffle", "shuffle_down")
+             for dtype in ("bool", *_SIGNED, *_UNSIGNED, "float32", "float64")}  # fmt: skip
+
 CUDA = Dialect(
     name="CUDA",
     types={"bool": "bool", **_SIGNED, **_UNSIGNED, "float32": "float", "float64": "double", "float16": "unsigned short",
            "bfloat16": "unsigned short"},
-    functions={**float_names(_MATH, {"float32": "f", "float64": ""}), ("popcount", "int32"): "__popc",
+    functions={**float_names(_MATH, {"float32": "f", "float64": ""}), **_SHUFFLES, ("popcount", "int32"): "__popc",
                ("popcount", "uint32"): "__popc", ("clz", "int32"): "__clz", ("clz", "uint32"): "__clz"},
     conversions=CONVERSIONS,
     literal=lambda dtype, value: c_literal(dtype, value, "tilewright_infinity()", "tilewright_nan()"),
@@ -46,6 +49,12 @@ template <class To, class From> __device__ __forceinline__ To tilewright_bits(Fr
   union { From from; To to; } u;
   u.from = from;
   return u.to;
+}
+template <class T> __device__ __forceinline__ T tilewright_shuffle(T value, int lane, int width) {
+  return __shfl_sync(0xffffffffu, value, lane, width);
+}
+template <class T> __device__ __forceinline__ T tilewright_shuffle_down(T value, int step, int width) {
+  return __shfl_down_sync(0xffffffffu, value, step, width);
 }"""
 
 

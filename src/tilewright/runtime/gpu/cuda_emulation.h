@@ -10,7 +10,7 @@ static void __syncthreads() { tilewright_wait(); }
 static void __syncwarp(unsigned = 0xffffffffu) { tilewright_wait(); }
 
 // A shuffle is two meetings of all threads: everybody offers a value, then everybody takes one.
-template <class T> T tilewright_shuffle(T value, size_t from) {
+template <class T> T tilewright_exchange(T value, size_t from) {
   unsigned long long bits = 0;
   memcpy(&bits, &value, sizeof(T));
   tilewright_fibers[tilewright_current].exchanged = bits;
@@ -23,13 +23,16 @@ template <class T> T tilewright_shuffle(T value, size_t from) {
   tilewright_wait();
   return result;
 }
-template <class T> T __shfl_sync(unsigned, T value, int lane) { return tilewright_shuffle(value, lane); }
-template <class T> T __shfl_down_sync(unsigned, T value, unsigned delta) {
+template <class T> T __shfl_sync(unsigned, T value, int lane, int width = 32) {
+  size_t mine = tilewright_current % 32;
+  return tilewright_exchange(value, mine / width * width + lane % width);
+}
+template <class T> T __shfl_down_sync(unsigned, T value, unsigned delta, int width = 32) {
   size_t lane = tilewright_current % 32;
-  return tilewright_shuffle(value, lane + delta < 32 ? lane + delta : lane);
+  return tilewright_exchange(value, lane % width + delta < width ? lane + delta : lane);
 }
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask) {
-  return tilewright_shuffle(value, (tilewright_current % 32) ^ mask);
+  return tilewright_exchange(value, (tilewright_current % 32) ^ mask);
 }
 
 static float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }

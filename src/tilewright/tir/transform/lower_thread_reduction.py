@@ -1,4 +1,4 @@
-"""Combine the parts of a reduction that the threads of a block hold, through shared memory, in a tree."""
+"""Combine the parts of a reduction that the threads of a block hold, in a tree: by warp shuffles or shared memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, IfThenElse, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 from tilewright.tir.visitor import Rewriter, collect
@@ -28,13 +28,22 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
 
     The order in which parts are combined is fixed by the extent alone, so results do not vary. Runs after
     `bind_threads`; `thread_sync` adds the barriers.
+
+    Where the function's attribute "thread_warp_size" says that the target shuffles, and the threads are a power of two
+    of neighbours in one warp, all of whose threads get here, the same tree needs no memory:
+
+        other[0] = warp_shuffle_down(part[0], 4, 8)      # part[0] of the thread 4 further on, among 8
+        part[0] = part[0] + other[0]
+        …
+        part[0] = warp_shuffle(part[0], 0, 8)            # of the first thread
+        B[i] = part[0]
     """
-    return func.with_body(_kernels(func.body))
+    return func.with_body(_kernels(func.body, func.attrs.get("thread_warp_size", 1)))
 
 
-def _kernels(stmt: Stmt) -> Stmt:
+def _kernels(stmt: Stmt, warp: int) -> Stmt:
     if not is_thread_loop(stmt):
-        return map_stmt(stmt, _kernels, lambda x: x)
+        return map_stmt(stmt, lambda s: _kernels(s, warp), lambda x: x)
     loops, body = thread_extents(stmt)
     extents: dict[Any, int] = {}
     for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
@@ -42,19 +51,25 @@ def _kernels(stmt: Stmt) -> Stmt:
             assert isinstance(loops[tag].extent, IntImm)
             extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
     if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
-        body = _lower(body, extents)
+        whole = prod(extents.values()) % warp == 0  # a warp that is not full has lanes that cannot answer
+        body = _lower(body, extents, warp if whole else 1)
     for loop in reversed(loops.values()):
         body = with_fields(loop, body=body)
     return body
 
 
-def _lower(stmt: Stmt, extents: dict[Var, int]) -> Stmt:
+def _lower(stmt: Stmt, extents: dict[Var, int], warp: int) -> Stmt:
+    """`stmt` with its reductions lowered; `warp` is the number of threads that shuffle, 1 where they may disagree."""
     if isinstance(stmt, AttrStmt) and stmt.key == "reduce_threads":
-        return _tree(stmt, extents)
-    return map_stmt(stmt, lambda s: _lower(s, extents), lambda x: x)
+        return _tree(stmt, extents, warp)
+    if isinstance(stmt, For | While | IfThenElse):
+        heads = [value for value in stmt.fields() if isinstance(value, Expr)]
+        if collect(heads, BufferLoad) or any(v in extents for v in collect(heads, Var)):
+            warp = 1
+    return map_stmt(stmt, lambda s: _lower(s, extents, warp), lambda x: x)
 
 
-def _tree(stmt: AttrStmt, extents: dict[Var, int]) -> Stmt:
+def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
     named = [arg for arg in stmt.value.args if isinstance(arg, Var)]  # an axis of one thread has become 0
     axes = [axis for axis in extents if axis in named]
     if len(axes) != len(named):
@@ -64,6 +79,8 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int]) -> Stmt:
     place, group = _flat(axes, extents), _flat(others, extents)
     parts = list(dict.fromkeys(load.buffer for load in collect(stmt.body, BufferLoad) if load.buffer.scope == "local"))
     parts = parts[: len(stmt.target.identity)]
+    if 1 < count <= warp and warp % count == 0 and axes == list(extents)[-len(axes) :]:
+        return _shuffled(stmt, parts, count)
     shared = [Buffer(f"{p.name}s", [count * groups], p.dtype, "shared") for p in parts]
     zero = op.const(0)
 
@@ -84,6 +101,32 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int]) -> Stmt:
     return whole
 
 
+def _shuffled(stmt: AttrStmt, parts: list[Buffer], count: int) -> Stmt:
+    """The tree among `count` neighbouring threads; every one of them has the result in `parts` after it."""
+    zero = (op.const(0),)
+    others = [Buffer(f"{part.name}o", [1], part.dtype, "local") for part in parts]
+
+    def received(name: str, place: int) -> list[Stmt]:
+        """What a thread gets is stored before it is used: no condition may come in between."""
+        arguments = (op.const(place), op.const(count))
+        return [
+            BufferStore(mine, Call(part.dtype, name, (BufferLoad(part, zero), *arguments)), zero)
+            for mine, part in zip(others, parts, strict=True)
+        ]
+
+    steps: list[Stmt] = []
+    step = count // 2
+    while step:
+        steps += [*received("warp_shuffle_down", step), _combine(stmt.target, parts, zero, zero, others)]
+        step //= 2
+    steps += received("warp_shuffle", 0)
+    steps += [BufferStore(part, BufferLoad(mine, zero), zero) for part, mine in zip(parts, others, strict=True)]
+    whole = seq(*steps, stmt.body)
+    for buffer in reversed(others):
+        whole = Allocate(buffer, whole)
+    return whole
+
+
 def _flat(axes: Sequence[Var], extents: dict[Var, int]) -> Expr:
     """The number of a thread within `axes`, the last one fastest."""
     index: Expr = op.const(0)
@@ -92,8 +135,15 @@ def _flat(axes: Sequence[Var], extents: dict[Var, int]) -> Expr:
     return index
 
 
-def _combine(combiner: Any, buffers: list[Buffer], mine: tuple[Expr, ...], other: tuple[Expr, ...]) -> Stmt:
-    old, new = [BufferLoad(b, mine) for b in buffers], [BufferLoad(b, other) for b in buffers]
+def _combine(
+    combiner: Any,
+    buffers: list[Buffer],
+    mine: tuple[Expr, ...],
+    other: tuple[Expr, ...],
+    others: list[Buffer] | None = None,
+) -> Stmt:
+    """`buffers` at `mine` combined with `others`, the same buffers unless given, at `other`."""
+    old, new = [BufferLoad(b, mine) for b in buffers], [BufferLoad(b, other) for b in others or buffers]
     values = combiner.combine(old, new)
     if len(buffers) == 1:
         return BufferStore(buffers[0], values[0], mine)
