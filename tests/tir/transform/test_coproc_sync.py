@@ -182,13 +182,32 @@ def nested(inner):
     return st.one_of(some.map(loop), some.map(branch))
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@settings(max_examples=30, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.recursive(INSTRUCTIONS, nested, max_leaves=6), min_size=1, max_size=6))
 def test_random_programs(parts):
     """Whatever the loops and the units: any order gives what the written order gives."""
     fill = [rows(1, b, i, A, i) for b in (S, T, U) for i in (0, 1)]
     drain = [rows(3, C, 2 * n + i, b, i) for n, b in enumerate((S, T, U)) for i in (0, 1)]
     plain = function(*fill, *parts, *drain)
+    func = coproc_sync(plain, links=frozenset((a, b) for a in (1, 2, 3) for b in (1, 2, 3)))
+    want = in_order(plain)
+    for got in results(func, [*map(priority, ORDERS), at_random(0)]):
+        np.testing.assert_array_equal(got, want)
+
+
+INDICES = [lambda i, m: i, lambda i, m: 1 - i, lambda i, m: m, lambda i, m: (i + m) % 2, lambda i, m: const(1)]
+
+
+@settings(max_examples=30, derandomize=True, deadline=None, database=None)
+@given(st.lists(st.tuples(*[st.sampled_from(x) for x in ((1, 2, 3), (S, T, U), INDICES, (S, T), INDICES)]), max_size=7))
+def test_rows_that_vary_with_loops(parts):
+    """What depends on what changes from one iteration of two loops to the next."""
+    fill = [rows(1, b, i, A, i) for b in (S, T, U) for i in (0, 1)]
+    drain = [rows(3, C, 2 * n + i, b, i) for n, b in enumerate((S, T, U)) for i in (0, 1)]
+    half = len(parts) // 2
+    outer = [rows(unit, b, f(M, M), d, g(M, M), 0.5) for unit, b, f, d, g in parts[:half]]
+    inner = [rows(unit, b, f(K, M), d, g(K, M), 1.5) for unit, b, f, d, g in parts[half:]]
+    plain = function(*fill, serial(M, 2, seq(*outer, serial(K, 2, seq(*inner)))), *drain)
     func = coproc_sync(plain, links=frozenset((a, b) for a in (1, 2, 3) for b in (1, 2, 3)))
     want = in_order(plain)
     for got in results(func, [*map(priority, ORDERS), at_random(0)]):
