@@ -214,6 +214,15 @@ def test_rows_that_vary_with_loops(parts):
         np.testing.assert_array_equal(got, want)
 
 
+def test_a_token_is_not_taken_by_a_loop_in_between():
+    """The loop passes tokens on the same queue: one that was left for after it would let its first pop go ahead."""
+    loop = serial(K, 2, seq(rows(1, U, 0, A, K), rows(2, S, K, U, 0)))
+    plain = function(rows(1, T, 0, A, 7), loop, rows(2, T, 1, T, 0), *[rows(3, C, i, S, i) for i in (0, 1)])
+    want = in_order(plain)
+    for got in results(coproc_sync(plain), map(priority, ORDERS)):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_an_index_that_a_let_hides_is_taken_as_any():
     x = Var("x")
     body = seq(rows(1, T, 0, A, K), LetStmt(x, K // 4, on(2, BufferStore(S, T[x, 0], (x, const(0))))))
