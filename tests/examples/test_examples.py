@@ -103,6 +103,11 @@ def test_identify_files(tmp_path: Path) -> None:
     assert "the same label on 2 of 2 files" in out
 
 
+def test_te_latency_hiding() -> None:
+    cycles = [int(n) for n in re.findall(r"^\d virtual threads?: (\d+) cycles", run("te_latency_hiding"), re.MULTILINE)]
+    assert len(cycles) == 2 and cycles[1] < 0.65 * cycles[0]
+
+
 def test_train_digits() -> None:
     pytest.importorskip("sklearn")
     text = run("train_digits", "--network", "lstm", "--epochs", 2, "--optimizer", "sgd", "--alone")
