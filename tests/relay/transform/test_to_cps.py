@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
 from tests.relay.helpers import assert_same, module, small_cnn
+from tests.relay.programs import Programs
 from tilewright import relay
 from tilewright.errors import UnsupportedError
 from tilewright.relay.op.registry import Op
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.to_cps import to_cps
 from tilewright.relay.visitor import post_order
+from tilewright.relay.well_formed import check_well_formed
 
 SCALAR = relay.TensorType((), "float32")
 INT = relay.scalar_type("int32")
@@ -57,6 +61,18 @@ def test_closures_and_functions_as_values() -> None:
     after = to_cps(mod)
     assert _tail_calls_only(after["main_cps"].body)
     assert_same(mod, after)
+
+
+def test_a_variable_bound_to_another() -> None:
+    x, y = relay.var("x", SCALAR), relay.var("y", SCALAR)
+    mod = module(relay.Function([x], relay.Let(y, x, relay.add(y, x))))
+    assert_same(mod, to_cps(mod))
+
+
+@pytest.mark.parametrize("seed", [20, 38, 54])
+def test_random_programs_stay_well_formed(seed: int) -> None:
+    mod = infer_type(Programs(Random(seed)).module())
+    check_well_formed(to_cps(mod))
 
 
 def test_straight_graphs() -> None:

@@ -87,9 +87,11 @@ class _Converter:
         """`func`, whose type is known, with a last parameter that takes the result."""
         type_ = func.func_type
         params = [Var(p.name, self.type(arg)) for p, arg in zip(func.params, type_.arg_types, strict=True)]
+        around = dict(self.params)  # a function may bind what one around it binds too
         self.params.update(zip(func.params, params, strict=True))
         k = Var("k", FuncType([self.type(type_.ret_type)], self.answer))
         body = self.visit(func.body, lambda result: k(result))
+        self.params = around
         return Function([*params, k], body, self.answer, func.type_params, func.attrs)
 
     def type(self, type_: Type) -> Type:
@@ -145,4 +147,6 @@ class _Converter:
         """`value` with variables and names of functions as they are in this style."""
         if isinstance(value, Function):
             return value
+        if isinstance(value, Var | GlobalVar):
+            return self.atom(value)
         return rebuild(value, tuple([self.atom(kid) for kid in children(value)]))
