@@ -7,11 +7,10 @@ from dataclasses import replace
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language
+from tilewright.codegen.source.gpu import Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, floor_division
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
-from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
@@ -59,13 +58,7 @@ template <class T> __device__ __forceinline__ T tilewright_shuffle_down(T value,
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
-    parameters = []
-    for param, written in zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True):
-        if isinstance(param, Buffer):
-            kind = ("" if written else "const ") + b.dialect.memory_type(param.dtype)
-            parameters.append(f"{kind}* __restrict__ {b.name(param)}")
-        else:
-            parameters.append(f"const {CUDA.type_name(param.dtype)} {b.name(param)}")
+    parameters = parameter_list(launch, b, "{const}{type}* __restrict__ {name}", "const {type} {name}")
     x, y, z = launch.block
     bounds = f"__launch_bounds__({x * y * z})"
     return f'extern "C" __global__ void {bounds} {launch.kernel.name}({", ".join(parameters)}) {{'

@@ -9,6 +9,7 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import Allocate, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
 from tilewright.tir.transform.legalize_float16 import legalize_float16
@@ -36,6 +37,18 @@ class Language:
     reserved: tuple[str, ...] = ()
     module_scope: bool = False
     for_fragments: Language | None = None
+
+
+def parameter_list(launch: Launch, b: SourceBuilder, buffer: str, scalar: str) -> list[str]:
+    """The declarations of a kernel's parameters, by templates of {const}, {type}, {name} and {place}."""
+    declared = []
+    flags = zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True)
+    for place, (param, written) in enumerate(flags):
+        is_buffer = isinstance(param, Buffer)
+        kind = b.dialect.memory_type(param.dtype) if is_buffer else b.dialect.type_name(param.dtype)
+        template, const = (buffer if is_buffer else scalar), ("" if written else "const ")
+        declared.append(template.format(const=const, type=kind, name=b.name(param), place=place))
+    return declared
 
 
 def emit_program(programs: Sequence[DeviceProgram], language: Language) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language
+from tilewright.codegen.source.gpu import Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, floor_division
-from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -32,14 +31,8 @@ METAL = Dialect(
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
-    parameters = []
-    flags = zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True)
-    for i, (param, written) in enumerate(flags):
-        if isinstance(param, Buffer):
-            kind = f"device {'' if written else 'const '}{METAL.memory_type(param.dtype)}*"
-        else:
-            kind = f"constant {METAL.type_name(param.dtype)}&"
-        parameters.append(f"{kind} {b.name(param)} [[buffer({i})]]")
+    buffer, scalar = "device {const}{type}* {name} [[buffer({place})]]", "constant {type}& {name} [[buffer({place})]]"
+    parameters = parameter_list(launch, b, buffer, scalar)
     parameters.append("uint3 blockIdx [[threadgroup_position_in_grid]]")
     parameters.append("uint3 threadIdx [[thread_position_in_threadgroup]]")
     return f"kernel void {launch.kernel.name}({', '.join(parameters)}) {{"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language
+from tilewright.codegen.source.gpu import Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, floor_division
-from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -50,13 +49,7 @@ OPENCL = Dialect(
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
-    parameters = []
-    for param, written in zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True):
-        if isinstance(param, Buffer):
-            kind = ("" if written else "const ") + OPENCL.memory_type(param.dtype)
-            parameters.append(f"__global {kind}* restrict {b.name(param)}")
-        else:
-            parameters.append(f"const {OPENCL.type_name(param.dtype)} {b.name(param)}")
+    parameters = parameter_list(launch, b, "__global {const}{type}* restrict {name}", "const {type} {name}")
     x, y, z = launch.block
     size = f"__attribute__((reqd_work_group_size({x}, {y}, {z})))"
     return f"__kernel {size} void {launch.kernel.name}({', '.join(parameters)}) {{"
