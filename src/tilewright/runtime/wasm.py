@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InputError, InternalError
+from tilewright.runtime.arguments import bind_arguments, infer_extents
 from tilewright.runtime.memory import ALIGNMENT, round_up
 from tilewright.runtime.module import FunctionInfo, failure_text
-from tilewright.support.dtype import DType
 
 _PAGE = 65536
 _CONTEXT = struct.pack("<iii", 0, 1, 0)  # worker, workers, barrier
@@ -116,23 +116,11 @@ class WasmFunction:
 
     def __call__(self, *args: Any) -> None:
         """Run once. Raises `InputError` for arguments that do not fit."""
-        given = [p for p in self.info.params if not p.inferred]
-        if len(args) != len(given):
-            raise InputError(f"{self.info.name} takes {len(given)} arguments ({', '.join(map(str, given))})")
-        by_name: dict[str, Any] = {}
-        for param, value in zip(given, args):
-            dtype = DType(param.dtype).numpy
-            if param.is_scalar:
-                by_name[param.name] = dtype.type(value)
-                continue
-            shape = param.shape if param.shape is not None else value.shape
-            fits = value.dtype == dtype and len(value.shape) == len(shape)
-            if not fits or any(isinstance(want, int) and want != got for want, got in zip(shape, value.shape)):
-                raise InputError(f"{self.info.name}: argument {param} got {value.dtype}{list(value.shape)}")
-            by_name[param.name] = value
-            for want, got in zip(shape, value.shape):
-                if isinstance(want, str) and int(by_name.setdefault(want, np.int32(got))) != got:
-                    raise InputError(f"{self.info.name}: {param.name} has {got} where {want} is {by_name[want]}")
+        by_name = bind_arguments(self.info.name, self.info.params, args)
+        for wrong in infer_extents(self.info.params, by_name):
+            raise InputError(
+                f"{self.info.name}: {wrong.param.name} has {wrong.got} where {wrong.name} is {wrong.known}"
+            )
         self._module.call(self.info, [by_name[param.name] for param in self.info.params])
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.runtime.arguments import bind_arguments, infer_extents
 from tilewright.runtime.gpu.api import DeviceApi, Kernel
 from tilewright.runtime.module import Param
 from tilewright.runtime.shape_program import compile_expressions
@@ -128,50 +129,23 @@ class DeviceFunction:
 
     def _prepare(self, args: Sequence[Any]) -> tuple[dict[str, Any], list[tuple[Array, DeviceArray]]]:
         """The value of each parameter by name, and the host arrays to fill afterwards."""
-        given = [p for p in self.info.params if not p.inferred]
-        if len(args) != len(given):
-            expected = ", ".join(map(str, given))
-            raise InputError(f"{self.info.name} takes {len(given)} arguments ({expected}), {len(args)} given")
-        values: dict[str, Any] = {}
+        values = bind_arguments(self.info.name, self.info.params, args)
         copies: list[tuple[Array, DeviceArray]] = []
-        for param, value in zip(given, args):
-            if param.is_scalar:
-                values[param.name] = DType(param.dtype).numpy.type(value)
+        for param in self.info.params:
+            value = values.get(param.name)
+            if param.is_scalar or isinstance(value, DeviceArray):
                 continue
-            self._check(param, value)
-            if isinstance(value, DeviceArray):
-                values[param.name] = value
-                continue
-            made = DeviceArray(self._api, value.shape, value.dtype).write(value)
-            values[param.name] = made
+            assert value is not None
+            if param.written and not (value.flags.c_contiguous and value.flags.writeable):
+                place = f"{self.info.name}: argument {param}"
+                raise InputError(f"{place} must be C-contiguous and writable: it is written to")
+            made = values[param.name] = DeviceArray(self._api, value.shape, value.dtype).write(value)
             if param.written:
                 copies.append((value, made))
-        self._infer(values)
+        for wrong in infer_extents(self.info.params, values):
+            place = f"{self.info.name}: dimension {wrong.axis} of {wrong.param.name}"
+            raise InputError(f"{place} is {wrong.got}; it must be {wrong.name} = {wrong.known}")
         return values, copies
-
-    def _check(self, param: Param, value: Any) -> None:
-        fits = getattr(value, "shape", None) is not None and value.dtype == DType(param.dtype).numpy
-        shape = param.shape
-        if fits and shape is not None:
-            fits = len(shape) == len(value.shape) and all(
-                not isinstance(want, int) or want == got for want, got in zip(shape, value.shape)
-            )
-        if not fits:
-            got = f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-            raise InputError(f"{self.info.name}: argument {param} got {got}")
-        if param.written and isinstance(value, np.ndarray) and not (value.flags.c_contiguous and value.flags.writeable):
-            raise InputError(f"{self.info.name}: argument {param} must be C-contiguous and writable: it is written to")
-
-    def _infer(self, values: dict[str, Any]) -> None:
-        """Extents that shapes name; raises `InputError` where two that must agree do not."""
-        for param in self.info.params:
-            for axis, want in enumerate(param.shape or ()):
-                if not isinstance(want, str):
-                    continue
-                got = values[param.name].shape[axis]
-                if int(values.setdefault(want, np.int32(got))) != got:
-                    place = f"{self.info.name}: dimension {axis} of {param.name}"
-                    raise InputError(f"{place} is {got}; it must be {want} = {values[want]}")
 
     def _launch(self, values: Mapping[str, Any]) -> None:
         sizes = list(self._sizes(*[int(values[name]) for name in self._scalars]))
