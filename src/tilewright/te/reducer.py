@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.support.dtype import DType
+from tilewright.support.named import named
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, Reduce, Var
@@ -76,9 +77,7 @@ def comm_reducer(
         made = [Reduce(combiner, source, axes, condition, i, inits) for i in range(len(source))]
         return tuple(made) if is_tuple else made[0]
 
-    reduce.__name__ = reduce.__qualname__ = name
-    reduce.__doc__ = f"{name} of `expr` over the reduction axes `axis`, where the condition `where` holds."
-    return reduce
+    return named(reduce, name, f"{name} of `expr` over the reduction axes `axis`, where the condition `where` holds.")
 
 
 def _check_components(name: str, dtypes: Sequence[DType], results: Sequence[Any], identities: Sequence[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.errors import TypeMismatchError
+from tilewright.support.named import named
 from tilewright.te import Tensor
 from tilewright.tir import IntImm
 from tilewright.topi import tag
@@ -60,8 +61,7 @@ def _named(function: Callable[[Any, Any], Any], name: str, doc: str) -> Callable
     def build(a: Tensor, b: Tensor) -> Tensor:
         return nary(function, name, a, b)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
+    return named(build, name, doc)
 
 
 def _divide(a: Any, b: Any) -> Any:

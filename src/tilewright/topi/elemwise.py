@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.support.dtype import DType
+from tilewright.support.named import named
 from tilewright.te import Tensor
 from tilewright.topi import narrow, tag
 
@@ -20,8 +21,7 @@ def _named(function: Callable[[Any], Any], name: str, doc: str) -> Callable[[Ten
     def build(x: Tensor) -> Tensor:
         return unary(x, function, name)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
+    return named(build, name, doc)
 
 
 negative = _named(tir.negative, "negative", "-x.")

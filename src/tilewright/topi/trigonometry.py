@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import tir
+from tilewright.support.named import named
 from tilewright.te import Tensor
 from tilewright.topi.elemwise import unary
 
@@ -113,8 +114,7 @@ def _named(function: Callable[[Any], Any], name: str, doc: str) -> Callable[[Ten
     def build(x: Tensor) -> Tensor:
         return unary(x, function, name)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
+    return named(build, name, doc)
 
 
 atan = _named(_atan, "atan", "Arc tangent, in radians.")

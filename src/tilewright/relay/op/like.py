@@ -14,6 +14,7 @@ from tilewright.relay.op.common import call, check_axis, require
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.registry import Reference
+from tilewright.support.named import named
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
@@ -28,8 +29,7 @@ def _register(
     def build(data: Expr, like: Expr) -> Call:
         return call(name, data, like)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
+    return named(build, name, doc)
 
 
 cast_like = _register(

@@ -15,14 +15,10 @@ from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.op.tensor import erf, exp, tanh
 from tilewright.relay.type import TensorType, Type
+from tilewright.support.named import named
 from tilewright.topi import trigonometry
 from tilewright.topi.elemwise import unary
 from tilewright.topi.reference import math as ref
-
-
-def _named(build: Any, name: str, doc: str | None) -> Any:
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
 
 
 def _unary(name: str, reference: Callable[[Any], Any]) -> Any:
@@ -36,7 +32,7 @@ def _unary(name: str, reference: Callable[[Any], Any]) -> Any:
         reference=lambda _attrs, x: reference(x).astype(x.dtype),
         layout=layout_rules.follow_input,
     )
-    return _named(lambda data: call(name, data), name, function.__doc__)
+    return named(lambda data: call(name, data), name, function.__doc__)
 
 
 acos = _unary("acos", np.arccos)
@@ -60,7 +56,7 @@ def _fast(name: str, exact: Callable[[Expr], Call], reference: Callable[[Any], A
         reference=lambda _attrs, x: reference(x),
         layout=layout_rules.follow_input,
     )
-    return _named(lambda data: call(f"fast_{name}", data), f"fast_{name}", f"`{name}`, which is fast enough here.")
+    return named(lambda data: call(f"fast_{name}", data), f"fast_{name}", f"`{name}`, which is fast enough here.")
 
 
 fast_exp = _fast("exp", exp, np.exp)

@@ -13,6 +13,7 @@ from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
+from tilewright.support.named import named
 from tilewright.topi.util import normalize_axes
 
 Axis = int | Sequence[int] | None
@@ -58,8 +59,7 @@ def _register(name: str, function: Callable[..., Any], kind: str = "number") -> 
     def build(data: Expr, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Call:
         return call(name, data, axis=axis, keepdims=keepdims, exclude=exclude)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
-    return build
+    return named(build, name, getattr(topi, name).__doc__)
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
@@ -119,8 +119,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
             dtype=str(dtype),
         )
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
-    return build
+    return named(build, name, getattr(topi, name).__doc__)
 
 
 argmax = _register_arg("argmax", np.argmax)

@@ -27,6 +27,7 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.registry import OpPattern, TypeRule, register
 from tilewright.relay.type import TensorType, Type
+from tilewright.support.named import named
 from tilewright.topi.elemwise import bounds
 from tilewright.topi.reference import math as ref
 
@@ -69,8 +70,7 @@ def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = sam
     def build(data: Expr) -> Call:
         return call(name, data)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
-    return build
+    return named(build, name, getattr(topi, name).__doc__)
 
 
 negative = _unary("negative", np.negative, _numeric_input)
@@ -178,8 +178,7 @@ def _binary(name: str, reference: Callable[[Any, Any], Any], kind: str = "number
     def build(lhs: Any, rhs: Any) -> Call:
         return call(name, lhs, rhs)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, getattr(topi, name).__doc__
-    return build
+    return named(build, name, getattr(topi, name).__doc__)
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -270,8 +269,7 @@ def _register_constant(name: str, value: int) -> Any:
     def build(shape: Sequence[int], dtype: str = "float32") -> Call:
         return call(name, shape=shape, dtype=str(dtype))
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, f"A tensor of `shape` filled with {value}."
-    return build
+    return named(build, name, f"A tensor of `shape` filled with {value}.")
 
 
 zeros = _register_constant("zeros", 0)
@@ -291,9 +289,7 @@ def _register_like(name: str, value: int) -> Any:
     def build(data: Expr) -> Call:
         return call(name, data)
 
-    build.__name__, build.__qualname__ = name, name
-    build.__doc__ = f"A tensor of the type of `data` filled with {value}."
-    return build
+    return named(build, name, f"A tensor of the type of `data` filled with {value}.")
 
 
 zeros_like = _register_like("zeros_like", 0)

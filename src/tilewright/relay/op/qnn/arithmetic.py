@@ -19,6 +19,7 @@ from tilewright.relay.op.qnn.quantize import dequantize, quantize
 from tilewright.relay.op.registry import get
 from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.support.named import named
 
 
 def _binary_type(types: Types, _attrs: Attrs) -> Type:
@@ -52,8 +53,7 @@ def _binary(name: str, function: Callable[[Expr, Expr], Expr], doc: str) -> Call
         return quantized_call(name, lhs, rhs, *parameters, lhs_axis=lhs_axis, rhs_axis=rhs_axis)
 
     short = name.rpartition(".")[2]
-    build.__name__, build.__qualname__, build.__doc__ = short, short, doc
-    return build
+    return named(build, short, doc)
 
 
 add = _binary("qnn.add", plain.add, "lhs + rhs, quantized to the output's scale and zero point.")

@@ -13,6 +13,7 @@ from tilewright.relay.op.registry import get
 from tilewright.relay.op.tensor import subtract
 from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.type import TensorType, Type
+from tilewright.support.named import named
 
 _SUMMED = "int32"
 
@@ -67,8 +68,7 @@ def _builder(name: str, plain: Callable[..., Call], doc: str) -> Callable[..., C
         )
 
     short = name.rpartition(".")[2]
-    build.__name__, build.__qualname__, build.__doc__ = short, short, doc
-    return build
+    return named(build, short, doc)
 
 
 _SUM = "of (data - zero point), (weight - zero point) in int32, its keywords those of"
