@@ -7,11 +7,13 @@ scalar to vector. Building folds constants and drops neutral elements; everythin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.support.dtype import DType
+from tilewright.support.named import named
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr
 
@@ -22,13 +24,8 @@ def const(value: Any, dtype: str | None = None) -> Expr:
     Integers are wrapped into the range of the dtype, floats rounded to it.
     """
     if dtype is None:
-        dtype = (
-            "bool"
-            if isinstance(value, (bool, np.bool_))
-            else "int32"
-            if isinstance(value, (int, np.integer))
-            else "float32"
-        )
+        is_bool, is_int = isinstance(value, (bool, np.bool_)), isinstance(value, (int, np.integer))
+        dtype = "bool" if is_bool else "int32" if is_int else "float32"
     dtype = DType(dtype)
     if dtype.lanes > 1:
         return e.Broadcast(const(value, dtype.element), dtype.lanes)
@@ -190,6 +187,15 @@ def _binary(cls: type[e.BinaryExpr], a: Any, b: Any) -> Expr:
     return folded if folded is not None else cls(a, b)
 
 
+def _operator(cls: type[e.BinaryExpr], name: str, doc: str) -> Callable[[Any, Any], Expr]:
+    """A function that builds `cls` with nothing to simplify but constants."""
+
+    def build(a: Any, b: Any) -> Expr:
+        return _binary(cls, a, b)
+
+    return named(build, name, doc)
+
+
 def add(a: Any, b: Any) -> Expr:
     """a + b."""
     a, b = match(a, b)
@@ -232,14 +238,8 @@ def div(a: Any, b: Any) -> Expr:
     return _binary(e.Div, a, b)
 
 
-def truncdiv(a: Any, b: Any) -> Expr:
-    """Integer division that rounds towards zero."""
-    return _binary(e.Div, a, b)
-
-
-def truncmod(a: Any, b: Any) -> Expr:
-    """Remainder with the sign of the dividend (fmod for floats)."""
-    return _binary(e.Mod, a, b)
+truncdiv = _operator(e.Div, "truncdiv", "Integer division that rounds towards zero.")
+truncmod = _operator(e.Mod, "truncmod", "Remainder with the sign of the dividend (fmod for floats).")
 
 
 def floordiv(a: Any, b: Any) -> Expr:
@@ -276,34 +276,12 @@ def negative(a: Any) -> Expr:
     return const(-0.0 if a.dtype.is_float else 0, a.dtype) - a
 
 
-def eq(a: Any, b: Any) -> Expr:
-    """a == b as an expression."""
-    return _binary(e.EQ, a, b)
-
-
-def ne(a: Any, b: Any) -> Expr:
-    """a != b as an expression."""
-    return _binary(e.NE, a, b)
-
-
-def less(a: Any, b: Any) -> Expr:
-    """a < b."""
-    return _binary(e.LT, a, b)
-
-
-def less_equal(a: Any, b: Any) -> Expr:
-    """a <= b."""
-    return _binary(e.LE, a, b)
-
-
-def greater(a: Any, b: Any) -> Expr:
-    """a > b."""
-    return _binary(e.GT, a, b)
-
-
-def greater_equal(a: Any, b: Any) -> Expr:
-    """a >= b."""
-    return _binary(e.GE, a, b)
+eq = _operator(e.EQ, "eq", "a == b as an expression.")
+ne = _operator(e.NE, "ne", "a != b as an expression.")
+less = _operator(e.LT, "less", "a < b.")
+less_equal = _operator(e.LE, "less_equal", "a <= b.")
+greater = _operator(e.GT, "greater", "a > b.")
+greater_equal = _operator(e.GE, "greater_equal", "a >= b.")
 
 
 def logical_and(a: Any, b: Any) -> Expr:
@@ -411,15 +389,14 @@ def _packed(value: Any) -> Expr:
     return convert(value)
 
 
-def _math(name: str, doc: str) -> Any:
+def _math(name: str, doc: str) -> Callable[[Any], Expr]:
     def build(x: Any) -> Expr:
         x = convert(x)
         if not x.dtype.is_float:
             x = cast(DType("float32").with_lanes(x.dtype.lanes), x)
         return e.Call(x.dtype, name, (x,))
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, doc
-    return build
+    return named(build, name, doc)
 
 
 exp = _math("exp", "e to the power of x.")
