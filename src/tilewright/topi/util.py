@@ -70,27 +70,30 @@ def accumulator_dtype(dtype: str) -> str:
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
-def four_sided(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """Padding as (top, left, bottom, right), from one number, a (height, width) pair or all four."""
-    if isinstance(padding, int):
-        return (padding,) * 4
-    values = tuple(int(p) for p in padding)
-    if len(values) == 2:
-        return (*values, *values)
-    if len(values) != 4:
-        raise TypeMismatchError(
-            f"padding {values} must be 1, 2 (height, width) or 4 (top, left, bottom, right) numbers"
-        )
-    return (values[0], values[1], values[2], values[3])
+def per_axis(value: int | Sequence[Any], count: int) -> tuple[Any, ...]:
+    """One number, which may be a symbolic size, for each of `count` axes. Raises TypeMismatchError."""
+    given = (value,) if isinstance(value, int) else tuple(v if isinstance(v, Expr) else int(v) for v in value)
+    values = given * count if len(given) == 1 else given
+    if len(values) != count:
+        raise TypeMismatchError(f"{given}: one number, or one for each of {count} axes is needed")
+    return values
+
+
+def sides(padding: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """(before …, after …) of `count` axes, from one number, one an axis, or all of them. Raises TypeMismatchError."""
+    given = (padding,) if isinstance(padding, int) else tuple(int(p) for p in padding)
+    if len(given) not in (1, count, 2 * count):
+        raise TypeMismatchError(f"padding {given}: one number, one for each of {count} axes or two for each is needed")
+    return given if len(given) == 2 * count else per_axis(given, count) * 2
 
 
 def pair(value: int | Sequence[Any]) -> tuple[Any, Any]:
-    """(height, width) from one number or two, which may be symbolic sizes."""
-    if isinstance(value, int):
-        return (value, value)
-    values = tuple(v if isinstance(v, Expr) else int(v) for v in value)
-    if len(values) == 1:
-        return (values[0], values[0])
-    if len(values) != 2:
-        raise TypeMismatchError(f"{values} must be one number or a (height, width) pair")
-    return (values[0], values[1])
+    """(height, width) from one number or two, which may be symbolic sizes. Raises TypeMismatchError."""
+    height, width = per_axis(value, 2)
+    return height, width
+
+
+def four_sided(padding: int | Sequence[int]) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right) from one number, (height, width) or all four. Raises TypeMismatchError."""
+    top, left, bottom, right = sides(padding, 2)
+    return top, left, bottom, right

@@ -15,6 +15,7 @@ from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.support.dtype import DType
 from tilewright.topi.shapes import may_hold
+from tilewright.topi.util import per_axis, sides
 
 Types = Sequence[Type]
 
@@ -33,6 +34,20 @@ def _expr(value: Any, dtype: DType | None) -> Expr:
     if isinstance(value, (list, tuple)) and any(isinstance(item, Expr) for item in value):
         return Tuple([_expr(item, dtype) for item in value])
     return const(value, None if isinstance(value, np.ndarray) else dtype)
+
+
+def window_attrs(
+    strides: int | Sequence[int], padding: int | Sequence[int], dilation: int | Sequence[int], axes: int = 2
+) -> dict[str, tuple[int, ...]]:
+    """Attributes of a window that moves along `axes` axes, as operators hold them: one number an axis, two for padding.
+
+    `padding` becomes (before …, after …), along two axes (top, left, bottom, right).
+    """
+    return {
+        "strides": per_axis(strides, axes),
+        "padding": sides(padding, axes),
+        "dilation": per_axis(dilation, axes),
+    }
 
 
 def tensor(type_: Type) -> TensorType:

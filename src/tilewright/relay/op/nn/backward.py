@@ -10,14 +10,15 @@ import numpy as np
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, const
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
+from tilewright.relay.op.nn.pooling import pool_attrs
 from tilewright.relay.op.registry import OpPattern, TypeRule, get, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import backward as ref
-from tilewright.topi.util import four_sided, pair
+from tilewright.topi.util import pair
 
 
 # ------------------------------------------------------------------------------------------- conv2d_backward_weight
@@ -81,9 +82,7 @@ def conv2d_backward_weight(
         grad,
         data,
         kernel_size=pair(kernel_size),
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **window_attrs(strides, padding, dilation),
         groups=groups,
     )
 
@@ -160,10 +159,7 @@ def max_pool2d_grad(
         "nn.max_pool2d_grad",
         out_grad,
         data,
-        pool_size=pair(pool_size),
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **pool_attrs(pool_size, strides, padding, dilation),
         layout=layout,
         ceil_mode=ceil_mode,
     )
@@ -185,10 +181,7 @@ def avg_pool2d_grad(
         "nn.avg_pool2d_grad",
         out_grad,
         data,
-        pool_size=pair(pool_size),
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **pool_attrs(pool_size, strides, padding, dilation),
         layout=layout,
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,

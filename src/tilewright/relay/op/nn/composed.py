@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import Types, call, check_axis, require, require_float
+from tilewright.relay.op.common import Types, call, check_axis, require, require_float, window_attrs
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.activation import pad
@@ -20,7 +20,7 @@ from tilewright.relay.op.nn.normalization import softmax
 from tilewright.relay.op.registry import get
 from tilewright.relay.type import Type
 from tilewright.topi.reference import nn as ref
-from tilewright.topi.util import four_sided, pair
+from tilewright.topi.util import pair
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
@@ -332,8 +332,6 @@ def contrib_conv2d_gemm_without_weight_transform(
         weight,
         channels=channels,
         kernel_size=pair(kernel_size),
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **window_attrs(strides, padding, dilation),
         out_dtype=out_dtype,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, window_attrs
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
@@ -19,7 +19,7 @@ from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.shapes import conv_output, transpose_output
-from tilewright.topi.util import four_sided, pair
+from tilewright.topi.util import pair
 
 
 def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
@@ -126,9 +126,7 @@ def conv2d(
         "nn.conv2d",
         data,
         weight,
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **window_attrs(strides, padding, dilation),
         groups=groups,
         channels=channels,
         kernel_size=None if kernel_size is None else pair(kernel_size),
@@ -224,9 +222,7 @@ def conv2d_transpose(
         "nn.conv2d_transpose",
         data,
         weight,
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **window_attrs(strides, padding, dilation),
         groups=groups,
         channels=channels,
         kernel_size=None if kernel_size is None else pair(kernel_size),

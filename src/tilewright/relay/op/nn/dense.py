@@ -69,16 +69,20 @@ def _matmul_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(_product_shape(a, b, attrs), attrs["out_dtype"] or a.dtype)
 
 
-register(
-    "nn.batch_matmul",
-    num_inputs=2,
-    type_rule=_batch_matmul_type,
-    compute=with_attrs(topi.nn.batch_matmul, "transpose_a", "transpose_b", "out_dtype"),
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=lambda attrs, a, b: ref.batch_matmul(
-        a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
-    ),
-)
+for _name, _compute, _rule in (
+    ("nn.batch_matmul", topi.nn.batch_matmul, _batch_matmul_type),
+    ("nn.matmul", topi.nn.matmul, _matmul_type),
+):
+    register(
+        _name,
+        num_inputs=2,
+        type_rule=_rule,
+        compute=with_attrs(_compute, "transpose_a", "transpose_b", "out_dtype"),
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        reference=lambda attrs, a, b: ref.batch_matmul(
+            a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
+        ),
+    )
 
 
 def batch_matmul(
@@ -88,18 +92,6 @@ def batch_matmul(
     return call(
         "nn.batch_matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b
     )
-
-
-register(
-    "nn.matmul",
-    num_inputs=2,
-    type_rule=_matmul_type,
-    compute=with_attrs(topi.nn.matmul, "transpose_a", "transpose_b", "out_dtype"),
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=lambda attrs, a, b: ref.batch_matmul(
-        a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
-    ),
-)
 
 
 def matmul(

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, window_attrs
 from tilewright.relay.op.image.checks import images
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import sample as ref
 from tilewright.topi.shapes import conv_output
-from tilewright.topi.util import four_sided, pair
+from tilewright.topi.util import four_sided
 
 
 # ------------------------------------------------------------------------------------ moved and displaced windows
@@ -55,9 +55,7 @@ def deformable_conv2d(
         data,
         offset,
         weight,
-        strides=pair(strides),
-        padding=four_sided(padding),
-        dilation=pair(dilation),
+        **window_attrs(strides, padding, dilation),
         deformable_groups=deformable_groups,
         groups=groups,
     )

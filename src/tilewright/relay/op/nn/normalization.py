@@ -24,6 +24,7 @@ from tilewright.relay.op.common import (
 from tilewright.relay.op.layout_rules import follow_input
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform
 
@@ -48,8 +49,7 @@ def _register_softmax(name: str, reference: Any) -> Any:
     def build(data: Expr, axis: int = -1) -> Call:
         return call(f"nn.{name}", data, axis=axis)
 
-    build.__name__, build.__qualname__, build.__doc__ = name, name, reference.__doc__
-    return build
+    return named(build, name, reference.__doc__)
 
 
 softmax = _register_softmax("softmax", ref.softmax)

@@ -7,14 +7,14 @@ from typing import Any
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
 from tilewright.relay.op.layout_rules import follow_layout_attr
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import pooling as ref
 from tilewright.topi.shapes import pool_output
-from tilewright.topi.util import four_sided, pair
+from tilewright.topi.util import pair, per_axis
 
 _WINDOW = ("pool_size", "strides", "padding", "dilation", "ceil_mode", "layout")
 
@@ -50,18 +50,15 @@ _register_pool("max")
 _register_pool("avg", "count_include_pad")
 
 
-def _pool_attrs(
+def pool_attrs(
     pool_size: int | Sequence[int],
     strides: int | Sequence[int],
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
+    axes: int = 2,
 ) -> dict[str, Any]:
-    return {
-        "pool_size": pair(pool_size),
-        "strides": pair(strides),
-        "padding": four_sided(padding),
-        "dilation": pair(dilation),
-    }
+    """Attributes of pooling along `axes` axes, as operators hold them; see `window_attrs`."""
+    return {"pool_size": per_axis(pool_size, axes), **window_attrs(strides, padding, dilation, axes)}
 
 
 def max_pool2d(
@@ -74,7 +71,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> Call:
     """The largest element of each window; padding never wins."""
-    attrs = _pool_attrs(pool_size, strides, padding, dilation)
+    attrs = pool_attrs(pool_size, strides, padding, dilation)
     return call("nn.max_pool2d", data, **attrs, layout=layout, ceil_mode=ceil_mode)
 
 
@@ -89,7 +86,7 @@ def avg_pool2d(
     count_include_pad: bool = False,
 ) -> Call:
     """The mean of each window, over the elements inside the data or, with `count_include_pad`, the padding too."""
-    attrs = _pool_attrs(pool_size, strides, padding, dilation)
+    attrs = pool_attrs(pool_size, strides, padding, dilation)
     return call("nn.avg_pool2d", data, **attrs, layout=layout, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, tensor, tensors
+from tilewright.relay.op.common import Types, call, require, tensor, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
@@ -19,31 +19,15 @@ from tilewright.relay.op.nn.backward import dilate
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
 from tilewright.relay.op.registry import TypeRule
 from tilewright.relay.type import Type
+from tilewright.support.named import named
 from tilewright.topi.reference import spatial as ref
+from tilewright.topi.util import per_axis
 
 SPATIAL = {1: "W", 3: "DHW"}
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
     return tensor(expr.checked_type).shape
-
-
-def numbers(value: int | Sequence[int], count: int) -> tuple[int, ...]:
-    """One number for each of `count` axes."""
-    values = (value,) * count if isinstance(value, int) else tuple(int(v) for v in value)
-    values = values * count if len(values) == 1 else values
-    require(len(values) == count, f"{values}: one number, or one for each of {count} axes is needed")
-    return values
-
-
-def sides(padding: int | Sequence[int], count: int) -> tuple[int, ...]:
-    """(before …, after …) of `count` axes, from one number, one an axis, or all of them."""
-    values = (padding,) if isinstance(padding, int) else tuple(int(p) for p in padding)
-    if len(values) == 1:
-        values = values * count
-    values = values * 2 if len(values) == count else values
-    require(len(values) == 2 * count, f"padding {values} must be 1, {count} or {2 * count} numbers")
-    return values
 
 
 def _plain(data: Expr, layout: str, wanted: str) -> Expr:
@@ -76,9 +60,10 @@ def _checked(expansion: Any, axes: int) -> TypeRule:
 
 
 # ------------------------------------------------------------------------------------------------------------ 1 axis
-def _conv1d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+def _on_rows(convolve: Callable[..., Expr], data: Expr, weight: Expr, attrs: Attrs, **more: Any) -> Expr:
+    """A convolution or transposed convolution along one axis: one of images that are one row high."""
     before, after = attrs["padding"]
-    image = conv2d(
+    image = convolve(
         transform.expand_dims(data, 2),
         transform.expand_dims(weight, 2),
         strides=(1, *attrs["strides"]),
@@ -86,23 +71,17 @@ def _conv1d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
         dilation=(1, *attrs["dilation"]),
         groups=attrs["groups"],
         out_dtype=attrs["out_dtype"],
+        **more,
     )
     return transform.squeeze(image, 2)
+
+
+def _conv1d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
+    return _on_rows(conv2d, data, weight, attrs)
 
 
 def _conv1d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
-    before, after = attrs["padding"]
-    image = conv2d_transpose(
-        transform.expand_dims(data, 2),
-        transform.expand_dims(weight, 2),
-        strides=(1, *attrs["strides"]),
-        padding=(0, before, 0, after),
-        dilation=(1, *attrs["dilation"]),
-        groups=attrs["groups"],
-        output_padding=(0, *attrs["output_padding"]),
-        out_dtype=attrs["out_dtype"],
-    )
-    return transform.squeeze(image, 2)
+    return _on_rows(conv2d_transpose, data, weight, attrs, output_padding=(0, *attrs["output_padding"]))
 
 
 # ------------------------------------------------------------------------------------------------------------ 3 axes
@@ -183,109 +162,81 @@ for _name in _CONVOLUTIONS:
     _register_convolution(_name)
 
 
-def _convolve(
-    name: str, data: Expr, weight: Expr, strides: Any, padding: Any, dilation: Any, layouts: Sequence[str], **more: Any
-) -> Call:
-    axes, kernel, *_ = _CONVOLUTIONS[name]
-    return call(
-        name,
-        data,
-        weight,
-        strides=numbers(strides, axes),
-        padding=sides(padding, axes),
-        dilation=numbers(dilation, axes),
-        data_layout=layouts[0] or "NC" + SPATIAL[axes],
-        kernel_layout=layouts[1] or kernel,
-        out_layout=layouts[2],
-        **more,
-    )
+def _convolution_builder(axes: int) -> Callable[..., Call]:
+    plain, kernel = "NC" + SPATIAL[axes], "OI" + SPATIAL[axes]
 
+    def build(
+        data: Expr,
+        weight: Expr,
+        strides: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        channels: int | None = None,
+        kernel_size: int | Sequence[int] | None = None,
+        data_layout: str = plain,
+        kernel_layout: str = kernel,
+        out_layout: str = "",
+        out_dtype: str = "",
+    ) -> Call:
+        del channels, kernel_size
+        return call(
+            f"nn.conv{axes}d",
+            data,
+            weight,
+            **window_attrs(strides, padding, dilation, axes),
+            data_layout=data_layout or plain,
+            kernel_layout=kernel_layout or kernel,
+            out_layout=out_layout,
+            groups=groups,
+            out_dtype=out_dtype,
+        )
 
-def conv1d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: int | Sequence[int] | None = None,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
-    """1-D convolution of [N, C, W] with a kernel [O, C/groups, K]; `padding` is one number or (before, after).
+    doc = f"""{axes}-D convolution of {plain} data with a kernel {kernel}, I = C/groups; padding (before …, after …).
 
     `channels` and `kernel_size` repeat what the kernel's shape says.
     """
-    del channels, kernel_size
-    layouts = (data_layout, kernel_layout, out_layout)
-    return _convolve("nn.conv1d", data, weight, strides, padding, dilation, layouts, groups=groups, out_dtype=out_dtype)
+    return named(build, f"conv{axes}d", doc)
 
 
-def conv1d_transpose(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: int | Sequence[int] | None = None,
-    data_layout: str = "NCW",
-    kernel_layout: str = "IOW",
-    out_layout: str = "",
-    output_padding: int | Sequence[int] = 0,
-    out_dtype: str = "",
-) -> Call:
-    """Transposed 1-D convolution of [N, C, W] with a kernel [C, O/groups, K]; `padding` is cut off."""
-    del channels, kernel_size
-    more = {"groups": groups, "output_padding": numbers(output_padding, 1), "out_dtype": out_dtype}
-    layouts = (data_layout, kernel_layout, out_layout)
-    return _convolve("nn.conv1d_transpose", data, weight, strides, padding, dilation, layouts, **more)
+def _transposed_builder(axes: int) -> Callable[..., Call]:
+    plain, kernel = "NC" + SPATIAL[axes], "IO" + SPATIAL[axes]
+
+    def build(
+        data: Expr,
+        weight: Expr,
+        strides: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        channels: int | None = None,
+        kernel_size: int | Sequence[int] | None = None,
+        data_layout: str = plain,
+        kernel_layout: str = kernel,
+        out_layout: str = "",
+        output_padding: int | Sequence[int] = 0,
+        out_dtype: str = "",
+    ) -> Call:
+        del channels, kernel_size
+        return call(
+            f"nn.conv{axes}d_transpose",
+            data,
+            weight,
+            **window_attrs(strides, padding, dilation, axes),
+            data_layout=data_layout or plain,
+            kernel_layout=kernel_layout or kernel,
+            out_layout=out_layout,
+            groups=groups,
+            output_padding=per_axis(output_padding, axes),
+            out_dtype=out_dtype,
+        )
+
+    doc = f"Transposed {axes}-D convolution of {plain} data with a kernel {kernel}, O per group; `padding` is cut off."
+    return named(build, f"conv{axes}d_transpose", doc)
 
 
-def conv3d(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: int | Sequence[int] | None = None,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Call:
-    """3-D convolution of [N, C, D, H, W] with a kernel [O, C/groups, KD, KH, KW]; padding (before …, after …)."""
-    del channels, kernel_size
-    layouts = (data_layout, kernel_layout, out_layout)
-    return _convolve("nn.conv3d", data, weight, strides, padding, dilation, layouts, groups=groups, out_dtype=out_dtype)
-
-
-def conv3d_transpose(
-    data: Expr,
-    weight: Expr,
-    strides: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: int | Sequence[int] | None = None,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "IODHW",
-    out_layout: str = "",
-    output_padding: int | Sequence[int] = 0,
-    out_dtype: str = "",
-) -> Call:
-    """Transposed 3-D convolution of [N, C, D, H, W] with a kernel [C, O/groups, KD, KH, KW]; `padding` is cut off."""
-    del channels, kernel_size
-    more = {"groups": groups, "output_padding": numbers(output_padding, 3), "out_dtype": out_dtype}
-    layouts = (data_layout, kernel_layout, out_layout)
-    return _convolve("nn.conv3d_transpose", data, weight, strides, padding, dilation, layouts, **more)
+conv1d, conv1d_transpose = _convolution_builder(1), _transposed_builder(1)
+conv3d, conv3d_transpose = _convolution_builder(3), _transposed_builder(3)
 
 
 # ----------------------------------------------------------------------------------------------------------- pooling
@@ -356,7 +307,7 @@ def _register_pools(kind: str, axes: int) -> None:
     )
 
 
-def _builders(kind: str, axes: int) -> tuple[Any, Any]:
+def _pool_builders(kind: str, axes: int) -> tuple[Any, Any]:
     name, plain = f"{kind}_pool{axes}d", "NC" + SPATIAL[axes]
 
     def pool(
@@ -370,28 +321,24 @@ def _builders(kind: str, axes: int) -> tuple[Any, Any]:
         count_include_pad: bool = False,
     ) -> Call:
         more = {"count_include_pad": count_include_pad} if kind == "avg" else {}
-        window = {"pool_size": pool_size, "strides": strides, "dilation": dilation}
-        given = {key: numbers(value, axes) for key, value in window.items()}
-        return call(
-            f"nn.{name}", data, **given, padding=sides(padding, axes), layout=layout, ceil_mode=ceil_mode, **more
-        )
+        window = pooling.pool_attrs(pool_size, strides, padding, dilation, axes)
+        return call(f"nn.{name}", data, **window, layout=layout, ceil_mode=ceil_mode, **more)
 
     def adaptive(data: Expr, output_size: int | Sequence[int] = 1, layout: str = plain) -> Call:
-        return call(f"nn.adaptive_{name}", data, output_size=numbers(output_size, axes), layout=layout)
+        return call(f"nn.adaptive_{name}", data, output_size=per_axis(output_size, axes), layout=layout)
 
     what = "largest element" if kind == "max" else "mean"
-    pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = f"The {what} of each window of {plain} data; padding (before …, after …)."
-    adaptive.__name__ = adaptive.__qualname__ = f"adaptive_{name}"
-    adaptive.__doc__ = f"The {what} of each of `output_size` nearly equal parts of {plain} data."
-    return pool, adaptive
+    return (
+        named(pool, name, f"The {what} of each window of {plain} data; padding (before …, after …)."),
+        named(adaptive, f"adaptive_{name}", f"The {what} of each of `output_size` nearly equal parts of {plain} data."),
+    )
 
 
 for _kind in ("max", "avg"):
     for _axes in (1, 3):
         _register_pools(_kind, _axes)
 
-max_pool1d, adaptive_max_pool1d = _builders("max", 1)
-max_pool3d, adaptive_max_pool3d = _builders("max", 3)
-avg_pool1d, adaptive_avg_pool1d = _builders("avg", 1)
-avg_pool3d, adaptive_avg_pool3d = _builders("avg", 3)
+max_pool1d, adaptive_max_pool1d = _pool_builders("max", 1)
+max_pool3d, adaptive_max_pool3d = _pool_builders("max", 3)
+avg_pool1d, adaptive_avg_pool1d = _pool_builders("avg", 1)
+avg_pool3d, adaptive_avg_pool3d = _pool_builders("avg", 3)

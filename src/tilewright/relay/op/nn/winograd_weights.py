@@ -13,12 +13,13 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.dense import dense
-from tilewright.relay.op.nn.spatial import conv3d, numbers, sides
+from tilewright.relay.op.nn.spatial import conv3d
 from tilewright.relay.op.registry import get
 from tilewright.relay.type import Type
+from tilewright.topi.util import per_axis
 
 _POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.25)
 
@@ -162,9 +163,7 @@ def contrib_conv3d_winograd_without_weight_transform(
         "nn.contrib_conv3d_winograd_without_weight_transform",
         data,
         weight,
-        kernel_size=numbers(kernel_size, 3),
-        strides=numbers(strides, 3),
-        padding=sides(padding, 3),
-        dilation=numbers(dilation, 3),
+        kernel_size=per_axis(kernel_size, 3),
+        **window_attrs(strides, padding, dilation, axes=3),
         **attrs,
     )
