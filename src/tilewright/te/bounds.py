@@ -26,6 +26,9 @@ from tilewright.tir.visitor import collect_vars
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
 
+#: The threads that share one copy of a stage, by its scope.
+_SPREAD = {"shared": ("threadIdx", "vthread", "cthread"), "warp": ("threadIdx.x",)}
+
 Indices = tuple[Expr | None, ...]  # of one read; None stands for all of a dimension
 
 
@@ -197,21 +200,22 @@ def _clipped(interval: Interval | None, iv: IterVar, still: IndexEvaluator) -> I
 def _enclosing_loops(stage: Stage, path: Sequence[tuple[Stage, IterVar]]) -> set[Var]:
     """The variables of the loops around the place where `stage` is computed that stand still for one copy of it.
 
-    A stage in ``"shared"`` memory has one copy for all threads of a block, so loops over those threads run.
+    A stage in ``"shared"`` memory has one copy for all threads of a block, so loops over those threads run; one in
+    ``"warp"`` memory has one for the threads of threadIdx.x.
     """
     fixed: set[Var] = set()
-    shared = stage.scope == "shared"
+    running = _SPREAD.get(stage.scope, ())
     for at, ivar in path:
         if ivar not in at.leaf_iter_vars:
             raise ScheduleError(f"compute_at of {stage.name}: {ivar.name} is no longer a loop of {at.name}")
         around = at.leaf_iter_vars[: at.leaf_iter_vars.index(ivar) + 1]
-        fixed.update(iv.var for iv in around if not (shared and _is_thread_of_block(at, iv)))
+        fixed.update(iv.var for iv in around if not _is_bound_to(at, iv, running))
     return fixed
 
 
-def _is_thread_of_block(stage: Stage, axis: IterVar) -> bool:
+def _is_bound_to(stage: Stage, axis: IterVar, threads: tuple[str, ...]) -> bool:
     thread = stage.attr(axis).thread
-    return thread is not None and thread.thread_tag.split(".")[0] in ("threadIdx", "vthread", "cthread")
+    return thread is not None and any(name in threads for name in (thread.thread_tag, thread.thread_tag.split(".")[0]))
 
 
 def _reader_evaluator(

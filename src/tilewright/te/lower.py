@@ -26,6 +26,7 @@ from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.lower_packed_call import lower_packed_call
 from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
+from tilewright.tir.transform.lower_warp_memory import lower_warp_memory
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.shift_last_tile import shift_last_tile
@@ -66,6 +67,7 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     double_buffer,
     loop_partition,
     flatten_buffers,
+    lower_warp_memory,  # on flat indices, which tell whose an element is
     hoist_if,
     vectorize_loop,
     thread_sync,  # on flat indices, which tell whether two accesses are the same element
@@ -75,8 +77,8 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
 )
 
 
-#: Kinds of device whose languages have the warp shuffles that `lower_thread_reduction` makes.
-SHUFFLING_KINDS = ("cuda",)
+#: Kinds of device whose languages have warp shuffles.
+SHUFFLING_KINDS = ("cuda", "metal")
 
 
 def _for_target(func: PrimFunc, target: Target | str | None) -> PrimFunc:

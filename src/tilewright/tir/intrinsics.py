@@ -63,6 +63,12 @@ def _fold(call: Call) -> str | None:
     return None if x.dtype.element is call.dtype else f"gives the element type of its vector; {call.dtype} of {x.dtype}"
 
 
+def _of_first(call: Call) -> str | None:
+    first, *rest = call.args
+    fits = first.dtype is call.dtype and all(x.dtype == "int32" for x in rest)
+    return None if fits else f"gives {call.dtype} of a value of that dtype and two int32"
+
+
 def _int32(call: Call) -> str | None:
     return None if call.dtype == "int32" else f"gives int32, not {call.dtype}"
 
@@ -102,6 +108,10 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("address_of", 1, _handle, "the address of the element a load names"),
     **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),
     **_group("thread_axes", None, _handle, "thread variables, listed for an attribute"),
+    **_group(
+        "warp_shuffle", 3, _of_first, "x of thread number y among each z neighbours; alone, where all of them come"
+    ),
+    **_group("warp_shuffle_down", 3, _of_first, "x of the thread y further on among z neighbours; else its own"),
     **_group("storage_sync", 1, _int32, "waits until all threads of a block are here and see its stores", pure=False),
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
     **_group("dep_push dep_pop", 2, _int32, "a token from one unit of a coprocessor to another", pure=False),

@@ -17,10 +17,18 @@ _MATH = (
     "round=rint fabs abs=fabs pow fmod atan2 copysign fma"
 )
 
+_SHUFFLES = {(f"warp_{name}", dtype): f"tilewright_{name}" for name in ("shuffle", "shuffle_down")
+             for dtype in ("bool", *_INTEGERS, "float32")}  # fmt: skip
+
 METAL = Dialect(
     name="Metal",
     types={"bool": "bool", **_INTEGERS, "float32": "float", "float16": "ushort", "bfloat16": "ushort"},
-    functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "popcount", ("clz", "int32"): "clz"},
+    functions={
+        **float_names(_MATH, {"float32": ""}),
+        **_SHUFFLES,
+        ("popcount", "int32"): "popcount",
+        ("clz", "int32"): "clz",
+    },
     conversions=CONVERSIONS,
     literal=lambda dtype, value: c_literal(dtype, value).replace("ull", "ul").replace("ll", "l"),
     threads={f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
@@ -30,11 +38,28 @@ METAL = Dialect(
 )
 
 
+# What `simd_shuffle` does not take goes in parts that it does: 64 bits as two words, the smallest integers as one.
+_SHUFFLE = """\
+template <class T> inline T tilewright_take(T value, ushort lane) {
+  if (sizeof(T) < 4) return (T)simd_shuffle((int)value, lane);
+  return simd_shuffle(value, lane);
+}
+inline ulong tilewright_take(ulong value, ushort lane) {
+  return (ulong)simd_shuffle((uint)(value >> 32), lane) << 32 | simd_shuffle((uint)value, lane);
+}
+inline long tilewright_take(long value, ushort lane) { return (long)tilewright_take((ulong)value, lane); }
+#define tilewright_shuffle(value, lane, width) \\
+  tilewright_take(value, (ushort)(laneIdx / (width) * (width) + (lane) % (width)))
+#define tilewright_shuffle_down(value, step, width) \\
+  tilewright_take(value, (ushort)(laneIdx % (width) + (step) < (width) ? laneIdx + (step) : laneIdx))"""
+
+
 def _head(launch: Launch, b: SourceBuilder) -> str:
     buffer, scalar = "device {const}{type}* {name} [[buffer({place})]]", "constant {type}& {name} [[buffer({place})]]"
     parameters = parameter_list(launch, b, buffer, scalar)
     parameters.append("uint3 blockIdx [[threadgroup_position_in_grid]]")
     parameters.append("uint3 threadIdx [[thread_position_in_threadgroup]]")
+    parameters.append("uint laneIdx [[thread_index_in_simdgroup]]")
     return f"kernel void {launch.kernel.name}({', '.join(parameters)}) {{"
 
 
@@ -45,10 +70,22 @@ METAL_SL = Language(
             "#include <metal_stdlib>",
             "using namespace metal;",
             half_functions("static inline ", "ushort", "uint", "as_type<float>", "as_type<uint>"),
+            _SHUFFLE,
             floor_division("static inline ", _SIGNED),
         ]
     ),
     head=_head,
     native=frozenset({"exp", "log", "tanh", "pow", "sin", "cos", "tan", "rsqrt"}),
-    reserved=(*C_KEYWORDS, "kernel", "device", "constant", "thread", "threadgroup", "half", "blockIdx", "threadIdx"),
+    reserved=(
+        *C_KEYWORDS,
+        "kernel",
+        "device",
+        "constant",
+        "thread",
+        "threadgroup",
+        "half",
+        "blockIdx",
+        "threadIdx",
+        "laneIdx",
+    ),
 )

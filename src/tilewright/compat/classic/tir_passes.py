@@ -30,6 +30,7 @@ PASSES: dict[str, tuple[str, ...]] = {
     "NarrowDataType": ("narrow_index",),
     "ThreadSync": ("thread_sync",),
     "LowerThreadAllreduce": ("bind_threads", "lower_thread_reduction"),
+    "LowerWarpMemory": ("lower_warp_memory",),
     "LowerIntrin": ("lower_intrinsics",),
     "LowerTVMBuiltin": ("lower_packed_call",),
     "BF16Legalize": ("legalize_float16",),

@@ -9,20 +9,6 @@
 static void __syncthreads() { tilewright_wait(); }
 static void __syncwarp(unsigned = 0xffffffffu) { tilewright_wait(); }
 
-// A shuffle is two meetings of all threads: everybody offers a value, then everybody takes one.
-template <class T> T tilewright_exchange(T value, size_t from) {
-  unsigned long long bits = 0;
-  memcpy(&bits, &value, sizeof(T));
-  tilewright_fibers[tilewright_current].exchanged = bits;
-  tilewright_wait();
-  size_t mine = tilewright_current, warp = mine / 32 * 32;
-  size_t source = warp + from % 32;
-  if (source >= tilewright_fibers.size()) source = mine;
-  T result;
-  memcpy(&result, &tilewright_fibers[source].exchanged, sizeof(T));
-  tilewright_wait();
-  return result;
-}
 template <class T> T __shfl_sync(unsigned, T value, int lane, int width = 32) {
   size_t mine = tilewright_current % 32;
   return tilewright_exchange(value, mine / width * width + lane % width);

@@ -27,6 +27,8 @@ _KERNEL = re.compile(
     r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\((.*)\) \{$', re.MULTILINE
 )
 _INCLUDE = re.compile(r"^#include <(?:metal_stdlib|mma\.h|cuda_fp16\.h)>$", re.MULTILINE)
+#: Parameters of Metal's kernels that say where a thread is.
+_POSITIONS = {"blockIdx": "blockIdx", "threadIdx": "threadIdx", "laneIdx": "tilewright_current % 32"}
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 
@@ -90,8 +92,8 @@ def _launchers(source: str) -> str:
         for i, parameter in enumerate(filter(None, (p.strip() for p in _ATTRIBUTE.sub("", parameters).split(",")))):
             kind, _, given = parameter.replace("__restrict__", "").rpartition(" ")
             kind = kind.strip().rstrip("&")
-            if given in ("blockIdx", "threadIdx"):
-                arguments.append(given)
+            if given in _POSITIONS:
+                arguments.append(_POSITIONS[given])
             else:
                 arguments.append(f"({kind})slots[{i}]" if kind.endswith("*") else f"*({kind}*)slots[{i}]")
         call = f"{name}({', '.join(arguments)})"

@@ -24,6 +24,21 @@ static std::function<void()> tilewright_body;
 
 static void tilewright_wait() { swapcontext(&tilewright_fibers[tilewright_current].context, &tilewright_scheduler); }
 
+// A shuffle is two meetings of all threads: everybody offers a value, then everybody takes one.
+template <class T> T tilewright_exchange(T value, size_t from) {
+  unsigned long long bits = 0;
+  memcpy(&bits, &value, sizeof(T));
+  tilewright_fibers[tilewright_current].exchanged = bits;
+  tilewright_wait();
+  size_t mine = tilewright_current, warp = mine / 32 * 32;
+  size_t source = warp + from % 32;
+  if (source >= tilewright_fibers.size()) source = mine;
+  T result;
+  memcpy(&result, &tilewright_fibers[source].exchanged, sizeof(T));
+  tilewright_wait();
+  return result;
+}
+
 static void tilewright_enter() {
   tilewright_body();
   tilewright_fibers[tilewright_current].done = true;

@@ -20,5 +20,6 @@ inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
 inline int popcount(int x) { return __builtin_popcount((unsigned)x); }
 inline int clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 enum class mem_flags { mem_threadgroup };
+template <class T> T simd_shuffle(T value, ushort lane) { return tilewright_exchange(value, lane); }
 inline void threadgroup_barrier(mem_flags) { tilewright_wait(); }
 }

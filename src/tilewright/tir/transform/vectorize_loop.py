@@ -286,7 +286,7 @@ class _Lanes:
         return op.if_then_else(condition, a, b)
 
 
-_SCALAR_CALLS = frozenset({"call_extern", "address_of", "prefetch", "barrier"})
+_SCALAR_CALLS = frozenset({"call_extern", "address_of", "prefetch", "barrier", "warp_shuffle", "warp_shuffle_down"})
 _REDUCERS: dict[type, str] = {
     e.Add: "vector_reduce_add",
     e.Mul: "vector_reduce_mul",
