@@ -69,6 +69,9 @@ CASES: list[tuple[Expr, Any]] = [
     ((X * N) // N, X),
     ((X * N + N) // N, X + 1),
     ((X * N) % N, op.const(0)),
+    (F // N * N + F % N, F),
+    (F // N * N * 4 + F % N * 4 + X, F * 4 + X),
+    (F // ((N - 1) // 2 + 1) * ((N - 1) // 2 + 1) + F % ((N - 1) // 2 + 1), F),
     # order
     (op.minimum(Y, 20), Y),
     (op.maximum(Y, 20), op.const(20)),

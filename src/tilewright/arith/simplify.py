@@ -88,9 +88,19 @@ class Simplifier(Rewriter):
         raw = Linear.of(x)
         for atom, k in raw.terms.items():
             total = total.plus(Linear.of(self(atom)), k)
-        return total.shifted(raw.constant).recombined().to_expr(x.dtype, self.rank)
+        return self._rejoined(total.shifted(raw.constant).recombined()).to_expr(x.dtype, self.rank)
 
     visit_Sub = visit_Add
+
+    def _rejoined(self, form: Linear) -> Linear:
+        """k*n*(x // n) + k*(x % n) replaced by k*x for symbolic n, which may be a sum that was multiplied out."""
+        for atom, k in form.terms.items():
+            if isinstance(atom, e.FloorMod) and not isinstance(atom.b, IntImm):
+                whole = Linear.of(self(e.Mul(e.FloorDiv(atom.a, atom.b), atom.b)))
+                if whole.terms and all(form.terms.get(part) == k * n for part, n in whole.terms.items()):
+                    pair = whole.plus(Linear({atom: 1}))
+                    return self._rejoined(form.minus(pair.times(k)).plus(Linear.of(atom.a), k))
+        return form
 
     def visit_Mul(self, x: e.Mul) -> Expr:
         """A multiple of a sum, or two sums multiplied out, for index types."""
