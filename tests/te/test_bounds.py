@@ -163,3 +163,15 @@ def test_pixels_of_an_image_fused_to_one_loop_are_exact():
     tiles, _ = s[C].split(s[C].fuse(*C.op.axis), factor=32)
     s[P].compute_at(s[C], tiles)
     assert extents_of(s, P) == [32]
+
+
+def test_pixels_of_an_image_of_symbolic_sizes_fused_to_one_loop_are_exact():
+    h, w = te.size_var("h"), te.size_var("w")
+    A = te.placeholder((h * w,), name="A")
+    P = te.compute((h * w,), lambda p: A[p] * 2.0, name="P")
+    C = te.compute((1, h, w), lambda b, y, x: P[y * w + x] + 1.0, name="C")
+    s = te.create_schedule(C)
+    batch, row, column = C.op.axis
+    tiles, _ = s[C].split(s[C].fuse(row, column), factor=32)
+    s[P].compute_at(s[C], s[C].fuse(batch, tiles))
+    assert extents_of(s, P) == [32]

@@ -21,7 +21,7 @@ from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr,
 from tilewright.te.stage import Split, Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Expr, FloorMod, IntImm, Var
-from tilewright.tir.visitor import collect_vars
+from tilewright.tir.op import is_const
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
@@ -264,6 +264,7 @@ def _root_intervals(
     """Intervals of the reader's own axes, from those of its loops; and of `y * width + x` where y and x are fused."""
     env = running.env
     known: dict[Expr, Interval] = {}
+    at_zero = {iv for iv, low in its.mins.items() if not low.terms and low.constant == 0}
     starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}
     for relation in reversed(reader.relations):
         step = its.extents[relation.inner]
@@ -273,9 +274,11 @@ def _root_intervals(
         else:
             is_full = relation.fused in full
             position = running.eval(relation.fused.var)
-            if not is_full and position is not None:
+            if not is_full and position is not None and at_zero.issuperset((relation.outer, relation.inner)):
                 known[relation.outer.var * step + relation.inner.var] = position
-            wholes = [(relation.outer, relation.fused.var // step), (relation.inner, relation.fused.var % step)]
+            alone = is_const(its.extents[relation.outer], 1)
+            inner = relation.fused.var if alone else relation.fused.var % step
+            wholes = [(relation.outer, relation.fused.var // step), (relation.inner, inner)]
         for iv, expr in wholes:
             value = None if is_full else running.eval(expr)
             if value is None:
@@ -290,8 +293,7 @@ def _root_intervals(
             result[iv.var] = _whole(iv.dom.extent)
         else:
             result[iv.var] = total(start, relative)
-    at_zero = {iv.var for iv, low in its.mins.items() if not low.terms and low.constant == 0}
-    return result, {whole: interval for whole, interval in known.items() if at_zero.issuperset(collect_vars(whole))}
+    return result, known
 
 
 def _whole(extent: Expr) -> Interval:
