@@ -40,10 +40,13 @@ def convolution(x: Expr) -> Expr:
 
 IMAGE: Shapes = ((1, 3, H, W),)
 BLOCKED: Shapes = ((1, 16, H, W),)
+ODD: Shapes = ((2, 42, H, W),)
 WIDE: Shapes = ((1, 32, H, W),)
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "elementwise": (lambda x: op.nn.relu(op.add(op.exp(x), weight(3, 1, 1))), IMAGE),
     "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
+    "1x1": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(35, 42, 1, 1))), ODD),
+    "1x1_strided": (lambda x: op.nn.conv2d(x, weight(35, 42, 1, 1), strides=2), ODD),
     "winograd": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1)), WIDE),
     "winograd_batch": (lambda x: op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1), ((W, 32, H, 20),)),
     "winograd_strided": (lambda x: op.nn.conv2d(x, weight(64, 32, 3, 3), strides=2, padding=1), WIDE),

@@ -64,8 +64,7 @@ def conv2d_nchw(
     """
     n, _, h, w = extents(data)
     o, icg, kh, kw = extents(kernel)
-    constant = all(isinstance(extent, int) for extent in (h, w, o, icg))
-    if constant and (kh, kw, groups) == (1, 1, 1) and not any(padding):
+    if (kh, kw, groups) == (1, 1, 1) and not any(padding):
         return conv2d_1x1_nchw(data, kernel, strides, out_dtype)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     read = _columns_by_phase(data, padding, strides[1], (ow - 1) * strides[1] + (kw - 1) * dilation[1] + 1)
@@ -96,7 +95,7 @@ def conv2d_1x1_nchw(data: Tensor, kernel: Tensor, strides: Sequence[int] = (1, 1
     """
     n, c, h, w = extents(data)
     o = extents(kernel)[0]
-    oh, ow = -(-h // strides[0]), -(-w // strides[1])
+    oh, ow = output_size((h, w), (1, 1), strides, (0, 0, 0, 0), (1, 1))
     wide = sum_dtype(data, out_dtype)
     read = data
     if tuple(strides) != (1, 1):
