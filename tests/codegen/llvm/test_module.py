@@ -8,12 +8,13 @@ import numpy as np
 
 from tilewright.codegen import build, function_info
 from tilewright.codegen.llvm import emit
+from tilewright.codegen.llvm.builder import LOOPS
 from tilewright.runtime.module import Param
 from tilewright.target import Target
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Broadcast, BufferLoad, Ramp, Var
-from tilewright.tir.stmt import BufferStore, PrimFunc, seq
+from tilewright.tir.stmt import Allocate, BufferStore, IfThenElse, PrimFunc, seq
 
 GOLDEN = """\
 target triple = "x86_64-unknown-linux-gnu"
@@ -110,3 +111,19 @@ def test_function_info_says_what_is_written_and_leaves_workspaces_out():
     info = function_info(PrimFunc("f", [x, y, *spaces], body, attrs))
     assert info.params == (Param("x", "float32", (2, 3), False, False), Param("y", "float32", (6,), False, True))
     assert (info.workspace_bytes, info.worker_workspace_bytes) == (128, 0)
+
+
+def test_a_sum_in_a_register_needs_no_loop_passes_under_a_condition_either(loop):
+    x, n, i = Buffer("x", (64,)), Var("n"), Var("i")
+
+    def text(scope, index):
+        total = Buffer("total", (4,), "float32", scope)
+        added = BufferStore(total, BufferLoad(total, (index,)) + BufferLoad(x, (i,)), (index,))
+        body = IfThenElse(n > 0, loop(i, 64, added))
+        local = scope == "local"
+        return emit([PrimFunc("f", [x, n] if local else [x, n, total], Allocate(total, body) if local else body)],
+                    Target.host())  # fmt: skip
+
+    assert not text("local", op.const(1)).startswith(LOOPS)
+    assert text("local", n).startswith(LOOPS)
+    assert text("global", op.const(1)).startswith(LOOPS)

@@ -297,6 +297,7 @@ def _stays(b: FunctionBuilder, pointer: Value) -> bool:
 
 def _move_out(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, value: Value, dtype: DType) -> None:
     pointer = address(b, buffer, index, extra)
-    if b.root(buffer) in value.reads and _stays(b, pointer) and not (buffer.scope == "local" and pointer.depth == 0):
+    is_register = buffer.scope == "local" and isinstance(index, IntImm)  # once `sroa` is through
+    if b.root(buffer) in value.reads and _stays(b, pointer) and not is_register:
         b.module.needs_loop_passes = True  # to keep the sum in a register
     b.line(f"store {memory_type(dtype)} {value.text}, ptr {pointer.text}, align {alignment(buffer, index, extra)}")
