@@ -34,7 +34,7 @@ from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 from tilewright.relay.vm.build import build_virtual_machine, is_straight
 from tilewright.runtime.executor import load
 from tilewright.runtime.model import Model
-from tilewright.support import trace
+from tilewright.support import knobs, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, model_digest
 from tilewright.target import Target
@@ -91,7 +91,8 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    store = open_cache() if cache and not PassContext.current().instruments else DiskCache(None)
+    fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
+    store = open_cache() if cache and not fresh else DiskCache(None)
     key = _cache_key(model, target, input_shapes, store, executor) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:

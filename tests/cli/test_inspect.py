@@ -46,7 +46,7 @@ def test_the_loop_nest_comes_with_the_lines_its_operations_are_written_on(
     tilewright: Command, image_model: Path
 ) -> None:
     out = tilewright("inspect", image_model, "--stage", "te", "--kernel", "first_conv").out
-    positions = re.findall(r"^# \S+ is computed at (.+\.py):(\d+)$", out, re.MULTILINE)
+    positions = re.findall(r"^# \S+ is computed at (.+\.py):(\d+) \(first_conv\)$", out, re.MULTILINE)
     assert positions
     for file, line in positions:
         assert "compute(" in Path(file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
@@ -77,3 +77,17 @@ def test_measuring_needs_the_stage_and_this_machine(tilewright: Command, image_m
     assert outcome.status != 0 and "--measure goes with --stage choice" in outcome.err
     outcome = tilewright("inspect", image_model, "--measure", "--target", "llvm -mtriple=aarch64-linux-gnu")
     assert outcome.status != 0 and "cannot run code for" in outcome.err
+
+
+@pytest.mark.parametrize("stage", ["te", "simplify", "tir", "asm"])
+def test_code_beside_the_lines_it_was_made_of(stage: str, tilewright: Command, image_model: Path) -> None:
+    out = tilewright("inspect", image_model, "--stage", stage, "--kernel", "first_conv", "--source").out
+    if stage == "asm":
+        assert re.search(r"^# conv2d\w*\.py:\d+: .*te\.compute\(", out, re.MULTILINE)
+    else:
+        assert re.search(r"# conv2d\w*\.py:\d+ \(first_conv\)$", out, re.MULTILINE)
+
+
+def test_lines_are_for_stages_of_code(tilewright: Command, image_model: Path) -> None:
+    ended = tilewright("inspect", image_model, "--stage", "fused", "--source")
+    assert ended.status != 0 and "--source goes with stages of loops and code" in ended.err

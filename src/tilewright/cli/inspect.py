@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
+@click.option("--source", is_flag=True, help="with a stage of kernels: beside the code, the lines it was made of")
 @click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and give its share of the peak")
 @click.option("--picture", help="draw the schedule to FILE.svg (of one kernel) or FILE.html, and print nothing")
 def inspect_command(
@@ -38,6 +39,7 @@ def inspect_command(
     kernel: str | None,
     target: str,
     shapes: str | None,
+    source: bool,
     measure: bool,
     picture: str | None,
 ) -> None:
@@ -48,8 +50,8 @@ def inspect_command(
             "--measure goes with --stage choice: it sets the measured share beside the predicted one"
         )
     if picture is not None:
-        if stage is not None or measure:
-            raise UnsupportedError("--picture draws schedules: it goes without --stage and --measure")
+        if stage is not None or measure or source:
+            raise UnsupportedError("--picture draws schedules: it goes without --stage, --measure and --source")
         draw_kernels(model, picture, kernel, target, shapes)
         return
     if is_artifact(model):
@@ -58,7 +60,7 @@ def inspect_command(
         click.echo(json.dumps(load_artifact(model).manifest, indent=2, ensure_ascii=False))
         return
     usual = "fused" if kernel is None and not measure else "choice"
-    for text in stage_texts(model, stage or usual, kernel, target, shapes, measure):
+    for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):
         click.echo(text)
 
 
@@ -72,7 +74,13 @@ def stage_names() -> list[str]:
 
 
 def stage_texts(
-    model: str, stage: str, kernel: str | None, target_name: str, shapes: str | None, measure: bool = False
+    model: str,
+    stage: str,
+    kernel: str | None,
+    target_name: str,
+    shapes: str | None,
+    measure: bool = False,
+    source: bool = False,
 ) -> Iterator[str]:
     """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
     from tilewright.compile import GRAPH_PASSES, import_model, optimize
@@ -82,8 +90,12 @@ def stage_texts(
     if stage not in stage_names():
         raise UnsupportedError(f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names()))}")
     target = Target(target_name)
-    mod = import_model(model, parse_shapes(shapes))
     graph_passes = [name for name, _ in GRAPH_PASSES]
+    if source and stage in ("relay", *graph_passes, "fused", "plan", "choice"):
+        raise UnsupportedError(
+            f"--source goes with stages of loops and code: te, a loop pass, tir, llvm, asm; got {stage}"
+        )
+    mod = import_model(model, parse_shapes(shapes))
     if stage == "relay":
         yield str(infer_type(mod))
     elif stage in graph_passes:
@@ -95,7 +107,7 @@ def stage_texts(
     elif stage == "plan":
         yield from plan_lines(optimize(mod, target), kernel)
     else:
-        yield from kernel_texts(optimize(mod, target), stage, kernel, target, measure)
+        yield from kernel_texts(optimize(mod, target), stage, kernel, target, measure, source)
 
 
 def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
@@ -117,12 +129,12 @@ def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
 
 
 def kernel_texts(
-    fused: IRModule, stage: str, kernel: str | None, target: Target, measure: bool = False
+    fused: IRModule, stage: str, kernel: str | None, target: Target, measure: bool = False, source: bool = False
 ) -> Iterator[str]:
-    """One stage of each chosen kernel; with `measure`, how fast each is."""
+    """One stage of each chosen kernel; with `measure`, how fast each is, with `source` the lines it was made of."""
     for task, sources in chosen_kernels(fused, kernel):
         yield f"# {task.name}: {'; '.join(sources)}"
-        yield kernel_text(task, stage, target)
+        yield kernel_text(task, stage, target, source)
         if measure:
             yield f"  {measured_share(task, target)}"
 
@@ -168,13 +180,14 @@ def draw_kernels(model: str, path: str, kernel: str | None, target_name: str, sh
     write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def kernel_text(task: Task, stage: str, target: Target) -> str:
+def kernel_text(task: Task, stage: str, target: Target, source: bool = False) -> str:
     """One kernel at one stage.
 
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
-    from tilewright.codegen.llvm import assembly, emit
+    from tilewright.codegen.llvm import assembly, emit, with_source_lines
     from tilewright.relay.lower import compute_positions, lower_function, lowering_stages, schedule_choice, search_space
+    from tilewright.tir.printer import to_text
     from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
@@ -184,11 +197,14 @@ def kernel_text(task: Task, stage: str, target: Target) -> str:
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":
-            return str(func)
-        text = emit([func], target)
-        return assembly(text, target) if stage == "asm" else text
+            return to_text(func, source)
+        text = emit([func], target, lines=source)
+        if stage == "llvm":
+            return text
+        return with_source_lines(assembly(text, target)) if source else assembly(text, target)
     wanted = "schedule_to_tir" if stage == "te" else stage
-    text = next(str(func) for name, func in lowering_stages(task.function, task.name, target) if name == wanted)
+    stages = lowering_stages(task.function, task.name, target)
+    text = next(to_text(func, source) for name, func in stages if name == wanted)
     if stage != "te":
         return text
     positions = compute_positions(task.function)

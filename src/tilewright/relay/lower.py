@@ -5,7 +5,7 @@ fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from tilewright.relay.type import tensor_types
 from tilewright.relay.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
+from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
@@ -62,8 +63,23 @@ def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.T
         if node.op.compute is None:
             raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
         arguments = [tensor for arg in node.args for tensor in tensors[arg]]
-        return list(node.op.compute(node.attrs, arguments, node.checked_type))
+        made = list(node.op.compute(node.attrs, arguments, node.checked_type))
+        _note_source(made, arguments, node.span)
+        return made
     raise InternalError(f"a fused function may not hold a {type(node).__name__}")
+
+
+def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], source: str) -> None:
+    """Adds the node of the model to the positions of all that is computed from `inputs` to `tensors`."""
+    known, work = {t.op for t in inputs}, [t.op for t in tensors] if source else []
+    while work:
+        op = work.pop()
+        if op in known:
+            continue
+        known.add(op)
+        if op.position is not None:
+            op.position = op.position._replace(node=source)
+        work += [t.op for t in op.input_tensors]
 
 
 def _scalar(node: Constant) -> te.Tensor:
@@ -109,7 +125,7 @@ def schedule_choice(function: Function, name: str, target: Target) -> Choice:
     return choice_of(fused.outputs, next(stages)[1], target)
 
 
-def compute_positions(function: Function) -> dict[str, str]:
+def compute_positions(function: Function) -> dict[str, Position]:
     """Where the `te.compute` of each operation of a fused function stands, file and line by the operation's name."""
     stages = te.create_schedule(to_compute(function).outputs).stages
     return {stage.name: stage.op.position for stage in stages if stage.op.position}

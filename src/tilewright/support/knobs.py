@@ -104,8 +104,12 @@ HUGE_PAGES: Knob[bool] = Knob(
     "TILEWRIGHT_HUGE_PAGES", True, parse_switch, "1 or 0",
     "0 stops asking the kernel for huge pages for a model's working memory",
 )  # fmt: skip
+DEBUG_INFO: Knob[bool] = Knob(
+    "TILEWRIGHT_DEBUG_INFO", False, parse_switch, "1 or 0",
+    "1 notes in compiled code the lines it was made of, for debuggers and profilers; such code is not cached",
+)  # fmt: skip
 
 
 def all_knobs() -> tuple[Knob, ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
-    return (NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, HUGE_PAGES)
+    return (NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, HUGE_PAGES, DEBUG_INFO)

@@ -32,7 +32,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence
         IterVar(Range(IntImm(d.dtype, 0), d), Var(f"ax{i}", d.dtype), IterType.DATA_PAR)
         for i, d in enumerate(original.shape)
     ]
-    copy = ComputeOp(f"{tensor.name}.{scope}", axis, [original(*axis)], position=original.op.position)
+    copy = ComputeOp(f"{tensor.name}.{scope}", axis, [original(*axis)])
     cached = schedule.insert(schedule.stages.index(source) + 1, copy)
     cached.scope = scope
     for stage in reading:

@@ -10,6 +10,7 @@ from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr
+from tilewright.tir.position import Position, caller
 from tilewright.tir.stmt import Evaluate, Stmt
 
 
@@ -32,8 +33,9 @@ class ExternOp(Operation):
         body: Stmt,
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
+        position: Position | None = None,
     ) -> None:
-        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.name, self.tag, self.attrs, self.position = name, tag, dict(attrs or {}), position
         self.inputs = tuple(inputs)
         self.input_buffers, self.output_buffers = tuple(input_buffers), tuple(output_buffers)
         self.body = body
@@ -55,7 +57,9 @@ class ExternOp(Operation):
     def with_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
         """The same statement on other tensors."""
         inputs = [tensors.get(t, t) for t in self.inputs]
-        return ExternOp(self.name, inputs, self.input_buffers, self.output_buffers, self.body, self.tag, self.attrs)
+        return ExternOp(
+            self.name, inputs, self.input_buffers, self.output_buffers, self.body, self.tag, self.attrs, self.position
+        )
 
 
 def extern(
@@ -93,7 +97,7 @@ def extern(
     body = Evaluate(made) if isinstance(made, Call) else made
     if not isinstance(body, Stmt):
         raise TypeError(f"{name}: the function of te.extern returns a statement or a call; got {made!r}")
-    op = ExternOp(name, inputs, ins, outs, body, tag or current_tag(), attrs)
+    op = ExternOp(name, inputs, ins, outs, body, tag or current_tag(), attrs, caller())
     return list(op.outputs) if several else op.outputs[0]
 
 

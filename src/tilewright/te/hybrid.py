@@ -36,6 +36,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr
 from tilewright.tir.ir_builder import BufferVar, IRBuilder
+from tilewright.tir.position import Position
 from tilewright.tir.stmt import Allocate, Stmt
 from tilewright.tir.visitor import collect
 
@@ -121,6 +122,7 @@ class _Translator(ast.NodeVisitor):
     def __init__(self, function: Callable[..., Any], args: Sequence[Any]) -> None:
         self.name = function.__name__
         source, self.first_line = inspect.getsourcelines(function)
+        self.file = inspect.getsourcefile(function) or ""
         definition: Any = ast.parse(textwrap.dedent("".join(source))).body[0]
         self.tree = definition
         closure = inspect.getclosurevars(function)
@@ -152,12 +154,23 @@ class _Translator(ast.NodeVisitor):
         body: Stmt = self.builder.get()
         for buffer in self.declared:
             body = Allocate(buffer, body)
-        op_ = ExternOp(self.name, [t for t, _ in self.inputs], [b for _, b in self.inputs], self.returned, body)
+        inputs, buffers = [t for t, _ in self.inputs], [b for _, b in self.inputs]
+        op_ = ExternOp(self.name, inputs, buffers, self.returned, body, position=self.position(self.tree))
         return op_.outputs[0] if len(op_.outputs) == 1 else list(op_.outputs)
+
+    def position(self, node: ast.AST) -> Position:
+        """Where `node` stands in the file."""
+        return Position(self.file, self.first_line + getattr(node, "lineno", 1) - 1)
+
+    def visit(self, node: ast.AST) -> Any:
+        """What a node means; a statement's loop IR gets its line."""
+        if isinstance(node, ast.stmt):
+            self.builder.position = self.position(node)
+        return super().visit(node)
 
     def fail(self, node: ast.AST, why: str) -> ScheduleError:
         """The error that `why`, at the line of `node`."""
-        line = self.first_line + getattr(node, "lineno", 1) - 1
+        line = self.position(node).line
         return ScheduleError(f"{self.name}, line {line}: {why}: {ast.unparse(node).splitlines()[0]}")
 
     def generic_visit(self, node: ast.AST) -> Any:

@@ -17,6 +17,7 @@ from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.stage import Split, Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.position import Position
 from tilewright.tir.stmt import For, ForKind, IfThenElse, Stmt
 from tilewright.tir.transform.inject_virtual_thread import WHOLE
 
@@ -40,11 +41,19 @@ class Nest:
     """The loops of one stage, from outermost to innermost, with the values that its axes take in them.
 
     `roots[axis]` counts from the start of the stage's region, so it is the index into the stage's buffer;
-    `values[variable]` is the index into the whole tensor, for use in the body.
+    `values[variable]` is the index into the whole tensor, for use in the body. `positions` says where axes were made
+    by primitives; other loops are where the operation is.
     """
 
-    def __init__(self, stage: Stage, op: Operation, bounds: StageBounds, rename: Mapping[IterVar, Var]) -> None:
-        self.stage, self.op = stage, op
+    def __init__(
+        self,
+        stage: Stage,
+        op: Operation,
+        bounds: StageBounds,
+        rename: Mapping[IterVar, Var],
+        positions: Mapping[IterVar, Position],
+    ) -> None:
+        self.stage, self.op, self.positions = stage, op, positions
         self.bounds = bounds
         self.leaves = stage.leaf_iter_vars
         self.loop_vars = [rename.get(iv, iv.var) for iv in self.leaves]
@@ -119,6 +128,7 @@ class Nest:
         self, body: Stmt, places: Sequence[int], guards: Sequence[Guard], at_loop: Callable[[int, Stmt], Stmt] | None
     ) -> Stmt:
         """`body` within the loops at `places` (ascending) and the guards; `at_loop` may add statements at a loop."""
+        body.at(self.op.position)
         for place in reversed(places):
             if at_loop is not None:
                 body = at_loop(place, body)
@@ -139,7 +149,8 @@ class Nest:
             return body
         thread = attr.thread.thread_tag if attr.thread is not None else ""
         zero = IntImm(extent.dtype, 0)
-        return For(self.loop_vars[place], zero, extent, attr.kind, body, thread, dict(attr.pragmas))
+        loop = For(self.loop_vars[place], zero, extent, attr.kind, body, thread, dict(attr.pragmas))
+        return loop.at(self.positions.get(iv, self.op.position))
 
 
 def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:

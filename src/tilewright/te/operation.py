@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, ProducerLoad, Reduce, Var
+from tilewright.tir.position import Position, caller
 from tilewright.tir.visitor import post_order, rewrite_expr
 
 #: A tensor that is read and at which indices; None stands for all of a dimension.
@@ -24,11 +24,11 @@ class Operation:
     """Base of operations. `outputs` are its tensors; identity is the object.
 
     `axis` are the axes that the indices of its outputs stand for, `reduce_axis` those it reduces over; both are empty
-    where nothing runs along axes. `position` is the file and line where a `te.compute` was called, for messages and
-    pictures; it is no part of what is computed.
+    where nothing runs along axes. `position` is where it was written, for messages, pictures and the code made of it;
+    it is no part of what is computed.
     """
 
-    __slots__ = ("attrs", "name", "outputs", "tag")
+    __slots__ = ("attrs", "name", "outputs", "position", "tag")
 
     name: str
     tag: str
@@ -36,7 +36,7 @@ class Operation:
     outputs: tuple[Tensor, ...]
     axis: tuple[IterVar, ...]
     reduce_axis: tuple[IterVar, ...]
-    position: str = ""
+    position: Position | None
 
     @property
     def is_reduction(self) -> bool:
@@ -77,7 +77,7 @@ class PlaceholderOp(Operation):
     reduce_axis = ()
 
     def __init__(self, name: str, shape: tuple[Expr, ...], dtype: str) -> None:
-        self.name, self.tag, self.attrs = name, "", {}
+        self.name, self.tag, self.attrs, self.position = name, "", {}, None
         self.outputs = (Tensor(self, 0, shape, dtype, name),)
 
 
@@ -87,7 +87,7 @@ class ComputeOp(Operation):
     A reduction has one `tir.Reduce` per output, all with the same sources and condition over the axes `reduce_axis`.
     """
 
-    __slots__ = ("_inputs", "axis", "body", "position", "reduce_axis")
+    __slots__ = ("_inputs", "axis", "body", "reduce_axis")
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ComputeOp(Operation):
         body: Sequence[Expr],
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
-        position: str = "",
+        position: Position | None = None,
     ) -> None:
         self.name, self.tag, self.attrs, self.position = name, tag, dict(attrs or {}), position
         self.axis, self.body = tuple(axis), tuple(body)
@@ -182,9 +182,7 @@ def compute(
     several = isinstance(value, (tuple, list))
     body = [tir_op.convert(v) for v in (value if several else (value,))]
     _check_body(name, body)
-    caller = sys._getframe(1)  # one frame, not the whole stack: less than a hundredth of what the rest costs
-    position = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-    outputs = ComputeOp(name, axis, body, tag or current_tag(), attrs, position).outputs
+    outputs = ComputeOp(name, axis, body, tag or current_tag(), attrs, caller()).outputs
     return list(outputs) if several else outputs[0]
 
 

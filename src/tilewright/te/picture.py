@@ -139,7 +139,8 @@ def _draw_stage(
         place = f"at {stage.attach_ivar.name} of {stage.attach_stage.name}"
     loops = " > ".join(_loop_text(stage, axis, bounds) for axis in stage.leaf_iter_vars)
     top = canvas.y
-    written = f"  ({PurePath(stage.op.position).name})" if stage.op.position else ""
+    where = stage.op.position
+    written = f"  ({PurePath(where.file).name}:{where.line})" if where else ""
     canvas.text(x, f"{stage.name}: {place}" + (f"; loops {loops}" if loops else "") + written)
     for child in children.get(stage, []):
         middle = canvas.y + _LINE / 2

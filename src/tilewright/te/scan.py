@@ -11,6 +11,7 @@ from tilewright.te.operation import Operation, PlaceholderOp, Read
 from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Var
+from tilewright.tir.position import Position, caller
 
 
 class ScanOp(Operation):
@@ -33,8 +34,9 @@ class ScanOp(Operation):
         inputs: Sequence[Tensor] = (),
         tag: str = "",
         attrs: Mapping[str, Any] | None = None,
+        position: Position | None = None,
     ) -> None:
-        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.name, self.tag, self.attrs, self.position = name, tag, dict(attrs or {}), position
         self.scan_axis = scan_axis
         self.axis = (scan_axis,)
         self.init, self.update, self.states = tuple(init), tuple(update), tuple(states)
@@ -61,7 +63,9 @@ class ScanOp(Operation):
     def with_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
         """The same recurrence with other first steps and updates."""
         init, update = ([tensors.get(t, t) for t in part] for part in (self.init, self.update))
-        return ScanOp(self.name, self.scan_axis, init, update, self.states, self.inputs, self.tag, self.attrs)
+        return ScanOp(
+            self.name, self.scan_axis, init, update, self.states, self.inputs, self.tag, self.attrs, self.position
+        )
 
 
 def scan(
@@ -98,7 +102,7 @@ def scan(
             raise TypeError(f"{name}: state {state.name} has other steps than {states[0].name}")
     start, steps = firsts[0].shape[0], states[0].shape[0]
     axis = IterVar(Range(start, steps - start), Var(f"{name}.t", start.dtype), IterType.ORDERED)
-    op = ScanOp(name, axis, firsts, updates, states, inputs, tag or current_tag(), attrs)
+    op = ScanOp(name, axis, firsts, updates, states, inputs, tag or current_tag(), attrs, caller())
     return list(op.outputs) if several else op.outputs[0]
 
 

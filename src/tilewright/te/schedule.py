@@ -18,6 +18,7 @@ from tilewright.te.stage import AT, INLINE, ROOT, AxisAttr, Stage
 from tilewright.te.step import Step, step
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
+from tilewright.tir.position import Position
 
 
 class Schedule:
@@ -109,6 +110,15 @@ class Schedule:
             C[0] - 3.0)
         """
         return create_group(self, as_list(outputs), as_list(inputs), include_inputs)
+
+    def axis_positions(self) -> dict[IterVar, Position]:
+        """Where the axes that primitives made were made."""
+        found: dict[IterVar, Position] = {}
+        for one in self.steps:
+            for made in as_list(one.result):
+                if isinstance(made, IterVar) and one.position is not None:
+                    found[made] = one.position
+        return found
 
     def to_text(self) -> str:
         """The steps as a Python program over the schedule `s`, `te`, the graph's tensors and `intrinsics` by name."""

@@ -66,6 +66,7 @@ class _Builder:
         self.params: list[Buffer | Var] = []
         self.binds = {schedule.tensor(t): b for t, b in binds.items()}
         self.attached: dict[tuple[Stage, IterVar], list[Stage]] = {}
+        self.positions = schedule.axis_positions()
         for arg in args:
             self._add_param(arg)
 
@@ -183,7 +184,7 @@ class _Builder:
         """The operation's own statement, on the buffers of its tensors."""
         actual = {theirs: self._buffer(tensor) for theirs, tensor in zip(op.input_buffers, op.inputs, strict=True)}
         actual |= {theirs: self.buffers[t] for theirs, t in zip(op.output_buffers, stage.outputs, strict=True)}
-        return substitute(op.body, {}, actual)
+        return substitute(op.body, {}, actual).at(op.position)
 
     def _scan(self, stage: Stage, op: ScanOp) -> Stmt:
         """First steps that are not in place yet copied there, then the loop over time around the updates."""
@@ -196,13 +197,13 @@ class _Builder:
                 for var, size in reversed(list(zip(variables, first.shape, strict=True))):
                     copy = For(var, tir_op.const(0, var.dtype), size, ForKind.SERIAL, copy)
                 copies.append(copy)
-        nest = Nest(stage, op, self.bounds.stages[stage], {})
+        nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
         return seq(*copies, nest.wrap(seq(), range(1), [], self._children(nest)))
 
     def _compute(self, stage: Stage) -> Stmt:
         op = stage.op
         assert isinstance(op, ComputeOp)
-        nest = Nest(stage, op, self.bounds.stages[stage], {})
+        nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
         at_loop = self._children(nest)
         match = tensorized(nest, self.buffers, self.whole, self._read)
         last = len(nest.leaves) if match is None else match.place
@@ -281,7 +282,7 @@ class _Builder:
         reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
         places = [p for p in range(first, len(nest.leaves)) if p not in reductions]
         fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
-        own = Nest(nest.stage, op, nest.bounds, fresh)
+        own = Nest(nest.stage, op, nest.bounds, fresh, self.positions)
         guards = [g for g in own.guards if g.level >= first and not g.depends & reductions]
         reduce = _reduction_of(op)
         start = reduce.init or reduce.combiner.identity
@@ -313,10 +314,11 @@ class _Builder:
         old = [BufferLoad(b, i) for b, i in zip(buffers, indices, strict=True)]
         values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
-            body: Stmt = BufferStore(buffers[0], values[0], indices[0])
+            body: Stmt = BufferStore(buffers[0], values[0], indices[0]).at(nest.op.position)
         else:
             temporaries = [Var(f"{b.name}_next", v.dtype) for b, v in zip(buffers, values, strict=True)]
             body = seq(*[BufferStore(b, t, i) for b, t, i in zip(buffers, temporaries, indices, strict=True)])
+            body.at(nest.op.position)
             for var, value in reversed(list(zip(temporaries, values, strict=True))):
                 body = LetStmt(var, value, body)
         condition = rewriter(reduce.condition)
@@ -325,7 +327,7 @@ class _Builder:
     def _stores(self, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
         pairs = zip(nest.stage.outputs, values, strict=True)
         stores = [BufferStore(self.buffers[t], rewriter(value), self._place(nest, t)) for t, value in pairs]
-        return self._predicated(nest, seq(*stores))
+        return self._predicated(nest, seq(*stores).at(nest.op.position))
 
     def _place(self, nest: Nest, tensor: Tensor) -> tuple[Expr, ...]:
         """The indices of the element at hand in the buffer of `tensor`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilewright.errors import ScheduleError
+from tilewright.tir.position import Position, caller
 
 if TYPE_CHECKING:
     from tilewright.te.operation import Operation
@@ -20,7 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Step:
     """The primitive `name` of `stage` (None: of the schedule itself), called with `args` and `kwargs`.
 
-    `result` holds the axes or tensors it made; `ops`, after a primitive of the schedule, what each stage computes then.
+    `result` holds the axes or tensors it made; `ops`, after a primitive of the schedule, what each stage computes then;
+    `position` is the line of the call.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Step:
     kwargs: dict[str, Any]
     result: Any
     ops: tuple[tuple[Stage, Operation], ...] = ()
+    position: Position | None = None
 
 
 def step(method: F) -> F:
@@ -48,18 +51,27 @@ def step(method: F) -> F:
             raise
         finally:
             schedule.within_step = False
+        position = caller()
         if owner is None:
+            _place_copies(result, position)
             ops = tuple((stage, stage.op) for stage in schedule.stages)
-            schedule.steps.append(Step(method.__name__, None, args, kwargs, result, ops))
+            schedule.steps.append(Step(method.__name__, None, args, kwargs, result, ops, position))
         else:
-            schedule.steps.append(Step(method.__name__, self, args, kwargs, result))
+            schedule.steps.append(Step(method.__name__, self, args, kwargs, result, (), position))
         return result
 
     return cast(F, run)
 
 
+def _place_copies(result: Any, position: Position) -> None:
+    """A tensor that a primitive of the schedule made and that computes nothing of its own is written where it was."""
+    op: Any = getattr(result, "op", None)
+    if op is not None and op.position is None:
+        op.position = position
+
+
 def _note_position(error: ScheduleError, subject: Any) -> None:
     """Adds to `error` the line on which the computation of `subject`, a stage or a tensor, was written."""
     op: Any = getattr(subject, "op", None)
-    if getattr(op, "position", ""):
+    if getattr(op, "position", None):
         error.add_note(f"{op.name} is computed at {op.position}")

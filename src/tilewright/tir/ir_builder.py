@@ -19,6 +19,7 @@ from typing import Any
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Var
+from tilewright.tir.position import Position, caller
 from tilewright.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -69,13 +70,15 @@ class BufferVar:
         return BufferLoad(self.buffer, self._indices(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        self.builder.emit(BufferStore(self.buffer, op.convert(value, self.buffer.dtype), self._indices(indices)))
+        store = BufferStore(self.buffer, op.convert(value, self.buffer.dtype), self._indices(indices))
+        self.builder.emit(store.at(self.builder.where()))
 
 
 class IRBuilder:
-    """Collects statements; `get` gives them as one."""
+    """Collects statements; `get` gives them as one. They are where they are emitted, or at `position` if it is set."""
 
     def __init__(self) -> None:
+        self.position: Position | None = None
         self._blocks: list[list[Stmt | Callable[[Stmt], Stmt]]] = [[]]
 
     def emit(self, stmt: Stmt | Expr) -> None:
@@ -84,7 +87,11 @@ class IRBuilder:
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt):
             raise TypeError(f"ir_builder: emit takes a statement or a call; got {stmt!r}")
-        self._blocks[-1].append(stmt)
+        self._blocks[-1].append(stmt.at(self.where()))
+
+    def where(self, depth: int = 1) -> Position:
+        """The position of what is emitted now: the line that calls the caller, or calls that one for a larger depth."""
+        return self.position or caller(depth + 1)
 
     def get(self) -> Stmt:
         """Everything emitted, as one statement. Raises ValueError within an open `with` block."""
@@ -102,12 +109,13 @@ class IRBuilder:
 
     @contextmanager
     def _block(self, wrap: Callable[[Stmt], Stmt]) -> Iterator[None]:
+        where = self.where(4)  # beyond the two functions of `contextlib` and the method that opens the block
         self._blocks.append([])
         try:
             yield
         finally:
             block = self._blocks.pop()
-        self.emit(wrap(self._close(block)))
+        self.emit(wrap(self._close(block)).at(where))
 
     # ----------------------------------------------------------------------------------------------- blocks
     @contextmanager
@@ -156,7 +164,8 @@ class IRBuilder:
         """A variable that is `value` in the rest of the block."""
         held = op.convert(value)
         var = Var(name, held.dtype)
-        self._blocks[-1].append(lambda body: LetStmt(var, held, body))
+        where = self.where()
+        self._blocks[-1].append(lambda body: LetStmt(var, held, body).at(where))
         return var
 
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "global") -> BufferVar:
@@ -173,7 +182,8 @@ class IRBuilder:
     def assert_true(self, condition: Any, message: str) -> None:
         """The call ends with `message` here unless `condition` holds."""
         held = op.convert(condition)
-        self._blocks[-1].append(lambda body: AssertStmt(held, message, body))
+        where = self.where()
+        self._blocks[-1].append(lambda body: AssertStmt(held, message, body).at(where))
 
     # -------------------------------------------------------------------------------------------- expressions
     def buffer_ptr(self, buffer: Buffer) -> BufferVar:

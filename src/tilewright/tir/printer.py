@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from tilewright.tir import expr as e
 from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr
+from tilewright.tir.position import Position
 from tilewright.tir.visitor import children, post_order
 
 _ATOM, _UNARY = 9, 8
@@ -30,17 +32,20 @@ _LARGE, _SHARED = 300, 6  # nodes as a tree: of an expression printed in parts, 
 _PREFIXED_CALLS = {"reinterpret", "call_extern"}  # calls whose dtype does not follow from their arguments
 
 
-def to_text(node: Any) -> str:
-    """The text of an expression, a statement, a `PrimFunc`, or a sequence of functions."""
+def to_text(node: Any, positions: bool = False) -> str:
+    """The text of an expression, a statement, a `PrimFunc`, or a sequence of functions.
+
+    With `positions`, statements of functions have a comment where they are from another line than what is around them.
+    """
     if isinstance(node, s.PrimFunc):
-        return "\n".join(_Printer().function(node))
+        return "\n".join(_Printer(positions).function(node))
     if isinstance(node, Expr):
         printer = _Printer()
         setup, text = printer.lines_of(node)
         return "\n".join([*setup, text])
     if isinstance(node, s.Stmt):
         return "\n".join(_Printer().statement(node))
-    return "\n\n".join(to_text(item) for item in node)
+    return "\n\n".join(to_text(item, positions) for item in node)
 
 
 def lines_and_names(func: s.PrimFunc) -> tuple[list[str], dict[Any, str]]:
@@ -50,7 +55,9 @@ def lines_and_names(func: s.PrimFunc) -> tuple[list[str], dict[Any, str]]:
 
 
 class _Printer:
-    def __init__(self) -> None:
+    def __init__(self, positions: bool = False) -> None:
+        self._positions = positions
+        self._around: Position | None = None
         self._names: dict[Any, str] = {}
         self._taken: dict[str, int] = {}
         self._parts: dict[Expr, str] = {}
@@ -123,12 +130,23 @@ class _Printer:
     def statement(self, node: s.Stmt) -> list[str]:
         """The lines of a statement."""
         self._parts = {}
-        return _STATEMENTS[type(node)](self, node)
+        if not self._positions or node.position in (None, self._around):
+            return _STATEMENTS[type(node)](self, node)
+        around, self._around = self._around, node.position
+        first, *rest = _STATEMENTS[type(node)](self, node)
+        self._around = around
+        return [f"{first}  # {_shortened(node.position)}", *rest]
 
     def with_parts(self, render: Callable[[], str], *roots: Expr) -> list[str]:
         """The line `render()` after lines for the shared parts of the expressions in it."""
         setup, _ = self.lines_of(*roots)
         return [*setup, render()]
+
+
+def _shortened(position: Position | None) -> str:
+    """A position with its file's name only."""
+    assert position is not None
+    return str(position._replace(file=PurePath(position.file).name))
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.node import Node, node
+from tilewright.tir.position import Position
 
+_put = object.__setattr__
 _NO_ANNOTATIONS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -25,18 +27,29 @@ class ForKind(StrEnum):
 
 
 class Stmt(Node):
-    """Base of all statements."""
+    """Base of all statements. `position` is where it was written, or None: then it is where the one around it is."""
 
-    __slots__ = ()
+    __slots__ = ("position",)
+    position: Position | None
 
     def __init__(self, *values: Any) -> None:
         if len(values) != len(self.FIELDS):
             raise TypeError(f"{type(self).__name__} takes {', '.join(self.FIELDS)}; got {len(values)} values")
-        for name, value in zip(self.FIELDS, values, strict=True):
-            object.__setattr__(self, name, value)
+        for name, value in zip(self.FIELDS, values):  # as many of the one as of the other
+            _put(self, name, value)
+        _put(self, "position", None)
+
+    def at(self, position: Position | None) -> Self:
+        """This statement, for which `position` is noted unless one is known."""
+        if self.position is None:
+            _put(self, "position", position)
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), self.fields())
+        return (type(self), self.fields(), self.position)
+
+    def __setstate__(self, position: Position) -> None:
+        _put(self, "position", position)
 
 
 @node
@@ -44,6 +57,12 @@ class SeqStmt(Stmt):
     """Statements in order. Build with `seq(...)`, which flattens."""
 
     stmts: tuple[Stmt, ...]
+
+    def at(self, position: Position | None) -> Self:
+        """Notes it for each of them: sequences are taken apart."""
+        for stmt in self.stmts:
+            stmt.at(position)
+        return self
 
 
 @node
@@ -71,7 +90,7 @@ class For(Stmt):
         Stmt.__init__(self, var, min, extent, kind, body, thread, annotations)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (For, (*self.fields()[:-1], dict(self.annotations)))
+        return (For, (*self.fields()[:-1], dict(self.annotations)), self.position)
 
 
 @node

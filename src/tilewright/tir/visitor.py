@@ -6,7 +6,7 @@ without a memo takes exponential time. Variables that a `For`, `Let` or `LetStmt
 
 To rewrite, subclass `Rewriter` and define `visit_<Class>(node)` for the classes of interest (or for a base class such
 as `visit_CompareExpr`); call `self.rebuild(node)` there to rewrite the children first. Unchanged nodes come back as
-the same object.
+the same object. What stands in place of a statement gets its position, unless it has one.
 """
 
 from __future__ import annotations
@@ -171,6 +171,8 @@ class Rewriter(_Dispatch):
         made = handler(self, node)
         if isinstance(node, Expr):
             memo[node] = made
+        elif made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):
+            made.at(node.position)
         return made
 
     def rebuild(self, node: Any) -> Any:

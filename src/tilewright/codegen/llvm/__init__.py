@@ -6,6 +6,7 @@ Read `module.py` (the module and its entries), then `statements.py` and `emitter
 
 from tilewright.codegen.llvm.module import EmittedModule, emit, emit_module
 from tilewright.codegen.llvm.object import CompileTimes, assembly, compile_object, compile_timed, optimized
+from tilewright.codegen.llvm.source_lines import with_source_lines
 
 __all__ = [
     "CompileTimes",
@@ -16,4 +17,5 @@ __all__ = [
     "emit",
     "emit_module",
     "optimized",
+    "with_source_lines",
 ]

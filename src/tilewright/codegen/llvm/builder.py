@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from tilewright.codegen.llvm.debug import DebugInfo, FunctionLines
 from tilewright.errors import InternalError
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
@@ -71,6 +72,7 @@ class Module:
         self.messages: list[str] = []
         self.metadata: list[str] = []
         self.needs_loop_passes = False
+        self.debug: DebugInfo | None = None
 
     def declare(self, name: str, result: str, arguments: str, attributes: str = "") -> str:
         """The callee text ``@name`` of an external function, declared once."""
@@ -118,6 +120,8 @@ class FunctionBuilder:
         self.nonnegative: dict[Expr, bool] = {}
         self.writes: dict[Any, frozenset[Any]] = {}
         self.count = 0
+        self.lines: FunctionLines | None = None
+        self.location = ""  # the debug attachment of the statement at hand
         self._branches: list[int] = [0]
 
     # ------------------------------------------------------------------------------------------------ expressions
@@ -158,7 +162,7 @@ class FunctionBuilder:
             depth = floor
         name = f"%v{self.count}"
         self.count += 1
-        self.scopes[depth].block.lines.append(f"  {name} = {text}")
+        self.scopes[depth].block.lines.append(f"  {name} = {text}{self.location}")
         return Value(name, depth, reads)
 
     def defined_once(self, text: str, *operands: Value) -> Value:
@@ -221,7 +225,7 @@ class FunctionBuilder:
 
     def line(self, text: str) -> None:
         """Append an instruction with an effect to the current block."""
-        self.scopes[-1].block.lines.append("  " + text)
+        self.scopes[-1].block.lines.append(f"  {text}{self.location}")
 
     def open(self, kind: str, block: Block, writes: frozenset[Any] = NOTHING) -> Scope:
         """Enter a scope whose first block is `block`."""

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Value
+from tilewright.codegen.llvm.debug import DebugInfo
 from tilewright.codegen.llvm.emitter import EXPRESSIONS
 from tilewright.codegen.llvm.statements import fact, statement
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError
+from tilewright.support import knobs
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
@@ -33,15 +35,19 @@ class EmittedModule:
     messages: tuple[str, ...]
 
 
-def emit(funcs: Sequence[PrimFunc], target: Target) -> str:
+def emit(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = None) -> str:
     """The LLVM IR text of one module holding `funcs` and their packed entries."""
-    return emit_module(funcs, target).text
+    return emit_module(funcs, target, lines).text
 
 
-def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
-    """Like `emit`, with the assertion messages. Raises `InternalError` if two functions share a name."""
+def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = None) -> EmittedModule:
+    """Like `emit`, with the assertion messages. Raises `InternalError` if two functions share a name.
+
+    With `lines`, by default what the knob TILEWRIGHT_DEBUG_INFO says, instructions carry the lines they were made of.
+    """
     module = Module(target)
     module.metadata.append("!{}")
+    module.debug = DebugInfo(module.metadata) if (knobs.DEBUG_INFO.get() if lines is None else lines) else None
     for func in funcs:
         if _SYMBOL.fullmatch(func.name) is None:
             raise InternalError(f"{func.name!r} cannot be a function's symbol; use letters, digits, '_', '.' and '$'")
@@ -57,7 +63,9 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target) -> EmittedModule:
     width = target.vector_bits
     widths = f'"prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
     attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" {widths} }}'
-    sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, "\n".join(metadata)]
+    named = module.debug.named() if module.debug is not None else []
+    tail = "\n".join([*named, *metadata])
+    sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, tail]
     mark = LOOPS if module.needs_loop_passes else ""
     return EmittedModule(mark + "\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
 
@@ -77,10 +85,15 @@ def emit_function(func: PrimFunc, module: Module) -> str:
         else:
             parameters.append(f"{memory_type(param.dtype)} {name}")
             _scalar_parameter(b, param, name)
+    if module.debug is not None:
+        b.lines = module.debug.begin(func)
+    if b.lines is not None:
+        b.location = b.lines.attachment(b.lines.first)
     statement(b, func.body)
     b.block.terminator = "ret i32 0"
     b.blocks[0].lines[:0] = b.allocas
-    lines = [f"define i32 @{func.name}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0 {{"]
+    subprogram = f" !dbg {b.lines.subprogram}" if b.lines is not None else ""
+    lines = [f"define i32 @{func.name}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{"]
     for block in b.blocks:
         if not block.terminator:
             raise InternalError(f"block {block.label} of {func.name} has no terminator")

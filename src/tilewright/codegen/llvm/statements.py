@@ -22,7 +22,12 @@ def statement(b: FunctionBuilder, stmt: s.Stmt) -> None:
     emit = _STATEMENTS.get(type(stmt))
     if emit is None:
         raise InternalError(f"no LLVM code for statement {type(stmt).__name__}")
+    if b.lines is None or stmt.position is None:
+        emit(b, stmt)
+        return
+    around, b.location = b.location, b.lines.attachment(stmt.position)
     emit(b, stmt)
+    b.location = around
 
 
 def written(b: FunctionBuilder, stmt: s.Stmt | None) -> frozenset[Any]:
@@ -199,12 +204,9 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
     statement(b, stmt.body)
     latch = b.block
     after = b.new_block("after")
-    latch.lines.append(
-        f"  {counter}.next = add nuw nsw i64 {counter}, 1"
-        if first.text == "0"
-        else f"  {counter}.next = add nsw i64 {counter}, 1"
-    )
-    latch.lines.append(f"  {counter}.more = icmp slt i64 {counter}.next, {end.text}")
+    flags = "nuw nsw" if first.text == "0" else "nsw"
+    b.line(f"{counter}.next = add {flags} i64 {counter}, 1")
+    b.line(f"{counter}.more = icmp slt i64 {counter}.next, {end.text}")
     loop = b.module.loop_metadata(_loop_properties(b, stmt))
     latch.terminator = f"br i1 {counter}.more, label %{body.label}, label %{after.label}, !llvm.loop {loop}"
     body.phis.append(f"  {counter} = phi i64 [ {first.text}, %{before.label} ], [ {counter}.next, %{latch.label} ]")

@@ -14,9 +14,11 @@ from typing import Any
 from tilewright.arith.analyzer import Analyzer
 from tilewright.codegen.source.dialect import Dialect
 from tilewright.errors import UnsupportedError
+from tilewright.support import knobs
 from tilewright.tir import expr as e
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
+from tilewright.tir.position import Position
 from tilewright.tir.visitor import children
 
 _ATOMS = (e.IntImm, e.FloatImm, e.Var, e.StringImm)
@@ -38,6 +40,8 @@ class SourceBuilder:
         self.taken: set[str] = set()  # names in use
         self._known: dict[Expr, str] = {}
         self._uses: dict[Expr, int] = {}
+        self.shows_positions = knobs.DEBUG_INFO.get()
+        self._position: Position | None = None  # of the statement at hand
 
     # ------------------------------------------------------------------------------------------------- names, lines
     def name(self, thing: Var | Buffer | Expr, hint: str = "") -> str:
@@ -59,8 +63,18 @@ class SourceBuilder:
         self.taken.update(names)
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """One line at the current depth, after the directive that says what it was made of if that is asked for."""
+        if self.shows_positions and self._position is not None:
+            file, line, _ = self._position
+            self.lines.append(self.dialect.position.format(file=_quotable(file), line=line))
         self.lines.append("  " * self.indent + text)
+
+    @contextmanager
+    def at(self, position: Position | None) -> Iterator[None]:
+        """Lines written inside were made of what is at `position`; of the same as around, if that is None."""
+        around, self._position = self._position, position or self._position
+        yield
+        self._position = around
 
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
@@ -127,3 +141,8 @@ class SourceBuilder:
         """True if an integer is known to be at least 0."""
         low = self.analyzer.const_int_bound(expr)[0]
         return low is not None and low >= 0
+
+
+def _quotable(path: str) -> str:
+    """A path between quotes in a directive, or behind `//`."""
+    return path.replace("\\", "/").replace('"', "'").replace("\n", " ")

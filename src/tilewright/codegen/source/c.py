@@ -124,7 +124,8 @@ def _function(func: PrimFunc, messages: list[str]) -> str:
             b.analyzer.bind(param, (1, 2**31 - 2))
     head = f"int32_t {func.name}({_parameters(func, b)}) {{"
     statement(b, func.body)
-    return "\n".join([head, *b.top_lines, *b.lines, "  return 0;", "}"])
+    end = [C99.position.format(file="generated", line=1)] if b.shows_positions else []
+    return "\n".join([head, *b.top_lines, *b.lines, "  return 0;", "}", *end])
 
 
 def _entry(func: PrimFunc) -> str:

@@ -24,6 +24,7 @@ class Dialect:
     `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
     threads of a block. `effects` maps calls that are statements of this language alone to what writes them, given the
     builder and the call; `arrays` maps storage scopes of this language alone to what declares a buffer.
+    `position` tells a compiler of what line of which file the next line was made.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Dialect:
     reinterpret: str = ""
     fail: str = ""
     call_function: str = ""
+    position: str = '#line {line} "{file}"'
     pointers: bool = True
     effects: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
     arrays: Mapping[str, Callable[[Any, Any], str]] = field(default_factory=dict)

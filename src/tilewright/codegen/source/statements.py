@@ -20,7 +20,8 @@ def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
     emit = _STATEMENTS.get(type(stmt))
     if emit is None:
         raise InternalError(f"no {b.dialect.name} code for statement {type(stmt).__name__}")
-    emit(b, stmt)
+    with b.at(stmt.position):
+        emit(b, stmt)
 
 
 def _sequence(b: SourceBuilder, stmt: s.SeqStmt) -> None:

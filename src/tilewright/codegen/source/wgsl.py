@@ -48,6 +48,7 @@ WGSL = Dialect(
     loop_forever="loop {",
     reinterpret="bitcast<{target}>({value})",
     pointers=False,
+    position="// {file}:{line}",
 )  # fmt: skip
 
 _PRELUDE = """\

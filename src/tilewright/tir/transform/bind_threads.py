@@ -131,7 +131,7 @@ def _local(stmt: Allocate, own: set[Buffer]) -> Allocate:
     old = stmt.buffer
     made = Buffer(old.name, old.shape, old.dtype, "local", old.strides, old.alignment)
     own.add(made)
-    return with_fields(stmt, buffer=made, body=replace_buffers(stmt.body, {old: made}))  # type: ignore[no-any-return]
+    return with_fields(stmt, buffer=made, body=replace_buffers(stmt.body, {old: made}))
 
 
 def _is_zero(x: Expr) -> bool:

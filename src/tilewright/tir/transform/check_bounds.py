@@ -8,6 +8,7 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let
+from tilewright.tir.position import Position
 from tilewright.tir.stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.visitor import Rewriter, children
 
@@ -29,6 +30,15 @@ class _Checker(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.analyzer = Analyzer()
+        self.position: Position | None = None  # of the innermost statement that has one
+
+    def __call__(self, node: Any) -> Any:
+        outer = self.position
+        if isinstance(node, Stmt):
+            self.position = node.position or outer
+        made = super().__call__(node)
+        self.position = outer
+        return made
 
     def visit_For(self, node: For) -> Stmt:
         """The loop, in order, its bounds checked before it."""
@@ -76,7 +86,8 @@ class _Checker(Rewriter):
                 if self.analyzer.can_prove(index >= 0) and self.analyzer.can_prove(index < size):
                     continue
             access = f"{buffer.name}[{', '.join(map(repr, indices))}]"
-            message = f"out of bounds: index {d} of {access} is outside [0, {size!r})"
+            where = "" if self.position is None else f", in what is written at {self.position}"
+            message = f"out of bounds: index {d} of {access} is outside [0, {size!r}){where}"
             stmt = AssertStmt(op.any(op.logical_not(guard), inside), message, stmt)
         return stmt
 

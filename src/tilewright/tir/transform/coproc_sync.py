@@ -171,7 +171,7 @@ def unit_of(stmt: Stmt) -> int | None:
 
 def _plain(loop: Stmt) -> Stmt:
     assert isinstance(loop, For)
-    return with_fields(loop, annotations={k: v for k, v in loop.annotations.items() if k != KEY})  # type: ignore[no-any-return]
+    return with_fields(loop, annotations={k: v for k, v in loop.annotations.items() if k != KEY})
 
 
 def _gather(stmt: Stmt, boxes: dict[int, list[Box]], loops: tuple[For, ...]) -> None:

@@ -53,7 +53,7 @@ class _Flattener:
             buffer, value = self.buffer(stmt.buffer), self.expr(stmt.value)
             indices = self.index(stmt.buffer, stmt.indices)
             same = buffer is stmt.buffer and value is stmt.value and indices == stmt.indices
-            return stmt if same else BufferStore(buffer, value, indices)
+            return stmt if same else BufferStore(buffer, value, indices).at(stmt.position)
         elif kind is Allocate or kind is DeclBuffer:
             stmt = with_fields(stmt, buffer=self.buffer(stmt.buffer))  # type: ignore[attr-defined]
         elif kind is AttrStmt:

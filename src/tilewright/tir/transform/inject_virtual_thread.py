@@ -119,7 +119,7 @@ class _Injector:
 
     def _each(self, stmt: Stmt) -> Stmt:
         """`stmt` once for every virtual thread."""
-        return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {})
+        return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {}).at(stmt.position)
 
 
 def _is_whole(stmt: Stmt) -> bool:
@@ -160,4 +160,4 @@ class _Prefixed(Rewriter):
         return BufferStore(made, self(x.value), (self.thread, *indices))
 
     def visit_Allocate(self, x: Allocate) -> Stmt:
-        return with_fields(x, buffer=self.copies.get(x.buffer, x.buffer), body=self(x.body))  # type: ignore[no-any-return]
+        return with_fields(x, buffer=self.copies.get(x.buffer, x.buffer), body=self(x.body))

@@ -10,7 +10,15 @@ from tilewright.tir.node import Node
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
 from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import NO_OP, child_stmts, is_no_op, map_stmt, substitute_var, walk
+from tilewright.tir.transform.statements import (
+    NO_OP,
+    child_stmts,
+    is_no_op,
+    map_stmt,
+    substitute_var,
+    walk,
+    with_fields,
+)
 from tilewright.tir.visitor import collect_vars, post_order
 
 MOST_SPLITS = 64  # in one function: each copies a body
@@ -179,13 +187,13 @@ class _Partitioner:
     def _loop_over(self, loop: For, piece: Interval, body: Stmt) -> Stmt:
         low, high = (op.const(v, loop.var.dtype) for v in piece)
         if piece == (loop.min.value, loop.min.value + loop.extent.value - 1):  # type: ignore[attr-defined]
-            return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+            return with_fields(loop, body=body)
         if low is high:
             return substitute_var(body, loop.var, low)
         var = Var(loop.var.name, loop.var.dtype)
         body = substitute_var(body, loop.var, var if loop.kind is not ForKind.VECTORIZED else var + low)
         start = op.const(0, var.dtype) if loop.kind is ForKind.VECTORIZED else low
-        return For(var, start, high - low + 1, loop.kind, body, loop.thread, loop.annotations)
+        return with_fields(loop, var=var, min=start, extent=high - low + 1, body=body)
 
     def _versions(self, body: Stmt, var: Var, atoms: list[Expr], guards: list[Guard]) -> Stmt:
         """`body` in a version for the values of `atoms`, and of the quotients of `var` in guards, that decide them."""

@@ -104,7 +104,8 @@ class _Spmd:
         end = op.floordiv(loop.extent * (worker_id() + 1), workers)
         notes = {**loop.annotations, WORKER_SHARE: True}
         body = _serial(loop.body)
-        return seq(*before, For(loop.var, loop.min + first, end - first, ForKind.SERIAL, body, "", notes))
+        share = For(loop.var, loop.min + first, end - first, ForKind.SERIAL, body, "", notes)
+        return seq(*before, share.at(loop.position))
 
     def _loop(self, loop: Any) -> Stmt:
         """A loop that all workers run, around shared regions."""
@@ -126,7 +127,7 @@ class _Spmd:
         after_then, self.pending = self.pending, entry
         else_case = None if stmt.else_case is None else self.stmt(stmt.else_case)
         self.pending = [*self.pending, *[r for r in after_then if all(r is not x for x in self.pending)]]
-        return seq(*before, IfThenElse(stmt.condition, then_case, else_case))
+        return seq(*before, IfThenElse(stmt.condition, then_case, else_case).at(stmt.position))
 
     def _enter(self, parallel: bool, *parts: Stmt | Expr) -> list[Stmt]:
         """Notes a region that runs `parts`; the barrier it needs first, if any."""
@@ -146,7 +147,7 @@ def _serial(stmt: Stmt) -> Stmt:
     """`stmt` with its parallel loops made serial."""
     stmt = map_stmt(stmt, _serial, lambda x: x)
     if type(stmt) is For and stmt.kind is ForKind.PARALLEL:
-        return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, stmt.body, "", stmt.annotations)
+        return with_fields(stmt, kind=ForKind.SERIAL, thread="")
     return stmt
 
 

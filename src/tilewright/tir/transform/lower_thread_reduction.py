@@ -61,7 +61,7 @@ def _kernels(stmt: Stmt, warp: int) -> Stmt:
 def _lower(stmt: Stmt, extents: dict[Var, int], warp: int) -> Stmt:
     """`stmt` with its reductions lowered; `warp` is the number of threads that shuffle, 1 where they may disagree."""
     if isinstance(stmt, AttrStmt) and stmt.key == "reduce_threads":
-        return _tree(stmt, extents, warp)
+        return _tree(stmt, extents, warp).at(stmt.position)
     if isinstance(stmt, For | While | IfThenElse):
         heads = [value for value in stmt.fields() if isinstance(value, Expr)]
         if collect(heads, BufferLoad) or any(v in extents for v in collect(heads, Var)):

@@ -44,9 +44,9 @@ class _Scalarizer:
     def stmt(self, stmt: Stmt) -> Stmt:
         """`stmt` without vectors."""
         if isinstance(stmt, BufferStore) and stmt.value.dtype.lanes > 1:
-            return self._store(stmt)
+            return self._store(stmt).at(stmt.position)
         if isinstance(stmt, LetStmt) and stmt.value.dtype.lanes > 1:
-            return self._let(stmt)
+            return self._let(stmt).at(stmt.position)
         if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "prefetch":
             return seq()
         return map_stmt(stmt, self.stmt, self.scalar)

@@ -12,7 +12,7 @@ from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse,
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
 from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.specialize_borders import specialize_borders
-from tilewright.tir.transform.statements import map_stmt, walk
+from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 from tilewright.tir.visitor import collect_vars, post_order
 
 #: Tiled axes of one loop nest that are treated: each doubles the code.
@@ -64,7 +64,7 @@ class _Shifter:
             if tilings:
                 body = self._versions(loop.body, tilings)
                 if body is not None:
-                    return For(loop.var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+                    return with_fields(loop, body=body)
         return map_stmt(loop, self.stmt, _same)
 
     def _versions(self, body: Stmt, tilings: list[_Tiling]) -> Stmt | None:
@@ -249,7 +249,7 @@ class _Clamper:
             otherwise = None if stmt.else_case is None else self._visit(stmt.else_case)
             return inside if op.is_const(kept, 1) else IfThenElse(kept, inside, otherwise)
         if isinstance(stmt, BufferStore) and stmt.buffer in self.own:
-            return BufferStore(stmt.buffer, self._expr(stmt.value), stmt.indices)
+            return with_fields(stmt, value=self._expr(stmt.value))
         return map_stmt(stmt, self._visit, self._expr)
 
     def _expr(self, x: Expr) -> Expr:

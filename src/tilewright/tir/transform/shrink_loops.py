@@ -7,7 +7,7 @@ from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
-from tilewright.tir.transform.statements import map_stmt, walk
+from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 
 
 def shrink_loops(func: PrimFunc) -> PrimFunc:
@@ -40,7 +40,7 @@ def _shrink(stmt: Stmt) -> Stmt:
     if extent is stmt.extent:
         return stmt
     body = stmt.body.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.body.then_case)
-    return For(stmt.var, stmt.min, extent, stmt.kind, body, stmt.thread, stmt.annotations)
+    return with_fields(stmt, extent=extent, body=body)
 
 
 def _room(guard: Guard, loop: For) -> Expr | None:

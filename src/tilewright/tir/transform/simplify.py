@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.arith.analyzer import Analyzer
 from tilewright.tir.expr import IntImm, Var
 from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
-from tilewright.tir.transform.statements import NO_OP, map_stmt
+from tilewright.tir.transform.statements import NO_OP, map_stmt, with_fields
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
@@ -44,7 +44,7 @@ class _Simplify:
         body = self.stmt(loop.body)
         if low is loop.min and extent is loop.extent and body is loop.body:
             return loop
-        return For(loop.var, low, extent, loop.kind, body, loop.thread, loop.annotations)
+        return with_fields(loop, min=low, extent=extent, body=body)
 
     def _if(self, stmt: IfThenElse) -> Stmt:
         condition = self.analyzer.simplify(stmt.condition)
@@ -56,7 +56,7 @@ class _Simplify:
         else_case = None if stmt.else_case is None else self.stmt(stmt.else_case)
         if condition is stmt.condition and then_case is stmt.then_case and else_case is stmt.else_case:
             return stmt
-        return IfThenElse(condition, then_case, else_case)
+        return IfThenElse(condition, then_case, else_case).at(stmt.position)
 
     def _let(self, stmt: LetStmt) -> Stmt:
         value = self.analyzer.simplify(stmt.value)
@@ -64,7 +64,7 @@ class _Simplify:
             self.analyzer.bind(stmt.var, value)
             return self.stmt(stmt.body)
         body = self.stmt(stmt.body)
-        return stmt if value is stmt.value and body is stmt.body else LetStmt(stmt.var, value, body)
+        return stmt if value is stmt.value and body is stmt.body else LetStmt(stmt.var, value, body).at(stmt.position)
 
 
 _STMTS: dict[type, Callable[[Any, Any], Stmt]] = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.stmt import BufferStore, For, SeqStmt, Stmt, seq
 from tilewright.tir.transform.folding import map_children, same
 
+S = TypeVar("S", bound=Stmt)
 NO_OP = SeqStmt(())
 
 
@@ -25,7 +26,7 @@ def map_stmt(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Exp
         value, indices = on_expr(stmt.value), tuple([on_expr(i) for i in stmt.indices])
         if value is stmt.value and same(indices, stmt.indices):
             return stmt
-        return BufferStore(stmt.buffer, value, indices)
+        return BufferStore(stmt.buffer, value, indices).at(stmt.position)
     values, changed = [], False
     for name in stmt.FIELDS:
         old = getattr(stmt, name)
@@ -38,12 +39,12 @@ def map_stmt(stmt: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Exp
             new = on_stmt(old)
         values.append(new)
         changed = changed or new is not old
-    return type(stmt)(*values) if changed else stmt
+    return type(stmt)(*values).at(stmt.position) if changed else stmt
 
 
-def with_fields(stmt: Any, **changes: Any) -> Any:
+def with_fields(stmt: S, **changes: Any) -> S:
     """`stmt` with the named fields replaced."""
-    return type(stmt)(*[changes.get(name, getattr(stmt, name)) for name in stmt.FIELDS])
+    return type(stmt)(*[changes.get(name, getattr(stmt, name)) for name in stmt.FIELDS]).at(stmt.position)
 
 
 def child_stmts(stmt: Any) -> list[Stmt]:
@@ -72,7 +73,7 @@ def is_no_op(stmt: Stmt) -> bool:
 
 def rebind(loop: For, var: Var, body: Stmt) -> For:
     """`loop` over `var` with `body`, all else kept."""
-    return For(var, loop.min, loop.extent, loop.kind, body, loop.thread, loop.annotations)
+    return with_fields(loop, var=var, body=body)
 
 
 def substitute_var(stmt: Stmt, var: Var, value: Expr) -> Stmt:

@@ -9,7 +9,7 @@ from tilewright.tir import op
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from tilewright.tir.stmt import BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import map_stmt, substitute_var
+from tilewright.tir.transform.statements import map_stmt, substitute_var, with_fields
 from tilewright.tir.visitor import collect, collect_vars
 
 #: Rows and lanes of the blocks that are transposed; longer rows are cut into such pieces.
@@ -92,7 +92,7 @@ def _replaced(store: BufferStore, known: dict[Expr, Expr]) -> BufferStore:
             known[x] = map_children(x, visit)
         return known[x]
 
-    return BufferStore(store.buffer, visit(store.value), store.indices)
+    return with_fields(store, value=visit(store.value))
 
 
 def _columns(load: BufferLoad, loop: For, first: int, size: int, lets: list[tuple[Var, Expr]]) -> list[Expr]:

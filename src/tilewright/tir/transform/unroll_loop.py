@@ -8,7 +8,7 @@ from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import child_stmts, map_stmt
+from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
 
 MOST_STATEMENTS = 4096  # of one expanded loop; larger ones stay serial, because code that big only misses the cache
 
@@ -64,7 +64,8 @@ class _Unroller:
             return self._expand(stmt)
         if stmt.kind is ForKind.UNROLLED:
             low, extent = self.expr(stmt.min), self.expr(stmt.extent)
-            return For(stmt.var, low, extent, ForKind.SERIAL, self.stmt(stmt.body), "", stmt.annotations)
+            body = self.stmt(stmt.body)
+            return with_fields(stmt, min=low, extent=extent, kind=ForKind.SERIAL, body=body, thread="")
         return map_stmt(stmt, self.stmt, self.expr)
 
     def _expand(self, loop: For) -> Stmt:

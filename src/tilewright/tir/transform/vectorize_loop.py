@@ -26,7 +26,7 @@ from tilewright.tir.stmt import (
 )
 from tilewright.tir.transform.folding import fold_add, fold_subtract, map_children
 from tilewright.tir.transform.guards import safe_to_evaluate
-from tilewright.tir.transform.statements import map_stmt, substitute_var
+from tilewright.tir.transform.statements import map_stmt, substitute_var, with_fields
 from tilewright.tir.transform.vector_index import ramp_divide, ramp_modulo
 
 
@@ -62,10 +62,10 @@ class _Vectorizer:
                     return seq(*[self._vector(stmt, body, *piece) for piece in _pieces(lanes)])
             except _LanesDepend:
                 pass
-            return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
+            return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body).at(stmt.position)
         if body is stmt.body:
             return stmt
-        return For(stmt.var, stmt.min, stmt.extent, stmt.kind, body, stmt.thread, stmt.annotations)
+        return with_fields(stmt, body=body)
 
     def _vector(self, loop: For, body: Stmt, first: int, lanes: int) -> Stmt:
         """Iterations `first` to `first + lanes` of `loop`, whose body is `body`, as one vector."""
@@ -112,12 +112,12 @@ class _Lanes:
         if type(stmt) is SeqStmt:
             return seq(*[self.stmt(s) for s in stmt.stmts])
         try:
-            return _STMTS.get(type(stmt), _Lanes._other)(self, stmt)
+            return _STMTS.get(type(stmt), _Lanes._other)(self, stmt).at(stmt.position)
         except _NoVectorForm:
             if self.strict:
                 raise
             extent = op.const(self.lanes, self.var.dtype)
-            return For(self.var, self.low, extent, ForKind.SERIAL, stmt)
+            return For(self.var, self.low, extent, ForKind.SERIAL, stmt).at(stmt.position)
 
     def _other(self, stmt: Stmt) -> Stmt:
         return map_stmt(stmt, self.stmt, self._invariant)

@@ -85,7 +85,7 @@ def _with_accumulators(loop: For, found: _Reduction) -> Stmt:
     assert isinstance(lanes.extent, IntImm)
     partial = Buffer(f"{store.buffer.name}.lanes", [lanes.extent], store.buffer.dtype, "local")
     place = (lanes.var - lanes.min,)
-    add = BufferStore(partial, found.operation(BufferLoad(partial, place), found.rest), place)
+    add = BufferStore(partial, found.operation(BufferLoad(partial, place), found.rest), place).at(store.position)
 
     def replace(stmt: Stmt) -> Stmt:
         return with_fields(stmt, body=add) if stmt is lanes else map_stmt(stmt, replace, lambda x: x)
@@ -93,14 +93,14 @@ def _with_accumulators(loop: For, found: _Reduction) -> Stmt:
     first, last = Var(lanes.var.name, lanes.var.dtype), Var(lanes.var.name, lanes.var.dtype)
     zero = op.const(0, lanes.var.dtype)
     identity = op.const(_IDENTITY[found.operation](store.buffer.dtype), store.buffer.dtype)
-    clear = BufferStore(partial, identity, (first,))
+    clear = BufferStore(partial, identity, (first,)).at(store.position)
     total = found.operation(BufferLoad(store.buffer, store.indices), BufferLoad(partial, [last]))
-    gather = BufferStore(store.buffer, total, store.indices)
+    gather = BufferStore(store.buffer, total, store.indices).at(store.position)
     body = seq(
         For(first, zero, lanes.extent, ForKind.VECTORIZED, clear),
         replace(loop),
         For(last, zero, lanes.extent, ForKind.VECTORIZED, gather),
-    )
+    ).at(loop.position)
     return Allocate(partial, body)
 
 
