@@ -174,9 +174,3 @@ def test_sizes_that_are_taken_to_be_equal_are_checked() -> None:
 def test_a_dimension_that_no_input_tells() -> None:
     with pytest.raises(UnsupportedError, match="the dimension H is no input's whole dimension"):
         tw.compile(model(lambda x: op.exp(x), ((H * 2, 4),)))
-
-
-def test_no_library_of_symbolic_sizes(tmp_path: Any) -> None:
-    exe = tw.compile(model(*CASES["softmax"]))
-    with pytest.raises(UnsupportedError, match="symbolic dimensions cannot be exported"):
-        exe.export_library(tmp_path / "libm.so")

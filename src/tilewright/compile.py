@@ -31,8 +31,8 @@ from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
-from tilewright.relay.vm.build import build_virtual_machine, is_straight
-from tilewright.runtime.executor import load
+from tilewright.relay.vm.build import build_virtual_machine, needs_machine
+from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.support import knobs, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
@@ -42,7 +42,7 @@ from tilewright.target import Target
 Shapes = Mapping[str, Sequence[Any]]
 
 #: What may run a compiled model.
-EXECUTORS = ("auto", "graph", "vm")
+EXECUTORS = ("auto", "graph", "aot", "vm")
 
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
@@ -80,8 +80,9 @@ def compile(
     dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
-    `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "vm" (the
-    virtual machine, which runs any program) or "auto", the first of them that can run the model.
+    `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "aot"
+    (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
+    which runs any program) or "auto": "graph" where that can run the model, else "vm".
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -111,14 +112,14 @@ def build(mod: IRModule, target: Target, threads: int | None = None, executor: s
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
     mod = infer_type(lower_external(mod))
-    straight = is_straight(mod)
-    if executor == "graph" and not straight:
+    obstacle = needs_machine(mod)
+    if executor in ("graph", "aot") and obstacle:
         raise UnsupportedError(
-            "the graph executor runs straight graphs of tensor operators; this model has control flow, operators that "
-            'run on the host or unknown dimensions. Use executor="vm" or "auto"'
+            f'the executor "{executor}" runs straight graphs of tensor operators; this model needs the virtual machine '
+            f'for {obstacle}. Use executor="vm" or "auto"'
         )
-    if straight and executor != "vm":
-        return build_executable(optimize(mod, target), target, threads=threads)
+    if not obstacle and executor != "vm":
+        return build_executable(optimize(mod, target), target, threads, ahead_of_time=executor == "aot")
     return build_virtual_machine(mod, target, optimize, threads)
 
 

@@ -51,5 +51,7 @@ def test_a_library_with_a_header(tilewright: Command, model: Path) -> None:
     assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
     x, y = np.ones((1, 8), np.float32), np.empty((1, 4), np.float32)
     pointers = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y)]
-    assert ctypes.CDLL(str(path)).tilewright_perceptron(*pointers) == 0
+    library = ctypes.CDLL(str(path))
+    workspace = ctypes.create_string_buffer(library.tilewright_perceptron_workspace_bytes(2))
+    assert library.tilewright_perceptron(*pointers, workspace, 2) == 0
     np.testing.assert_allclose(y, tw.compile(model)(x), rtol=1e-5, atol=1e-6)

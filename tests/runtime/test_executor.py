@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArtifactError, InputError
-from tilewright.runtime.executor import Executable, load
+from tilewright.runtime.executor import Executable
+from tilewright.runtime.load import load
 from tilewright.runtime.tensor import Tensor
 
 W = np.arange(8, dtype=np.float32)
@@ -226,7 +227,7 @@ def test_loading_and_running_imports_no_compiler(exe: Executable, tmp_path: Path
     script = """
 import sys
 import numpy as np
-from tilewright.runtime.executor import load
+from tilewright.runtime.load import load
 y, z = load("model.tw")(np.load("x.npy"))
 np.save("y.npy", y)
 allowed = ("runtime", "support", "errors")

@@ -1,4 +1,4 @@
-"""`tilewright compile MODEL -o OUT`: compile a model into one artifact file, or into a shared library."""
+"""`tilewright compile MODEL -o OUT`: compile a model into one artifact file, or into a library for C programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import click
 
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable
+from tilewright.runtime.export import KINDS
 from tilewright.support import trace
 
 
 @click.command("compile")
 @click.argument("model")
-@click.option("-o", "--output", required=True, help="artifact to write (.tw), or .so for a library with a C header")
+@click.option("-o", "--output", required=True, help="artifact (.tw), or a library with a C header (.so, .a, .o)")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
 def compile_command(model: str, output: str, options: ModelOptions, report: bool) -> None:
@@ -22,7 +23,7 @@ def compile_command(model: str, output: str, options: ModelOptions, report: bool
     with trace.collect() as times:
         executable = options.open(model)
         with trace.span("save"):
-            if Path(output).suffix == ".so":
+            if Path(output).suffix in KINDS:
                 executable.export_library(output)
             else:
                 executable.save(output)

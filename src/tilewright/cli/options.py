@@ -61,7 +61,7 @@ class ModelOptions:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
         require_file(path)
         if is_artifact(path):
-            from tilewright.runtime.executor import load
+            from tilewright.runtime.load import load
 
             self.refuse_for_artifact(path)
             return load(path, threads=self.threads)

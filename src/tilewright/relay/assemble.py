@@ -28,6 +28,7 @@ from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type, tensor_types
 from tilewright.target import Target
 from tilewright.tir.expr import Expr, SizeVar, Var
+from tilewright.tir.size_hint import size_hint
 from tilewright.tir.stmt import PrimFunc
 
 if TYPE_CHECKING:
@@ -77,11 +78,15 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Segment:
-    """A run loop, the copy kernels it calls beside the others, and the manifest of the segment."""
+    """A run loop, the copy kernels it calls beside the others, and the manifest of the segment.
+
+    `order` are the numbers of the arena's buffers of symbolic size, the ones that are likely largest first.
+    """
 
     loop: PrimFunc
     copies: list[PrimFunc]
     manifest: dict[str, Any]
+    order: tuple[int, ...]
 
 
 def assemble(
@@ -116,7 +121,8 @@ def assemble(
     ]
     stride = table.stride_entry if table is not None else None
     loop = build_run_loop(calls, len(main.params), len(outputs), scratch, name, stride)
-    return Segment(loop, copies, manifest)
+    order = sorted(range(len(plan.buffers)), key=lambda i: (-size_hint(plan.buffers[i].nbytes), plan.buffers[i].first))
+    return Segment(loop, copies, manifest, tuple(order))
 
 
 class _Table:

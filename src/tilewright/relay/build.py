@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.size_plan import size_plan
 from tilewright.relay.assemble import (
     Kernels,
+    Segment,
     Workspace,
     assemble,
     common_manifest,
@@ -24,8 +26,11 @@ from tilewright.relay.structural import structural_hash
 from tilewright.relay.symbolic import close_dims
 from tilewright.relay.transform.fuse_ops import fused_name
 from tilewright.relay.transform.plan_memory import plan_memory
+from tilewright.runtime.c_call_ir import call_text
+from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
-from tilewright.runtime.link import bundle_objects
+from tilewright.runtime.executor_aot import AheadOfTime
+from tilewright.runtime.link import bundle_objects, compile_text, split_objects
 from tilewright.support import trace
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
@@ -70,21 +75,40 @@ def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
     return list(tasks.values()), names
 
 
-def build_executable(mod: IRModule, target: Target, threads: int | None = None, jobs: int | None = None) -> Executable:
-    """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor)."""
-    built = build_segments([("main", mod)], target, jobs)
+def build_executable(
+    mod: IRModule,
+    target: Target,
+    threads: int | None = None,
+    jobs: int | None = None,
+    ahead_of_time: bool = False,
+) -> Executable:
+    """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor).
+
+    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run.
+    """
+    built = build_segments([("main", mod)], target, jobs, for_c=True)
     main = mod["main"]
     manifest = built.segments[0] | common_manifest(main, target) | {"weights": weights_manifest(built.constants)}
+    weights = [c.data for c in built.constants]
     with trace.span("link"):
-        return Executable(built.code, manifest, [c.data for c in built.constants], threads)
+        if not ahead_of_time:
+            return Executable(built.code, manifest, weights, threads)
+        manifest["executor"] = AheadOfTime.executor
+        code = bundle_objects([*split_objects(built.code), compile_text(call_text(CInterface.of(manifest)))])
+        return AheadOfTime(code, manifest, weights, threads)
 
 
 def build_segments(
-    modules: Sequence[tuple[str, IRModule]], target: Target, jobs: int | None = None, more: Sequence[Constant] = ()
+    modules: Sequence[tuple[str, IRModule]],
+    target: Target,
+    jobs: int | None = None,
+    more: Sequence[Constant] = (),
+    for_c: bool = False,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
-    The constants come in one section; `more` are put there too, behind those that kernels read.
+    The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
+    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
     """
     with trace.span("plan memory"):
         plans = [plan_memory(mod) for _, mod in modules]
@@ -102,10 +126,18 @@ def build_segments(
             for (name, mod), plan in zip(modules, plans, strict=True)
         ]
         copies = {func.name: func for segment in made for func in segment.copies}
-        loops = [*copies.values(), *[segment.loop for segment in made]]
+        plans_for_c = [add_size_plan(segment) for segment in made if for_c and "dynamic" in segment.manifest]
+        loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
         objects = [*objects, compile_functions(loops, target)]
     code = bundle_objects([c.code for c in objects])
     return BuiltSegments(code, [segment.manifest for segment in made], constants)
+
+
+def add_size_plan(segment: Segment) -> PrimFunc:
+    """The function that computes the segment's symbolic sizes; the texts of its checks go into the manifest."""
+    planned = size_plan(segment.manifest, segment.order)
+    segment.manifest["checks"] = list(planned.messages)
+    return planned.function
 
 
 @dataclass(frozen=True)

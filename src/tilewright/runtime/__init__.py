@@ -1,7 +1,8 @@
 """What runs compiled models: tensors, modules, executables and their files, threads. Imports no compiler."""
 
 from tilewright.runtime.device import Device, cpu
-from tilewright.runtime.executor import Executable, load
+from tilewright.runtime.executor import Executable
+from tilewright.runtime.load import load
 from tilewright.runtime.module import FunctionInfo, Module, Param
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.tensor import Tensor

@@ -14,18 +14,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ArtifactError, UnsupportedError
-from tilewright.runtime.artifact import load_artifact, save_artifact
+from tilewright.runtime.artifact import save_artifact
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment, entry_symbol
 from tilewright.runtime.signature import by_name
-from tilewright.runtime.vm.executable import VirtualMachine
 
 
 class Executable(Model):
@@ -44,10 +41,15 @@ class Executable(Model):
         or a list of arrays in the order of that list (copied into one block). Raises `ArtifactError` when the object
         does not link, `InputError` for a bad thread count.
         """
-        super().__init__(object_code, manifest, weights, [entry_symbol(manifest)])
+        super().__init__(object_code, manifest, weights, self._entries(manifest))
         self._segment = Segment(self.manifest, self._linked, self._weights, self._memory)
         self._run, self._entry, self._slots = native().parallel_run, self._segment.entry, self._segment.slots_address
         self.set_threads(threads)
+
+    @classmethod
+    def _entries(cls, manifest: Mapping[str, Any]) -> list[str]:
+        """The symbols that the object code must define."""
+        return [entry_symbol(manifest)]
 
     @property
     def _scratch(self) -> Region:
@@ -90,20 +92,6 @@ class Executable(Model):
         """
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
-    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
-        """Write the model as a shared object for C programs, and its header beside it; the two paths.
-
-        `name` becomes part of the C names. Raises `EnvironmentError_` when there is no C compiler to link with,
-        `UnsupportedError` for a model with symbolic dimensions.
-        """
-        from tilewright.runtime.export import export_library
-
-        if self._segment.shapes is not None:
-            raise UnsupportedError(
-                "a model with symbolic dimensions cannot be exported as a C library; fix them with input_shapes"
-            )
-        return export_library(path, self.manifest, self.object_code, self._weights, name)
-
     def _infer(self, arrays: list[Array], outputs: Sequence[Array] | None) -> list[Array]:
         with self._lock:
             results = self._segment.prepare(arrays, outputs, self.threads)
@@ -111,14 +99,3 @@ class Executable(Model):
         if code:
             self._check(code)
         return results
-
-
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Model:
-    """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable."""
-    found = load_artifact(path)
-    native(found.pool)
-    kind = VirtualMachine if found.manifest.get("executor") == VirtualMachine.executor else Executable
-    try:
-        return kind(found.object_code, found.manifest, found.weights, threads)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ArtifactError(f"{path} has an incomplete manifest ({error!r}). Compile the model again") from None

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.runtime.artifact import check_machine, gather_weights
 from tilewright.runtime.link import Linked, link
 from tilewright.runtime.memory import Array
@@ -83,14 +83,14 @@ class Model(ABC):
         """Time each kernel: one row for every kernel call, in order, the least of `repeat` runs."""
 
     def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
-        """Write the model as a shared object for C programs, and its header; the two paths.
+        """Write the model as a library for C programs (.so, .a or .o) and its header beside it; the two paths.
 
-        Raises `UnsupportedError` for executors that run bytecode.
+        `name` becomes part of the C names. Raises `EnvironmentError_` when there is no C compiler to link with,
+        `UnsupportedError` for executors that run bytecode.
         """
-        raise UnsupportedError(
-            f"a model that runs on the executor {self.executor!r} (branches, loops, values that are no tensors) "
-            "cannot be exported as a C library; save it as an artifact (.tw) instead"
-        )
+        from tilewright.runtime.export import export_library
+
+        return export_library(path, self.manifest, self.object_code, self._weights, name)
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:

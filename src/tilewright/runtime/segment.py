@@ -49,7 +49,7 @@ class Segment:
         """Set all addresses up for a run on `arrays`, which are checked; the arrays that it will fill."""
         if self.shapes is not None:
             self._follow(self.shapes.plan(arrays), threads)
-        results = self._results(given)
+        results = self.results(given, self.output_shapes())
         slots, count = self._slots, self._count
         for i, array in enumerate(arrays):
             slots[i] = address_of(array)
@@ -87,8 +87,8 @@ class Segment:
             self._plan = plan
         self.memory.reserve(plan.arena_bytes, plan.scratch_bytes * threads)
 
-    def _results(self, given: Sequence[Array] | None) -> list[Array]:
-        shapes = self.output_shapes()
+    def results(self, given: Sequence[Array] | None, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+        """The arrays of `shapes` that a run fills: fresh ones, or those given, which are checked."""
         if given is None:
             return [aligned_empty(shape, spec.numpy) for spec, shape in zip(self.outputs, shapes)]
         if len(given) != len(self.outputs):

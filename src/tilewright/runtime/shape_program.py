@@ -33,7 +33,7 @@ OPERATORS = {
 #: Plans of memory kept for shapes seen before; the least recently used one goes first.
 KEPT_PLANS = 64
 #: Compiled code counts elements in 32 bits.
-_MOST_ELEMENTS = 2**31 - 1
+MOST_ELEMENTS = 2**31 - 1
 
 Expression = Any  # int, str or [operator, Expression, Expression]
 
@@ -106,7 +106,7 @@ class ShapeProgram:
     def _make(self, dims: tuple[int, ...]) -> RunPlan:
         self._check_equal(dims)
         sizes = [round_up(max(int(size), 1), ALIGNMENT) for size in self._sizes(*dims)]
-        if max(sizes, default=0) > 4 * _MOST_ELEMENTS:
+        if max(sizes, default=0) > 4 * MOST_ELEMENTS:
             named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
             raise InputError(f"the sizes {named} need a tensor of {max(sizes)} bytes; compiled code can index 8 GB")
         places, arena = place(sizes, self._buffers)

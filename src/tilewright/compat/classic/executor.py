@@ -20,7 +20,7 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.interpreter import evaluate
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import FuncType, TupleType, Type
-from tilewright.runtime.executor import load
+from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.target import Target
 

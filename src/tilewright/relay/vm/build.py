@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.relay.adt import Match
 from tilewright.relay.assemble import common_manifest, weights_manifest
 from tilewright.relay.build import build_segments
-from tilewright.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)  # fmt: skip
 from tilewright.relay.module import IRModule
+from tilewright.relay.op.registry import Op
 from tilewright.relay.type import TensorType
 from tilewright.relay.visitor import post_order
 from tilewright.relay.vm.program import ProgramBuilder
@@ -50,17 +66,47 @@ def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> dict[str, 
     return {"shape": shape, "dtype": str(constant.tensor_type.dtype), "offset": offsets[constant]}
 
 
-def is_straight(mod: IRModule) -> bool:
-    """True if `main` is a straight graph of tensor operators, which one native call can run: no machine is needed."""
+def needs_machine(mod: IRModule) -> str:
+    """What in `main` needs the virtual machine first, in words; empty for a straight graph of tensor operators."""
     main = mod["main"]
-    params = [param.checked_type for param in main.params]
-    if not all(isinstance(type_, TensorType) and not type_.has_any for type_ in params):
-        return False
+    for param in main.params:
+        if not isinstance(param.checked_type, TensorType):
+            return f"the input {param.name!r}, which is no tensor but of type {param.checked_type}"
+        if param.checked_type.has_any:
+            return f"the input {param.name!r}, which has unknown dimensions: {param.checked_type}"
     for node in post_order(main.body):
         if isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
             continue
         if isinstance(node, Call) and not is_tensor_operator(node):
-            return False
+            return _words(node)
         if not isinstance(node, Call | Var | Constant | Tuple | TupleGetItem):
-            return False
-    return True
+            return _CONSTRUCTS.get(type(node), type(node).__name__) + _where(node)
+    return ""
+
+
+_CONSTRUCTS: dict[type, str] = {
+    If: "a branch",
+    Let: "a let",
+    Match: "a match on a data type",
+    Function: "a function that is a value",
+    GlobalVar: "a function that is a value",
+    RefCreate: "a reference",
+    RefRead: "a reference",
+    RefWrite: "a reference",
+}
+
+
+def _words(call: Call) -> str:
+    """What a call does that no kernel can."""
+    if isinstance(call.op, GlobalVar):
+        return f"the call of @{call.op.name}{_where(call)}"
+    if not isinstance(call.op, Op):
+        return f"the call of a function that is a value{_where(call)}"
+    reason = "the shape of whose result depends on values" if call.op.data_dependent else "which runs on the host"
+    return f"the operator {call.op.name}{_where(call)}, {reason}"
+
+
+def _where(node: Expr) -> str:
+    if isinstance(node, If) and isinstance(node.cond, Call) and node.cond.span:
+        return f" on the result of the node {node.cond.span!r}"
+    return f" of the node {node.span!r}" if isinstance(node, Call) and node.span else ""

@@ -1,0 +1,92 @@
+"""What a C program must know of a compiled model: numbers of pointers, memory, dimensions, texts of error codes.
+
+A call takes the inputs, the outputs, for symbolic sizes the dimensions, one block of workspace and a number of threads.
+The workspace holds the arena of intermediates and behind it the scratch memory of every worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.runtime.memory import ALIGNMENT, round_up
+from tilewright.runtime.native_ir import MAX_WORKERS
+from tilewright.runtime.signature import TensorSpec
+
+#: Codes 1 and 2. The model's own checks follow, then one for all checks within kernels.
+INTERFACE_ERRORS = ("a pointer is null", "threads must be at least 1")
+KERNEL_ERROR = "a check within a kernel failed"
+
+
+@dataclass(frozen=True)
+class CInterface:
+    """A straight model as C sees it. `dims` are the names of its symbolic dimensions.
+
+    `table` is the number of entries of the table that the run loop reads, `stride` the one that holds the bytes of a
+    worker's scratch memory, `plan` the number of entries that ``ENTRY__plan`` writes.
+    """
+
+    entry: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    dims: tuple[str, ...]
+    table: int
+    stride: int
+    plan: int
+    arena_bytes: int
+    scratch_bytes: int
+    max_threads: int
+    errors: tuple[str, ...]
+
+    @staticmethod
+    def of(manifest: Mapping[str, Any]) -> CInterface:
+        """Read off a model's manifest. Raises `UnsupportedError` for a model that needs the virtual machine."""
+        if "program" in manifest:
+            raise UnsupportedError(
+                "a model that runs on the virtual machine (branches, loops, values that are no tensors) is no single "
+                'C function; save it as an artifact (.tw) instead, or compile it with executor="aot" to see why'
+            )
+        inputs, outputs = (tuple(map(TensorSpec.from_manifest, manifest[key])) for key in ("inputs", "outputs"))
+        sizes = manifest.get("dynamic")
+        dims: tuple[str, ...] = ()
+        table = stride = plan = 0
+        if sizes is not None:
+            dims = tuple(str(dim["name"]) for dim in sizes["dims"])
+            stride = len(dims) + len(sizes["buffers"]) + 1
+            table = stride + 1 + len(sizes["values"])
+            plan = table + 1 + sum(map(len, sizes["output_shapes"]))
+        return CInterface(
+            entry=str(manifest.get("entry", "main")),
+            inputs=inputs,
+            outputs=outputs,
+            dims=dims,
+            table=table,
+            stride=stride,
+            plan=plan,
+            arena_bytes=round_up(int(manifest.get("arena_bytes", 0)), ALIGNMENT),
+            scratch_bytes=int(manifest.get("worker_workspace_bytes", 0)),
+            max_threads=min(int(manifest.get("max_workers", MAX_WORKERS)), MAX_WORKERS),
+            errors=(*INTERFACE_ERRORS, *manifest.get("checks", ()), KERNEL_ERROR),
+        )
+
+    @property
+    def is_symbolic(self) -> bool:
+        """True if calls give dimensions."""
+        return bool(self.plan)
+
+    @property
+    def call_symbol(self) -> str:
+        """The function of `c_call_ir`."""
+        return f"{self.entry}__call"
+
+    @property
+    def slots(self) -> int:
+        """How many addresses the run loop takes."""
+        return len(self.inputs) + len(self.outputs) + 3 + self.is_symbolic
+
+    @property
+    def kernel_error(self) -> int:
+        """The code of a check that failed within a kernel."""
+        return len(self.errors)

@@ -1,0 +1,292 @@
+"""The C side of an exported model: its header, and the functions that the header declares (C99, and clean as C++).
+
+    int tilewright_NAME([dims,] inputs, outputs, workspace, threads);      0 or an error's code
+    int64_t tilewright_NAME_workspace_bytes([dims,] threads);              symbolic sizes: minus the code of an error
+    int tilewright_NAME_output_shapes(dims, shapes);                       for symbolic sizes only
+    const char *tilewright_NAME_error_text(code);
+
+No function keeps anything between calls: calls with workspaces of their own may run at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright.runtime.c_interface import INTERFACE_ERRORS, CInterface
+from tilewright.runtime.signature import TensorSpec
+
+_HEADER = """\
+/* {name}: a model compiled by Tilewright {version} for {target}.
+
+{dims}   inputs:
+{inputs}
+   outputs:
+{outputs}
+
+   Tensors are dense, the last dimension varying fastest, and aligned to their elements. */
+#ifndef TILEWRIGHT_{upper}_H
+#define TILEWRIGHT_{upper}_H
+
+#include <stdint.h>
+
+{numbers}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Runs the model once. The caller owns all memory: inputs, outputs, and a workspace of at least
+   tilewright_{name}_workspace_bytes bytes for as many threads, whose contents before and after do not matter.
+   {threads}
+   Returns 0, or the code of an error. Calls with workspaces of their own may run at the same time. */
+int tilewright_{name}({dims_param}const void *const *inputs, void *const *outputs, void *workspace, int threads);
+
+/* Bytes of workspace that a call needs{negative}. */
+int64_t tilewright_{name}_workspace_bytes({dims_param}int threads);
+{shapes}
+/* What a code means, in words. */
+const char *tilewright_{name}_error_text(int code);
+{weights}
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+_SHAPES = """
+/* Writes the dimensions of all outputs to shapes, one output after another, {count} in all. Returns 0 or an error's
+   code. */
+int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes);
+"""
+
+_SET_WEIGHTS = """
+/* Must be called before the first run, with the address of the contents of {file}, on a multiple of 64 bytes.
+   They must stay there. */
+void tilewright_{name}_set_weights(const void *weights);
+"""
+
+#: How the functions of the library call what was compiled for them.
+DECLARATIONS = """\
+typedef int32_t (*entry_type)(void **slots, const void *context);
+extern int32_t {entry}__entry(void **slots, const void *context);
+extern int32_t {entry}__plan(const int64_t *dims, int64_t *plan, const void *context);
+extern int32_t tilewright_parallel_run(entry_type entry, void **slots, int32_t threads);
+extern const unsigned char tilewright_weights[];
+"""
+
+_RUN = """\
+int tilewright_{name}({dims_param}const void *const *inputs, void *const *outputs, void *workspace, int threads) {{
+  void *slots[{slots}];
+  unsigned char *arena, *scratch;
+  int i;
+{plan}  if (!workspace{null_tests}) return 1;
+  if (threads < 1) return 2;
+  if (threads > {most}) threads = {most};
+{refuse}  arena = (unsigned char *)(((uintptr_t)workspace + 63) & ~(uintptr_t)63);
+  scratch = arena + {arena};
+  for (i = 0; i < {inputs}; i++) {{
+    if (!inputs[i]) return 1;
+    slots[i] = (void *)(uintptr_t)inputs[i];
+  }}
+  for (i = 0; i < {outputs}; i++) {{
+    if (!outputs[i]) return 1;
+    slots[{inputs} + i] = outputs[i];
+  }}
+  slots[{first}] = (void *)(uintptr_t)tilewright_weights;
+  slots[{first} + 1] = arena;
+  slots[{first} + 2] = scratch;
+{table}  return {run} ? {kernel_error} : 0;
+}}
+"""
+
+_REFUSE = """\
+  i = {entry}__plan(dims, plan, 0);
+  if (i) return {own} + i;
+"""
+
+_BYTES = """\
+int64_t tilewright_{name}_workspace_bytes(int threads) {{
+  return threads < 1 ? -2 : {arena} + (int64_t)threads * {scratch} + 63;
+}}
+"""
+
+_PLANNED = """\
+int64_t tilewright_{name}_workspace_bytes(const int64_t *dims, int threads) {{
+  int64_t plan[{plan}];
+  int32_t code;
+  if (!dims) return -1;
+  if (threads < 1) return -2;
+  code = {entry}__plan(dims, plan, 0);
+  return code ? -(int64_t)({own} + code) : plan[{table}] + (int64_t)threads * plan[{stride}] + 63;
+}}
+
+int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
+  int64_t plan[{plan}];
+  int32_t code;
+  int i;
+  if (!dims || !shapes) return 1;
+  code = {entry}__plan(dims, plan, 0);
+  if (code) return {own} + code;
+  for (i = {table} + 1; i < {plan}; i++) *shapes++ = plan[i];
+  return 0;
+}}
+"""
+
+_TEXTS = """\
+const char *tilewright_{name}_error_text(int code) {{
+  static const char *const texts[] = {{
+{texts}
+  }};
+  return code >= 0 && code < {count} ? texts[code] : "unknown error";
+}}
+"""
+
+_ANY_THREADS = "threads workers share the work, the calling thread among them; such calls take turns."
+_ONE_THREAD = "The calling thread does the work; threads must be at least 1."
+
+
+def header_text(
+    name: str, manifest: Mapping[str, Any], one_thread: bool = False, weights_file: str | None = None
+) -> str:
+    """The C header of an exported model; `weights_file` is the file of weights that the program has to provide."""
+    interface = CInterface.of(manifest)
+    return _HEADER.format(
+        name=name,
+        upper=name.upper(),
+        version=_comment(str(manifest.get("tilewright_version", ""))),
+        target=_comment(str(manifest.get("target", ""))),
+        dims="".join(["   dimensions:\n", *_dims(interface), "\n"]) if interface.dims else "",
+        inputs="\n".join(_described(interface.inputs)),
+        outputs="\n".join(_described(interface.outputs)),
+        numbers="\n".join(_numbers(name.upper(), interface)),
+        threads=_ONE_THREAD if one_thread else _ANY_THREADS,
+        dims_param=_dims_param(interface),
+        negative=", or minus the code of an error" if interface.is_symbolic else "; the macro says the same",
+        shapes=_SHAPES.format(name=name, count=interface.plan - interface.table - 1) if interface.is_symbolic else "",
+        weights="" if weights_file is None else _SET_WEIGHTS.format(name=name, file=_comment(weights_file)),
+    )
+
+
+def functions_text(name: str, manifest: Mapping[str, Any], run: str) -> str:
+    """The functions that the header declares; `run` is the C expression that runs the model on `slots`."""
+    interface = CInterface.of(manifest)
+    symbolic = interface.is_symbolic
+    values = {
+        "name": name,
+        "entry": interface.entry,
+        "own": len(INTERFACE_ERRORS),
+        "plan": interface.plan,
+        "table": interface.table,
+        "stride": interface.stride,
+    }
+    first = len(interface.inputs) + len(interface.outputs)
+    pointers = [*(["dims"] if symbolic else []), *(["inputs"] if interface.inputs else []), "outputs"]
+    text = _RUN.format(
+        name=name,
+        dims_param=_dims_param(interface),
+        slots=interface.slots,
+        plan=f"  int64_t plan[{interface.plan}];\n" if symbolic else "",
+        null_tests="".join(f" || !{pointer}" for pointer in pointers),
+        most=interface.max_threads,
+        refuse=_REFUSE.format_map(values) if symbolic else "",
+        arena=f"plan[{interface.table}]" if symbolic else interface.arena_bytes,
+        inputs=len(interface.inputs),
+        outputs=len(interface.outputs),
+        first=first,
+        table=f"  slots[{first} + 3] = plan;\n" if symbolic else "",
+        run=run,
+        kernel_error=interface.kernel_error,
+    )
+    sizes = {"arena": interface.arena_bytes, "scratch": interface.scratch_bytes}
+    query = (_PLANNED if symbolic else _BYTES).format_map(values | sizes)
+    texts = ["success", *interface.errors]
+    listed = ",\n".join(f"    {_literal(text)}" for text in texts)
+    return "\n".join([text, query, _TEXTS.format(name=name, texts=listed, count=len(texts))])
+
+
+def library_text(name: str, manifest: Mapping[str, Any]) -> str:
+    """The C file that is linked with a model's object code, its weights and the worker pool."""
+    interface = CInterface.of(manifest)
+    run = f"tilewright_parallel_run({interface.entry}__entry, slots, threads)"
+    lifetime = _LIFETIME.format(name=name)
+    declarations = DECLARATIONS.format(entry=interface.entry)
+    return "\n".join([f'#include "{name}.h"\n', declarations, lifetime, functions_text(name, manifest, run)])
+
+
+#: Threads do not live on in a forked process, and must not outlive the code that they run. With more workers than
+#: processors they sleep rather than spin.
+_LIFETIME = """\
+extern void tilewright_pool_stop(void);
+extern void tilewright_pool_forget(void);
+extern void tilewright_set_processors(int32_t count);
+extern int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+extern int sched_getaffinity(int process, unsigned long bytes, void *mask);
+
+__attribute__((constructor)) static void tilewright_{name}_load(void) {{
+  unsigned char mask[128] = {{0}};
+  int i, count = 0;
+  (void)sched_getaffinity(0, sizeof mask, mask);
+  for (i = 0; i < 1024; i++) count += mask[i / 8] >> i % 8 & 1;
+  tilewright_set_processors(count ? count : 1);
+#ifndef TILEWRIGHT_WITHOUT_ATFORK
+  (void)pthread_atfork(0, 0, tilewright_pool_forget);
+#endif
+}}
+
+__attribute__((destructor)) static void tilewright_{name}_unload(void) {{
+  tilewright_pool_stop();
+}}
+"""
+
+
+def _dims_param(interface: CInterface) -> str:
+    return "const int64_t *dims, " if interface.is_symbolic else ""
+
+
+def _numbers(upper: str, interface: CInterface) -> Iterator[str]:
+    yield f"#define TILEWRIGHT_{upper}_INPUTS {len(interface.inputs)}"
+    yield f"#define TILEWRIGHT_{upper}_OUTPUTS {len(interface.outputs)}"
+    if not interface.is_symbolic:
+        size = f"{interface.arena_bytes} + (int64_t)(threads) * {interface.scratch_bytes} + 63"
+        yield f"#define TILEWRIGHT_{upper}_WORKSPACE_BYTES(threads) ({size})"
+        return
+    yield f"#define TILEWRIGHT_{upper}_DIMS {len(interface.dims)}"
+    for index, macro in enumerate(_macros(interface.dims)):
+        yield f"#define TILEWRIGHT_{upper}_DIM_{macro} {index}"
+
+
+def _macros(names: Sequence[str]) -> list[str]:
+    """Names of dimensions as C names, all different."""
+    made: list[str] = []
+    for index, name in enumerate(names):
+        cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
+        made.append(cleaned if cleaned not in made else f"{cleaned}_{index}")
+    return made
+
+
+def _dims(interface: CInterface) -> Iterator[str]:
+    for index, name in enumerate(interface.dims):
+        yield f"     dims[{index}] {_comment(name)}\n"
+
+
+def _described(specs: Sequence[TensorSpec]) -> Iterator[str]:
+    for index, spec in enumerate(specs):
+        size = f", {math.prod(spec.static_shape) * spec.dtype.itemsize} bytes" if spec.is_static else ""
+        yield f"     [{index}] {_comment(str(spec))}{size}"
+
+
+def _comment(text: str) -> str:
+    """Text that can neither end a C comment nor open another."""
+    return text.replace("*/", "* /").replace("/*", "/ *")
+
+
+def _literal(text: str) -> str:
+    """A C string literal: bytes beyond ASCII as octal escapes, question marks so that they form no trigraphs."""
+    parts = []
+    for byte in text.encode():
+        plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
+        parts.append(chr(byte) if plain else f"\\{byte:03o}")
+    return f'"{"".join(parts)}"'

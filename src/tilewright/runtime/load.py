@@ -1,0 +1,31 @@
+"""`load`: a saved model back into memory, by whichever executor it was compiled for."""
+
+from __future__ import annotations
+
+import os
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime.artifact import load_artifact
+from tilewright.runtime.executor import Executable
+from tilewright.runtime.executor_aot import AheadOfTime
+from tilewright.runtime.model import Model
+from tilewright.runtime.native import native
+from tilewright.runtime.vm.executable import VirtualMachine
+
+_EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
+    kind.executor: kind for kind in (Executable, AheadOfTime, VirtualMachine)
+}
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> Model:
+    """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable."""
+    found = load_artifact(path)
+    native(found.pool)
+    name = found.manifest.get("executor", Executable.executor)
+    if name not in _EXECUTORS:
+        raise ArtifactError(f"{path} is for an executor {name!r}, which this version has not. Compile the model again")
+    kind = _EXECUTORS[name]
+    try:
+        return kind(found.object_code, found.manifest, found.weights, threads)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ArtifactError(f"{path} has an incomplete manifest ({error!r}). Compile the model again") from None
