@@ -18,8 +18,8 @@ from tests.relay.op.cases import CASES  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.relay.expr import Call, Expr, Tuple, Var  # noqa: E402
 from tilewright.relay.op import registry  # noqa: E402
-from tilewright.relay.transform.infer_type import type_of  # noqa: E402
 from tilewright.relay.type import TensorType  # noqa: E402
+from tilewright.relay.type_of import type_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "operators.md"
 FLOATS = ("float16", "bfloat16", "float32", "float64")

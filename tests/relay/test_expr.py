@@ -51,7 +51,7 @@ def test_expressions_are_called_compared_and_cast() -> None:
     assert relay.GlobalVar("f")(x).args == (x,)
     names = [call.op.name for call in (x < 1.0, x > 1.0, x <= 1.0, x >= 1.0)]
     assert names == ["less", "greater", "less_equal", "greater_equal"]
-    assert repr(relay.transform.type_of(x.astype("int8"))) == "Tensor[(2,), int8]"
+    assert repr(relay.type_of(x.astype("int8"))) == "Tensor[(2,), int8]"
     assert relay.TensorType((2, 3)).concrete_shape == (2, 3)
     with pytest.raises(TypeMismatchError, match="not known before run time"):
         _ = relay.TensorType((relay.Any(),)).concrete_shape

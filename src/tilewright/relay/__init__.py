@@ -56,6 +56,7 @@ from tilewright.relay.type import (
     TypeVar,
     scalar_type,
 )
+from tilewright.relay.type_of import tensor_type_of, type_of
 
 __all__ = [
     "Any",
@@ -106,8 +107,10 @@ __all__ = [
     "scalar_type",
     "structural_equal",
     "structural_hash",
+    "tensor_type_of",
     "to_text",
     "transform",
+    "type_of",
     "var",
 ]
 __all__ += op.__all__

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.relay import op
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op.registry import Op
 
@@ -38,8 +39,6 @@ def parameters(op: Op) -> set[str] | None:
 @cache
 def _builder(name: str) -> Callable[..., Any] | None:
     """`relay.op.nn.relu` for "nn.relu"."""
-    from tilewright.relay import op
-
     found: Any = op
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -390,7 +390,7 @@ def element_type(expr: Any) -> DType | None:
     """The element type of a tensor-valued expression, inferred if need be; None if there is none or it is not known."""
     if not isinstance(expr, Expr):
         return None
-    from tilewright.relay.transform.infer_type import type_of
+    from tilewright.relay.type_of import type_of
 
     try:
         found = type_of(expr)

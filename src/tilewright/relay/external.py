@@ -20,8 +20,8 @@ from tilewright.errors import InternalError, UnsupportedError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple
 from tilewright.relay.op.host import plain_attrs, register_host
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import FuncType, TensorType
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import post_order, rewrite, substitute
 
 #: True for a call that the code generator takes; the types of its arguments are known.

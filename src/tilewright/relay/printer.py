@@ -31,6 +31,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.json import save_metadata
 from tilewright.relay.literals import TypeTexts, quoted, scalar_text
 from tilewright.relay.module import IRModule
 from tilewright.relay.scopes import Scopes
@@ -71,8 +72,6 @@ def astext(node: IRModule | Expr, show_meta_data: bool = True) -> str:
     text = f"{VERSION}\n" + _laid_out("\n\n".join(lines)) + "\n"
     if not printer.constants or not show_meta_data:
         return text
-    from tilewright.relay.json import save_metadata
-
     return f"{text}\n#[metadata]\n{save_metadata({'relay.Constant': printer.constants})}\n"
 
 

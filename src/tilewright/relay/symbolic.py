@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr, Function, Var
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Dim, TensorType, Type, as_dim, map_type, walk_type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 from tilewright.tir import expr as e
 from tilewright.tir.expr import SizeVar

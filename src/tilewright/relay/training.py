@@ -23,8 +23,9 @@ from tilewright.relay.expr import Expr, Function, Tuple, Var
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.tensor import rsqrt, sqrt
 from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import free_vars
 
 Array = np.ndarray[Any, Any]

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tilewright.arith import Analyzer
 from tilewright.errors import TypeMismatchError
 from tilewright.support.dtype import DType
+from tilewright.tir.expr import Expr, IntImm
 
 if TYPE_CHECKING:
     from tilewright.relay.adt import Constructor
@@ -284,12 +286,8 @@ def as_dim(value: typing.Any) -> Dim:
     """`value` as a dimension: an int, `Any()` as it is, or a symbolic expression, simplified."""
     if isinstance(value, Any):
         return value
-    from tilewright.tir.expr import Expr, IntImm
-
     if not isinstance(value, Expr):
         return int(value)
-    from tilewright.arith import Analyzer
-
     simplified = Analyzer().simplify(value)
     return simplified.value if isinstance(simplified, IntImm) else simplified
 

@@ -56,6 +56,6 @@ def test_the_check_decides() -> None:
 
     def takes_four_channels(found: relay.Expr) -> bool:
         assert isinstance(found, relay.Call)
-        return relay.transform.tensor_type_of(found.args[0]).shape[1] == 4
+        return relay.tensor_type_of(found.args[0]).shape[1] == 4
 
     assert len(functions(pattern.partition(before, check=takes_four_channels))) == 1

@@ -11,8 +11,8 @@ import pytest
 from tilewright import te
 from tilewright.relay.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.interpreter import call_reference, flatten
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.topi.reference.evaluate import evaluate
 
 

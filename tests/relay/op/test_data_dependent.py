@@ -11,7 +11,7 @@ from tilewright import relay
 from tilewright.errors import InputError, TypeMismatchError
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr, Function, Var, const
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import post_order, substitute
 from tilewright.runtime.host_ops.threefry import threefry2x64
 

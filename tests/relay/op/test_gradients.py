@@ -10,8 +10,8 @@ from tilewright.relay.expr import Call, Constant, Function, Tuple, Var
 from tilewright.relay.interpreter import interpret
 from tilewright.relay.op import registry
 from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TupleType, tensor_types
+from tilewright.relay.type_of import type_of
 
 STEP = 1e-6
 DIFFERENTIABLE = [

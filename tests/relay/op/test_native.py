@@ -15,8 +15,8 @@ from tilewright.relay.interpreter import call_reference, flatten, interpret
 from tilewright.relay.lower import lower_function
 from tilewright.relay.op import registry
 from tilewright.relay.transform.expand_operators import expand_expr
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.target import Target
 
 QUANTIZED = {name for name in registry.names() if name.startswith(("qnn.", "relay.op.annotation."))}

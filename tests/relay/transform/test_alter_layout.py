@@ -65,7 +65,7 @@ FOLLOWERS: list[tuple[str, Callable[[relay.Expr], relay.Expr]]] = [
 @pytest.mark.parametrize("build", [b for _, b in FOLLOWERS], ids=[name for name, _ in FOLLOWERS])
 def test_followers_stay_blocked(build: Callable[[relay.Expr], relay.Expr]) -> None:
     y = build(nn.conv2d(relay.var("x", shape=(1, 3, 6, 6)), weights(16, 3, 1, 1)))
-    channels = relay.transform.tensor_type_of(y).shape[1]
+    channels = relay.tensor_type_of(y).shape[1]
     mod = module(nn.conv2d(y, weights(16, channels, 1, 1)))
     # The result is transformed back; so are a full operand that is fed and a value joined with narrower blocks.
     wanted = 1 + any(param.name == "f" for param in mod["main"].params) + (channels == 24)

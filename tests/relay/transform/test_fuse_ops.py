@@ -150,7 +150,7 @@ def test_random_graphs_compute_the_same(seed: int) -> None:
         elif kind == 2:
             values.append(nn.dense(a, weights(4, 4, seed=seed)))
         elif kind == 3:
-            values.append(relay.reshape(relay.reshape(a, (-1,)), relay.transform.tensor_type_of(a).shape))
+            values.append(relay.reshape(relay.reshape(a, (-1,)), relay.tensor_type_of(a).shape))
         else:
             values.append(relay.add(a, b))
     _groups(relay.Tuple(values[-3:]))

@@ -7,8 +7,9 @@ import pytest
 
 from tilewright import relay, te
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import FuncType, RefType, TensorType, TupleType, Type, TypeVar
+from tilewright.relay.type_of import type_of
 
 SCALAR = TensorType(())
 INT = TensorType((), "int32")

@@ -4,8 +4,9 @@ import pytest
 
 from tilewright import relay
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import FuncType, TensorType, TupleType
+from tilewright.relay.type_of import type_of
 
 
 def test_every_node_gets_its_type() -> None:

@@ -72,7 +72,7 @@ def test_rule(build: Build, left: list[str]) -> None:
 
 def _padded_conv(x: relay.Expr, widths: list[tuple[int, int]], value: float = 0.0) -> relay.Expr:
     padded = nn.pad(x, widths, value)
-    return nn.conv2d(padded, weights(2, relay.transform.tensor_type_of(padded).shape[1], 3, 3))
+    return nn.conv2d(padded, weights(2, relay.tensor_type_of(padded).shape[1], 3, 3))
 
 
 def _conv1d(x: relay.Expr) -> relay.Expr:

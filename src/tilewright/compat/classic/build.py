@@ -14,6 +14,7 @@ from tilewright.codegen.source import emit_c
 from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.tensor import Tensor
@@ -62,8 +63,6 @@ def build(
 
     For a target that this machine cannot run the result has source and object code, and calling it is refused.
     """
-    from tilewright.compat.classic.target import Target as CurrentTarget
-
     mod = lower(inputs, args, name, binds)
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))

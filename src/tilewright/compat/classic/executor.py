@@ -12,8 +12,9 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array, require_cpu, to_classic, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
-from tilewright.compat.classic.expr import bind_params_by_name
+from tilewright.compat.classic.expr import bind, bind_params_by_name
 from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.params import load_param_dict
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
 from tilewright.errors import InputError, UnsupportedError
@@ -192,8 +193,6 @@ class GraphModule:
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Set the inputs that saved parameters name."""
-        from tilewright.compat.classic.params import load_param_dict
-
         self.set_input(**load_param_dict(params_bytes))
 
     def benchmark(
@@ -228,8 +227,6 @@ class Executor:
 
     def evaluate(self, expr: Any = None, binds: Mapping[relay.Var, Any] | None = None) -> Any:
         """The value of `expr`; for a function (None: the module's `main`) a Python function of its parameters."""
-        from tilewright.compat.classic.expr import bind
-
         if expr is None:
             func = self.mod["main"]
         elif isinstance(expr, relay.GlobalVar):

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import to_numpy
 from tilewright.errors import InputError
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import substitute
 from tilewright.runtime.tensor import Tensor
 

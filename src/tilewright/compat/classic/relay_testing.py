@@ -12,6 +12,7 @@ from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.testing import check_numerical_grads
 from tilewright.errors import UnsupportedError
+from tilewright.relay.transform.gradient import gradient
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.legalize import legalization
 from tilewright.relay.visitor import calls
@@ -72,8 +73,6 @@ def check_grad(
 
     `inputs` are random by default; `test_inputs` are those whose gradients are checked (all by default).
     """
-    from tilewright.relay.transform.gradient import gradient
-
     mod = infer_module(IRModule.from_expr(func))
     main: relay.Function = mod["main"]
     rng = np.random.default_rng(0)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.tir import expr as e
+from tilewright.tir import op, visitor
 from tilewright.tir import stmt as s
-from tilewright.tir import visitor
 from tilewright.tir.node import Node
 from tilewright.tir.visitor import Rewriter
 
@@ -19,8 +19,6 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
 
 def substitute(node: Any, vmap: Mapping[e.Var, Any]) -> Any:
     """`node` with variables replaced by expressions or numbers."""
-    from tilewright.tir import op
-
     return visitor.substitute(node, {var: op.convert(value) for var, value in vmap.items()})
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.arith.analyzer import Analyzer
 from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.device import Device, cpu, device
 from tilewright.compat.classic.runtime import enabled
 from tilewright.errors import EnvironmentError_
+from tilewright.tir import op
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
@@ -197,9 +199,6 @@ def _one_place(hidden: str, place: int) -> Any:
 
 def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raise `ValueError` unless both expressions certainly have one value."""
-    from tilewright.arith.analyzer import Analyzer
-    from tilewright.tir import op
-
     a, b = op.convert(lhs), op.convert(rhs)
     if not Analyzer().can_prove_equal(a, b):
         raise ValueError(f"{a!r} is not known to equal {b!r}")

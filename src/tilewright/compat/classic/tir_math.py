@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import tir
 from tilewright.errors import UnsupportedError
 from tilewright.tir import op
+from tilewright.tir.intrinsics import INTRINSICS
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -82,6 +83,4 @@ call_llvm_pure_intrin = call_llvm_intrin
 
 def op_names() -> dict[str, int]:
     """The pure functions of numbers by name, with how many they take."""
-    from tilewright.tir.intrinsics import INTRINSICS
-
     return {name: entry.arity for name, entry in INTRINSICS.items() if entry.pure and entry.arity}

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.compat.classic.target import Target
+from tilewright.compat.classic.topi_ops import conv2d_nchw
 from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import Target as OwnTarget
@@ -67,6 +68,4 @@ def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
 
 def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[[Any], te.Schedule]]:
     """The computation and the schedule of a convolution."""
-    from tilewright.compat.classic.topi_ops import conv2d_nchw
-
     return conv2d_nchw, get_schedule(target)

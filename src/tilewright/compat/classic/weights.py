@@ -12,7 +12,7 @@ from typing import Any
 from tilewright import relay
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import post_order
 from tilewright.topi.layout import transform_shape
 

@@ -15,8 +15,8 @@ from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr, If, Tuple
 from tilewright.relay.op.host import shape_of
 from tilewright.relay.op.onnx_host import host_call
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import type_of
 
 _MOST_UNROLLED = 16  # iterations
 

@@ -26,8 +26,8 @@ from tilewright.frontend.onnx.tensors import array_of
 from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
 from tilewright.relay.interpreter import call_reference
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.type import TensorType, Type, tensor_types
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import children, rebuild
 
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image

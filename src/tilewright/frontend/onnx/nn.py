@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
+from tilewright.frontend.onnx.einsum import einsum
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
@@ -245,6 +246,4 @@ def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
 @converts("Einsum", since=12)
 def convert_einsum(node: OnnxNode) -> Expr:
     """Sum of products over named axes: operands are joined from the left, each pair as one batched product."""
-    from tilewright.frontend.onnx.einsum import einsum
-
     return einsum(node, str(node.require("equation")), node.given())

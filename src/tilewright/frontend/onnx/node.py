@@ -13,8 +13,8 @@ from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
 from tilewright.relay.expr import Constant, Expr
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.type import Type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
 
 if TYPE_CHECKING:

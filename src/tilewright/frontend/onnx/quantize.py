@@ -14,7 +14,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.expr import Constant, Expr, Tuple
 from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
@@ -220,8 +220,6 @@ def convert_qlinear_global_average_pool(node: OnnxNode) -> Expr:
 def convert_qlinear_concat(node: OnnxNode) -> Expr:
     """Quantized tensors joined along an axis, each brought to the output's scale."""
     parts = [_real(node, index) for index in range(2, len(node.inputs), 3)]
-    from tilewright.relay.expr import Tuple
-
     joined = op.concatenate(Tuple(parts), axis=int(node.require("axis")))
     return qnn.quantize(joined, node[0], cast(node, node[1], "int32"), out_dtype=str(node.dtype(1)))
 

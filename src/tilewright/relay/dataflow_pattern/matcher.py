@@ -28,9 +28,9 @@ from tilewright.relay.dataflow_pattern.pattern import (
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.op.registry import Op
 from tilewright.relay.structural import structural_equal
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import TensorType, Type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, consumers, post_order
 
 #: Operators whose arguments a pattern matches either way round.

@@ -20,7 +20,7 @@ from tilewright.errors import InputError
 from tilewright.relay.dataflow_pattern.matcher import NodeMap, find, parts, users_of
 from tilewright.relay.dataflow_pattern.pattern import DFPattern, DominatorPattern
 from tilewright.relay.expr import Expr
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, rebuild, substitute
 
 #: A rewrite that has not come to rest after so many rounds never will.

@@ -13,6 +13,7 @@ from tilewright.relay.expr import Attrs, Call, Expr, Tuple, const, element_type
 from tilewright.relay.op.registry import Compute, get
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
 from tilewright.topi.shapes import may_hold
 from tilewright.topi.util import per_axis, sides
@@ -55,6 +56,11 @@ def tensor(type_: Type) -> TensorType:
     if not isinstance(type_, TensorType):
         raise TypeMismatchError(f"a tensor is needed, not {type_}")
     return type_
+
+
+def dims(expr: Expr) -> tuple[Any, ...]:
+    """The shape of a tensor-valued `expr`, derived if need be: ints and symbolic sizes. Raises TypeMismatchError."""
+    return tensor_type_of(expr).shape
 
 
 def tensors(types: Types) -> list[TensorType]:

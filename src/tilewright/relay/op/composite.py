@@ -18,6 +18,7 @@ from tilewright.relay.expr import Attrs, Call, Expr, Var
 from tilewright.relay.op.common import Types
 from tilewright.relay.op.registry import Expansion, Gradient, LayoutRule, Op, OpPattern, Reference, TypeRule, register
 from tilewright.relay.type import Type
+from tilewright.relay.type_of import type_of
 
 
 def register_composite(
@@ -46,8 +47,6 @@ def register_composite(
 
 def type_of_expansion(expansion: Expansion, types: Types, attrs: Attrs) -> Type:
     """The type of what `expansion` makes of arguments of `types`. Raises TypeMismatchError."""
-    from tilewright.relay.transform.infer_type import type_of
-
     return type_of(expansion(_stand_ins(types), attrs))
 
 

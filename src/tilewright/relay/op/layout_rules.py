@@ -16,6 +16,9 @@ from tilewright.relay.expr import Attrs
 from tilewright.relay.op.registry import LayoutChoice
 from tilewright.relay.type import TensorType
 from tilewright.tir.size_hint import size_hint
+from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
+from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
+from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
@@ -81,8 +84,6 @@ def conv2d_layout(
     attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
 ) -> tuple[LayoutChoice, ...] | None:
     """`nn.conv2d` offers what its kernels can do: `topi.schedule.cpu.layout` knows, and knows what each costs."""
-    from tilewright.topi.schedule.cpu.layout import conv2d_layouts
-
     channels = (types[0].shape[1], *types[1].shape[:2])
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
@@ -99,8 +100,6 @@ def conv2d_layout(
 
 def _shape(attrs: Attrs, types: Types) -> ConvolutionShape:
     """The facts of an `nn.conv2d` in NCHW and OIHW."""
-    from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
-
     batch, channels, height, width = (size_hint(extent) for extent in types[0].shape)
     filters, _, kh, kw = (size_hint(extent) for extent in types[1].shape)
     pads, strides, dilation = attrs.padding, attrs.strides, attrs.dilation
@@ -124,8 +123,6 @@ def _shape(attrs: Attrs, types: Types) -> ConvolutionShape:
 
 def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
-    from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
-
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
     in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)

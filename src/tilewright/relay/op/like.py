@@ -10,15 +10,11 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import call, check_axis, require
+from tilewright.relay.op.common import call, check_axis, dims, require
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.registry import Reference
 from tilewright.support.named import named
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor_of(expr.checked_type).shape
 
 
 def _register(
@@ -42,14 +38,14 @@ cast_like = _register(
 full_like = _register(
     "full_like",
     2,
-    lambda args, _attrs: tensor.full(args[1], _shape(args[0]), str(tensor_of(args[0].checked_type).dtype)),
+    lambda args, _attrs: tensor.full(args[1], dims(args[0]), str(tensor_of(args[0].checked_type).dtype)),
     lambda _attrs, x, value: np.full(x.shape, value, x.dtype),
     "A tensor of the type of `data` filled with the scalar `like`.",
 )
 broadcast_to_like = _register(
     "broadcast_to_like",
     2,
-    lambda args, _attrs: transform.broadcast_to(args[0], _shape(args[1])),
+    lambda args, _attrs: transform.broadcast_to(args[0], dims(args[1])),
     lambda _attrs, x, like: np.ascontiguousarray(np.broadcast_to(x, like.shape)),
     "`data` repeated to the shape of `like`.",
 )
@@ -67,7 +63,7 @@ def _reshaped(shape: Sequence[int], other: Sequence[int], attrs: Attrs) -> tuple
 register_composite(
     "reshape_like",
     num_inputs=2,
-    expansion=lambda args, attrs: transform.reshape(args[0], _reshaped(_shape(args[0]), _shape(args[1]), attrs)),
+    expansion=lambda args, attrs: transform.reshape(args[0], _reshaped(dims(args[0]), dims(args[1]), attrs)),
     reference=lambda attrs, x, like: x.reshape(_reshaped(x.shape, like.shape, attrs)),
 )
 
@@ -97,7 +93,7 @@ def _reversed_reshape(shape: Sequence[int], newshape: Sequence[int]) -> tuple[in
 register_composite(
     "contrib_reverse_reshape",
     num_inputs=1,
-    expansion=lambda args, attrs: transform.reshape(args[0], _reversed_reshape(_shape(args[0]), attrs["newshape"])),
+    expansion=lambda args, attrs: transform.reshape(args[0], _reversed_reshape(dims(args[0]), attrs["newshape"])),
     reference=lambda attrs, x: x.reshape(_reversed_reshape(x.shape, attrs["newshape"])),
 )
 
@@ -109,7 +105,7 @@ def contrib_reverse_reshape(data: Expr, newshape: Sequence[int]) -> Call:
 
 # ------------------------------------------------------------------------------------------------------ slice_like
 def _slice_like(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    shape, like = _shape(args[0]), _shape(args[1])
+    shape, like = dims(args[0]), dims(args[1])
     axes = [check_axis(axis, len(shape)) for axis in attrs["axes"] or range(min(len(shape), len(like)))]
     for axis in axes:
         require(
@@ -133,7 +129,7 @@ def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] = ()) -> Call:
 
 # ---------------------------------------------------------------------------------------------------- collapse_sum
 def _collapse(data: Expr, shape: Sequence[int]) -> Expr:
-    own = _shape(data)
+    own = dims(data)
     lead = len(own) - len(shape)
     fits = lead >= 0 and all(s in (1, o) for s, o in zip(shape, own[lead:]))
     require(fits, f"{tuple(shape)} does not broadcast to the shape {own}")
@@ -156,7 +152,7 @@ register_composite(
 register_composite(
     "collapse_sum_like",
     num_inputs=2,
-    expansion=lambda args, _attrs: _collapse(args[0], _shape(args[1])),
+    expansion=lambda args, _attrs: _collapse(args[0], dims(args[1])),
     reference=lambda _attrs, x, like: _collapse_reference(x, like.shape),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.expr import Attrs, Call, Expr, const, element_type
 from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
 from tilewright.relay.op.common import tensor as tensor_of
@@ -70,8 +70,6 @@ def sparse_to_dense(
     sparse_indices: Expr, output_shape: Sequence[int], sparse_values: Expr, default_value: Any = 0
 ) -> Call:
     """A tensor of `output_shape` with values at the coordinates [N, D] (or [N], or one), else the default."""
-    from tilewright.relay.expr import element_type
-
     default = default_value if isinstance(default_value, Expr) else const(default_value, element_type(sparse_values))
     return call("sparse_to_dense", sparse_indices, sparse_values, default, output_shape=output_shape)
 

@@ -9,7 +9,7 @@ from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.gradient import first_order_gradient, gradient
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
@@ -31,7 +31,5 @@ __all__ = [
     "plan_memory",
     "simplify_expr",
     "simplify_inference",
-    "tensor_type_of",
-    "type_of",
     "winograd_conv2d",
 ]

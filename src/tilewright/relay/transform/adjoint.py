@@ -14,8 +14,8 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Call, Expr, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.op.registry import Expansion, Op
 from tilewright.relay.op.tensor import ones, zeros
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, substitute
 
 #: The adjoint of a value as far as it is known: of a tensor an expression, of a tuple one per field; None is zero.

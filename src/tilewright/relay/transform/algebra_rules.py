@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.relay.expr import Call, Constant, Expr, merge_spans
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.transform.make import is_call, make
+from tilewright.relay.type_of import tensor_type_of
 
 Rule = Callable[[Call], Expr | None]
 

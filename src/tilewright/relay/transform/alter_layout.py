@@ -18,10 +18,11 @@ from tilewright.errors import TypeMismatchError
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import LayoutChoice
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.layout_plan import LayoutPlan, blocked, keeps_order, plain, plan_layouts
 from tilewright.relay.transform.make import make, reshape
 from tilewright.relay.type import TensorType, tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 from tilewright.target import Target
 from tilewright.topi.layout import transform_shape

@@ -12,8 +12,9 @@ from __future__ import annotations
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import children, consumers, post_order, rewrite
 
 

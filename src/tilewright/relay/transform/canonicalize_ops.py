@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.module import IRModule
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import along_axis, is_call, make
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import rewrite
 
 

@@ -14,7 +14,7 @@ from tilewright.relay.expr import Call, Expr, merge_spans
 from tilewright.relay.module import IRModule
 from tilewright.relay.structural import attrs_key
 from tilewright.relay.transform.combine_parallel_op import ParallelOp, combine_parallel_op, join
-from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.relay.type_of import tensor_type_of
 
 
 def combine_parallel_conv2d(mod: IRModule, min_num_branches: int = 3) -> IRModule:

@@ -14,8 +14,8 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.nn.dense import batch_matmul
 from tilewright.relay.structural import attrs_key
 from tilewright.relay.transform.combine_parallel_op import ParallelOp, combine_parallel_op, join, stack_all
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.transform.make import reshape
+from tilewright.relay.type_of import tensor_type_of
 
 
 def combine_parallel_dense(mod: IRModule, min_num_branches: int = 3, to_batch: bool = True) -> IRModule:

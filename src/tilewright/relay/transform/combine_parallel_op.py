@@ -21,9 +21,10 @@ from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.op.transform import concatenate, stack, strided_slice
 from tilewright.relay.structural import attrs_key
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call, reshape
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import consumers, post_order, substitute
 
 Users = dict[Expr, list[Expr]]

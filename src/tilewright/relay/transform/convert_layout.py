@@ -20,9 +20,10 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.op.transform import transpose
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import reshape
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 
 #: A permutation: axis i of the permuted value is axis `order[i]` of the plain one.

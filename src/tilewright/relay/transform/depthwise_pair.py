@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.relay.expr import Call
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.op.registry import Op, OpPattern
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Type, tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children
 from tilewright.tir.size_hint import size_hint
 

@@ -22,8 +22,9 @@ from tilewright.relay.op.sort import topk
 from tilewright.relay.op.tensor import full, ones, zeros
 from tilewright.relay.op.transform import broadcast_to, expand_dims, reshape, squeeze, strided_slice, tile
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
 
 

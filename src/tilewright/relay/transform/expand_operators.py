@@ -10,7 +10,8 @@ from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.composite import expand_call
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import calls, rewrite
 
 

@@ -24,8 +24,9 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op import qnn
 from tilewright.relay.op.registry import Op, get
 from tilewright.relay.op.tensor import maximum
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import along_axis, is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import post_order, rebuild, rewrite
 
 Array = np.ndarray

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from tilewright.relay.expr import Call, Expr, merge_spans
 from tilewright.relay.module import IRModule
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
 
 

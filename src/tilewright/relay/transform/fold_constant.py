@@ -16,8 +16,8 @@ from tilewright.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from tilewright.relay.interpreter import call_reference
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
 
 #: Bytes up to which a folded value may be larger than the constants it is made of.

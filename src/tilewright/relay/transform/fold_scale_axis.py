@@ -17,8 +17,8 @@ import numpy as np
 from tilewright.relay.expr import Call, Constant, Expr, merge_spans
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import children, consumers, post_order, rebuild
 
 Array = np.ndarray[Any, Any]

@@ -13,8 +13,9 @@ import numpy as np
 
 from tilewright.relay.expr import Call, Constant, Expr, merge_spans
 from tilewright.relay.module import IRModule
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import consumers, post_order, rewrite
 
 #: Operators over which a positive factor of each channel may move.

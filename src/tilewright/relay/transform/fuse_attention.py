@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from tilewright.relay.expr import Call, Constant, Expr
 from tilewright.relay.module import IRModule
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call, make, reshape, scalar_like
 from tilewright.relay.transform.views import is_reshape
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import children, consumers, post_order, rebuild
 
 Users = Mapping[Expr, list[Expr]]

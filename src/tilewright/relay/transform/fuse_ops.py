@@ -29,8 +29,9 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.transform.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.dominator import Flow, build_flow
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 
 #: Injective operators too costly to compute an element of several times.

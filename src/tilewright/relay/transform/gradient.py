@@ -16,7 +16,8 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Function, GlobalVar, Tuple, Var
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.adjoint import adjoints, inline_lets, is_straight_line
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.type_of import type_of
 
 MODES = ("auto", "first_order", "higher_order")
 

@@ -51,8 +51,9 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
 from tilewright.relay.op.tensor import ones_like, zeros_like
 from tilewright.relay.transform.adjoint import holds_float, operator_gradient
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import FuncType, RefType, TensorType, TupleType, Type, map_type, walk_type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import substitute
 from tilewright.support.recursion import deep_recursion
 

@@ -7,7 +7,7 @@ A type is a function of the node, which is immutable, so it is kept with the nod
 rewrite only new nodes cost anything.
 
 Functions of a module are typed callees first; those that call each other are typed together. How the types within
-one function follow from each other: `relay/typing_rules.py`.
+one function follow from each other: `relay/typing_rules.py`. The type of one expression: `relay/type_of.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.excerpt import excerpt
-from tilewright.relay.expr import Expr, GlobalVar
+from tilewright.relay.expr import GlobalVar
 from tilewright.relay.match_coverage import check_matches
 from tilewright.relay.module import IRModule
-from tilewright.relay.type import FuncType, TensorType, Type
+from tilewright.relay.type import FuncType
 from tilewright.relay.typing_rules import Inference, TypeErrorAt, declared_type
 from tilewright.relay.visitor import global_vars
 
@@ -38,25 +38,6 @@ def infer_type(mod: IRModule) -> IRModule:
         for gvar in fresh:
             _located(mod, gvar, lambda gvar=gvar: check_matches(mod[gvar], mod))  # type: ignore[misc]
     return mod
-
-
-def type_of(expr: Expr) -> Type:
-    """The type of `expr`, derived now if it is not known yet. Iterative: depth is no limit."""
-    found = expr.inferred_type
-    if found is not None:
-        return found
-    inference = Inference()
-    inference.visit(expr)
-    inference.finish()
-    return expr.checked_type
-
-
-def tensor_type_of(expr: Expr) -> TensorType:
-    """The type of a tensor-valued `expr`; `TypeMismatchError` if it is a tuple or function."""
-    found = type_of(expr)
-    if not isinstance(found, TensorType):
-        raise TypeMismatchError(f"a tensor is needed here, not {found}")
-    return found
 
 
 def _infer_group(mod: IRModule, group: list[GlobalVar], recursive: bool) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.op.registry import LayoutChoice, Op
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TensorType, tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint

@@ -19,8 +19,9 @@ from contextvars import ContextVar
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, get
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type import Type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
 
 #: (attributes, arguments, the types of the arguments and of the result) -> a replacement, or None to keep the call.

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.expr import Call, Constant, Expr
 from tilewright.relay.op.registry import Op, get
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.relay.type_of import tensor_type_of
 
 
 def make(name: str, *args: Expr, span: str = "", **attrs: Any) -> Expr:

@@ -13,10 +13,10 @@ import numpy as np
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, merge_spans
 from tilewright.relay.op.common import broadcast_shapes
 from tilewright.relay.op.registry import Op, OpPattern
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.transform.make import is_call, make, reshape
 from tilewright.relay.transform.views import RESHAPES
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import tensor_type_of, type_of
 
 Rule = Callable[[Call], Expr | None]
 

@@ -15,9 +15,9 @@ from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
 from tilewright.relay.transform.canonicalize_ops import bias_add_as_add
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.transform.make import along_axis, make, scalar_like
 from tilewright.relay.type import TupleType
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import rewrite
 
 

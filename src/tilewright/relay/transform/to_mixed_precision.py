@@ -26,9 +26,10 @@ from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.op.tensor import cast
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import folded
 from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import Dim, TensorType, TupleType, as_dim
+from tilewright.relay.type_of import type_of
 from tilewright.topi.shapes import slice_bounds
 
 #: Operators whose result is their input under another shape.

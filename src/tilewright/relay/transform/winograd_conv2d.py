@@ -13,7 +13,8 @@ from __future__ import annotations
 from tilewright.relay.expr import Call, Constant, Expr
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import get
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import rewrite
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 
+from tilewright.errors import EnvironmentError_
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.support.dtype import DType
 
@@ -200,10 +202,6 @@ def _bins(begin: int, length: int, count: int, extent: int) -> list[tuple[int, i
 @onnx_op("ImageDecoder")
 def image_decoder(attrs: Attrs, encoded: Array) -> Array:
     """An encoded image as uint8 [height, width, channels] in the pixel format asked for; needs Pillow."""
-    import io
-
-    from tilewright.errors import EnvironmentError_
-
     try:
         from PIL import Image
     except ImportError:

@@ -9,8 +9,8 @@ from tilewright.errors import TypeMismatchError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.expr import Function, Var, const
 from tilewright.relay.interpreter import interpret
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import TensorType
+from tilewright.relay.type_of import type_of
 from tilewright.topi.reference.layout import layout_transform
 
 

@@ -9,8 +9,8 @@ from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
 from tilewright.relay.expr import const
 from tilewright.relay.interpreter import call_reference
-from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.type import tensor_types
+from tilewright.relay.type_of import type_of
 from tilewright.topi.recurrent import Activation
 
 RNG = np.random.default_rng(8)

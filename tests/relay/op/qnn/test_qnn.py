@@ -15,7 +15,8 @@ from tilewright.relay.interpreter import interpret
 from tilewright.relay.module import IRModule
 from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.quantize import annotation_simulated_quantize
-from tilewright.relay.transform.infer_type import infer_type, type_of
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.type_of import type_of
 
 RNG = np.random.default_rng(0)
 

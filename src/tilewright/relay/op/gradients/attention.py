@@ -10,11 +10,10 @@ from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import nn, tensor, transform
 from tilewright.relay.op.gradients.common import number, shape_of
 from tilewright.relay.op.registry import set_gradient
+from tilewright.relay.transform.adjoint import gradient_of_parts
 
 
 def _attention_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
-    from tilewright.relay.transform.adjoint import gradient_of_parts
-
     return gradient_of_parts(call, g, attention_in_parts)
 
 

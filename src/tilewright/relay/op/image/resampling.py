@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import call
+from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.resize import resize2d
 from tilewright.topi.reference.layout import layout_transform
@@ -20,12 +20,6 @@ _RULES = ("method", "coordinate_transformation_mode", "rounding_method", "cubic_
 
 def _rules(attrs: Attrs) -> dict[str, Any]:
     return {name: attrs[name] for name in _RULES}
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    from tilewright.relay.transform.infer_type import tensor_type_of
-
-    return tensor_type_of(expr).shape
 
 
 def _plain(data: Expr, layout: str, wanted: str) -> Expr:
@@ -41,7 +35,7 @@ def _resize1d(args: Sequence[Expr], attrs: Attrs) -> Expr:
 def _resize3d(args: Sequence[Expr], attrs: Attrs) -> Expr:
     """Rows and columns of every plane first, then the depths."""
     data = _plain(args[0], attrs["layout"], "NCDHW")
-    n, c, depth, h, w = _shape(data)
+    n, c, depth, h, w = dims(data)
     out_depth, oh, ow = attrs["size"]
     planes = resize2d(transform.reshape(data, (n, c * depth, h, w)), (oh, ow), **_rules(attrs))
     deep = resize2d(transform.reshape(planes, (n, c, depth, oh * ow)), (out_depth, oh * ow), **_rules(attrs))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, const
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors, window_attrs
+from tilewright.relay.op.common import Types, call, dims, require, require_same_dtype, tensor, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
 from tilewright.relay.op.nn.pooling import pool_attrs
@@ -26,8 +25,8 @@ def _backward_weight_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
     """A convolution of the data, images as channels, with the gradient as its kernel; strides and dilation swap."""
     gradient, data = args
     groups, (kh, kw) = attrs["groups"], attrs["kernel_size"]
-    n, c, h, w = _shape(data)
-    outputs = _shape(gradient)[1]
+    n, c, h, w = dims(data)
+    outputs = dims(gradient)[1]
     if groups > 1:
         parts = transform.reshape(data, (n, groups, c // groups, h, w))
         images = transform.reshape(transform.transpose(parts, (2, 1, 0, 3, 4)), (c // groups, groups * n, h, w))
@@ -44,10 +43,6 @@ def _backward_weight_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
     whole = transform.strided_slice(product, begin=(0, 0), end=(kh, kw), axes=(2, 3))
     kernel = transform.transpose(whole, (1, 0, 2, 3))
     return transform.reshape(kernel, (outputs, c // groups, kh, kw))
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor(expr.checked_type).shape
 
 
 def _backward_weight_type(types: Types, attrs: Attrs) -> Type:
@@ -112,8 +107,8 @@ def _avg_pool2d_grad_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
     """Each window's gradient divided by its elements, given to all of them by a transposed convolution with ones."""
     gradient, data = args
     dtype = tensor(data.checked_type).dtype
-    _, channels, *sizes = transform_shape(_shape(data), attrs["layout"], "NCHW")
-    out = transform_shape(_shape(gradient), attrs["layout"], "NCHW")[2:]
+    _, channels, *sizes = transform_shape(dims(data), attrs["layout"], "NCHW")
+    out = transform_shape(dims(gradient), attrs["layout"], "NCHW")[2:]
     kernel, padding = attrs["pool_size"], list(attrs["padding"])
     counts = ref.window_counts(sizes, out, attrs)
     plain = gradient if attrs["layout"] == "NCHW" else transform.layout_transform(gradient, attrs["layout"], "NCHW")

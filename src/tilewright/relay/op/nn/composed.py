@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import Types, call, check_axis, require, require_float, window_attrs
+from tilewright.relay.op.common import Types, call, check_axis, dims, require, require_float, window_attrs
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.activation import pad
@@ -21,10 +21,6 @@ from tilewright.relay.op.registry import get
 from tilewright.relay.type import Type
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.util import pair
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor_of(expr.checked_type).shape
 
 
 # ------------------------------------------------------------------------------------------------------------- norms
@@ -75,7 +71,7 @@ def _mirror_pad(args: Sequence[Expr], attrs: Attrs) -> Expr:
         return pad(args[0], attrs["pad_width"], pad_mode="reflect")
     data = args[0]
     for axis, (before, after) in enumerate(attrs["pad_width"]):
-        size = _shape(args[0])[axis]
+        size = dims(args[0])[axis]
         parts = [data]
         if before:
             parts.insert(0, transform.reverse(transform.strided_slice(data, (0,), (before,), axes=(axis,)), axis))
@@ -111,7 +107,7 @@ def mirror_pad(data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMM
 # ------------------------------------------------------------------------------------------------- space and batch
 def _space_to_batch(args: Sequence[Expr], attrs: Attrs) -> Expr:
     blocks, paddings = attrs["block_shape"], attrs["paddings"]
-    shape, m = _shape(args[0]), len(blocks)
+    shape, m = dims(args[0]), len(blocks)
     widths = [(0, 0), *paddings, *[(0, 0)] * (len(shape) - 1 - m)]
     data = pad(args[0], widths, attrs["pad_value"]) if any(map(any, widths)) else args[0]
     sizes = [size + before + after for size, (before, after) in zip(shape, widths)]
@@ -137,7 +133,7 @@ def _space_to_batch_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 def _batch_to_space(args: Sequence[Expr], attrs: Attrs) -> Expr:
     blocks, crops = attrs["block_shape"], attrs["crops"]
-    shape, m, total = _shape(args[0]), len(blocks), math.prod(blocks)
+    shape, m, total = dims(args[0]), len(blocks), math.prod(blocks)
     require(shape[0] % total == 0, f"a batch of {shape[0]} does not divide into blocks of {total}")
     split = transform.reshape(args[0], (*blocks, shape[0] // total, *shape[1:]))
     order = [m, *[axis for i in range(m) for axis in (m + 1 + i, i)], *range(2 * m + 1, m + len(shape))]
@@ -188,7 +184,7 @@ def _fifo_type(types: Types, attrs: Attrs) -> Type:
 def _fifo(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, buffer = args
     axis = attrs["axis"]
-    count, size = _shape(data)[axis], _shape(buffer)[axis]
+    count, size = dims(data)[axis], dims(buffer)[axis]
     kept = transform.strided_slice(buffer, (count,), (size,), axes=(axis,))
     return transform.concatenate([kept, data], axis) if count < size else tensor.copy(data)
 
@@ -257,7 +253,7 @@ def contrib_dense_pack(
 # ------------------------------------------------------------------------------------------- convolution as a product
 def _gemm_weights(args: Sequence[Expr], attrs: Attrs) -> Expr:
     """HWIO to [N / tile_N, K / tile_K, tile_N, tile_K] with K = H·W·I, zeros at the ends."""
-    h, w, i, o = _shape(args[0])
+    h, w, i, o = dims(args[0])
     rows, tile_k, tile_n = h * w * i, attrs["tile_K"], attrs["tile_N"]
     matrix = transform.reshape(args[0], (rows, o))
     widths = ((0, -rows % tile_k), (0, -o % tile_n))
@@ -289,8 +285,8 @@ def contrib_conv2d_gemm_weight_transform(weights: Expr, tile_N: int, tile_K: int
 
 
 def _gemm_conv2d(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    channels = _shape(args[0])[3]
-    n, k, tile_n, tile_k = _shape(args[1])
+    channels = dims(args[0])[3]
+    n, k, tile_n, tile_k = dims(args[1])
     kh, kw = attrs["kernel_size"]
     matrix = transform.reshape(transform.transpose(args[1], (1, 3, 0, 2)), (k * tile_k, n * tile_n))
     whole = transform.strided_slice(matrix, (0, 0), (kh * kw * channels, attrs["channels"]))

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, tensor, tensors, window_attrs
+from tilewright.relay.op.common import Types, call, dims, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
@@ -26,10 +26,6 @@ from tilewright.topi.util import per_axis
 SPATIAL = {1: "W", 3: "DHW"}
 
 
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor(expr.checked_type).shape
-
-
 def _plain(data: Expr, layout: str, wanted: str) -> Expr:
     return data if layout == wanted else transform.layout_transform(data, layout, wanted)
 
@@ -38,11 +34,8 @@ def _with_layouts(build: Callable[[Expr, Expr, Attrs], Expr], axes: int, kernel:
     """`build` on the plain layouts NC… and `kernel`, with transforms around it where the attributes name others."""
 
     def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
-        from tilewright.relay.transform.infer_type import type_of
-
         data = _plain(args[0], attrs["data_layout"], "NC" + SPATIAL[axes])
         weight = _plain(args[1], attrs["kernel_layout"], kernel)
-        type_of(data), type_of(weight)
         out = build(data, weight, attrs)
         return _plain(out, "NC" + SPATIAL[axes], attrs["out_layout"] or attrs["data_layout"])
 
@@ -87,8 +80,8 @@ def _conv1d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
 # ------------------------------------------------------------------------------------------------------------ 3 axes
 def _conv3d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
     """A convolution of planes [N · OD, groups · KD · C/groups, H, W]: the depth taps are channels."""
-    n, c, depth, h, w = _shape(data)
-    o, icg, kd, kh, kw = _shape(weight)
+    n, c, depth, h, w = dims(data)
+    o, icg, kd, kh, kw = dims(weight)
     groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
     front, top, left, back, bottom, right = attrs["padding"]
     out_depth = (depth + front + back - (kd - 1) * dd - 1) // sd + 1
@@ -112,10 +105,8 @@ def _conv3d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
 
 def _conv3d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
     """A transposed convolution of planes for each depth tap, put at its depths and added."""
-    from tilewright.relay.transform.infer_type import tensor_type_of
-
-    n, c, depth, h, w = _shape(data)
-    _, og, kd, kh, kw = _shape(weight)
+    n, c, depth, h, w = dims(data)
+    _, og, kd, kh, kw = dims(weight)
     groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
     front, top, left, back, bottom, right = attrs["padding"]
     extra_depth, extra_h, extra_w = attrs["output_padding"]
@@ -129,7 +120,7 @@ def _conv3d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
             planes, tap, (sh, sw), (top, left, bottom, right), (dh, dw), groups,
             output_padding=(extra_h, extra_w), out_dtype=attrs["out_dtype"],
         )  # fmt: skip
-        _, o, oh, ow = tensor_type_of(part).shape
+        _, o, oh, ow = dims(part)
         part = transform.transpose(transform.reshape(part, (n, depth, o, oh, ow)), (0, 2, 1, 3, 4))
         part = dilate(part, (1, 1, sd, 1, 1)) if sd > 1 else part
         part = pad(part, ((0, 0), (0, 0), (k * dd, whole - spread - k * dd), (0, 0), (0, 0)))
@@ -256,17 +247,15 @@ def _pool(kind: str, axes: int) -> Any:
     build = pooling.max_pool2d if kind == "max" else pooling.avg_pool2d
 
     def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
-        from tilewright.relay.transform.infer_type import tensor_type_of
-
         data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
-        n, c, *sizes = tensor_type_of(data).shape
+        n, c, *sizes = dims(data)
         if axes == 1:
             out = transform.squeeze(build(transform.expand_dims(data, 2), **_window(attrs, slice(0, 1), 1, -1)), 2)
         else:
             planes = build(transform.reshape(data, (n, c * sizes[0], *sizes[1:])), **_window(attrs, slice(1, 3), 3, 0))
-            oh, ow = tensor_type_of(planes).shape[2:]
+            oh, ow = dims(planes)[2:]
             deep = build(transform.reshape(planes, (n, c, sizes[0], oh * ow)), **_window(attrs, slice(0, 1), 3, 1))
-            out = transform.reshape(deep, (n, c, tensor_type_of(deep).shape[2], oh, ow))
+            out = transform.reshape(deep, (n, c, dims(deep)[2], oh, ow))
         return _plain(out, "NC" + SPATIAL[axes], attrs["layout"])
 
     return expansion
@@ -276,10 +265,8 @@ def _adaptive(kind: str, axes: int) -> Any:
     build = pooling.adaptive_max_pool2d if kind == "max" else pooling.adaptive_avg_pool2d
 
     def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
-        from tilewright.relay.transform.infer_type import tensor_type_of
-
         data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
-        n, c, *sizes = tensor_type_of(data).shape
+        n, c, *sizes = dims(data)
         size = attrs["output_size"]
         if axes == 1:
             out = transform.squeeze(build(transform.expand_dims(data, 2), (1, size[0])), 2)

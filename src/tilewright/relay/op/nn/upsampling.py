@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require
+from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
 from tilewright.relay.op.image.resize import resize2d
 from tilewright.relay.type import Type
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    from tilewright.relay.transform.infer_type import tensor_type_of
-
-    return tensor_type_of(expr).shape
-
 
 # ------------------------------------------------------------------------------------------------------- upsampling
 _METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
@@ -51,12 +44,12 @@ def _sizes(shape: Sequence[int], layout: str, axes: str) -> list[int]:
 
 
 def _upsampling(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    sizes = _sizes(_shape(args[0]), attrs["layout"], "HW")
+    sizes = _sizes(dims(args[0]), attrs["layout"], "HW")
     return resize2d(args[0], **_upsampling_attrs(attrs, sizes, (attrs["scale_h"], attrs["scale_w"])))
 
 
 def _upsampling3d(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    sizes = _sizes(_shape(args[0]), attrs["layout"], "DHW")
+    sizes = _sizes(dims(args[0]), attrs["layout"], "DHW")
     scales = (attrs["scale_d"], attrs["scale_h"], attrs["scale_w"])
     return resize3d(args[0], **_upsampling_attrs(attrs, sizes, scales))
 

@@ -19,6 +19,7 @@ from tilewright.relay.op.nn.dense import dense
 from tilewright.relay.op.nn.spatial import conv3d
 from tilewright.relay.op.registry import get
 from tilewright.relay.type import Type
+from tilewright.relay.type_of import type_of
 from tilewright.topi.util import per_axis
 
 _POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.25)
@@ -41,8 +42,6 @@ def _along(data: Expr, matrix: np.ndarray, axis: int, ndim: int) -> Expr:
 
 
 def _applied(data: Expr, matrices: Sequence[np.ndarray | None], first: int, ndim: int) -> Expr:
-    from tilewright.relay.transform.infer_type import type_of
-
     for k, matrix in enumerate(matrices):
         if matrix is not None:
             type_of(data)

@@ -17,8 +17,8 @@ from tilewright.relay.op.qnn.canonical import (
 )
 from tilewright.relay.op.qnn.quantize import dequantize, quantize
 from tilewright.relay.op.registry import get
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.support.named import named
 
 

@@ -13,8 +13,8 @@ from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.registry import TypeRule
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import reshape
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.type import TensorType, TupleType
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.support.dtype import DType
 
 Canonical = Callable[[Attrs, Sequence[Expr]], Expr]

@@ -11,8 +11,8 @@ from tilewright.relay.op.common import Types, tensor, tensors
 from tilewright.relay.op.qnn.canonical import along, as_type, quantized_call, register_quantized
 from tilewright.relay.op.registry import get
 from tilewright.relay.op.tensor import subtract
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.type import TensorType, Type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.named import named
 
 _SUMMED = "int32"

@@ -31,8 +31,8 @@ from tilewright.relay.op.tensor import (
     subtract,
     where,
 )
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.type import TensorType, Type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
 from tilewright.topi.narrow import FLOATS
 
