@@ -53,11 +53,12 @@ All have a NumPy reference. Each kernel is compared with it, each gradient with 
 with the operator's reference (`tests/relay/op`).
 """
 
-LIMITS = """
-Not here, of the operators that classic Relay had: `contrib.ethosu.*` (instructions of one vendor's processor, with its
-weight compression), and `call_lowered`, `vm.invoke_tvm_op`, `vm.shape_func`, `auto_scheduler_layout_transform`, which
-stand for steps of a compiler that is built differently: a lowered kernel is no call of the graph here, and shapes are
-symbolic.
+CLASSIC = """
+All 277 operators of classic Relay are among them. `call_lowered`, `vm.invoke_tvm_op` and `vm.shape_func` take functions
+of the module; the latter two and `memory.*` work on storage, so they are evaluated in the order of their `let`s.
+`vm.shape_func` needs result shapes that are expressions in named sizes (`n`, not `?`). `contrib.ethosu.*` computes what
+these processors do to the bit, but for the activations TANH and SIGMOID, which must come as tables (`LUT`), and for
+rescaling in pooling and arithmetic, which rounds the exact real value once.
 """
 
 
@@ -110,7 +111,7 @@ def page() -> str:
     names = [name for name in registry.names() if not name.startswith(("onnx.", "list."))]
     head = "| operator | inputs | types | computed by | fuses as | gradient | layout |\n|---|---|---|---|---|---|---|\n"
     count = f"\n{len(names)} operators, beside those of the ONNX importer (`onnx.*`) and of lists (`list.*`).\n\n"
-    return INTRODUCTION + count + head + "\n".join(row(name) for name in names) + "\n" + LIMITS
+    return INTRODUCTION + count + head + "\n".join(row(name) for name in names) + "\n" + CLASSIC
 
 
 if __name__ == "__main__":

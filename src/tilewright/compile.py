@@ -17,6 +17,7 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.expand_calls import expand_calls
 from tilewright.relay.transform.expand_operators import expand_operators
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
@@ -111,7 +112,7 @@ def build(mod: IRModule, target: Target, threads: int | None = None, executor: s
     """Compile a module as imported for `executor`. Raises `UnsupportedError` where that cannot run the module."""
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
-    mod = infer_type(lower_external(mod))
+    mod = expand_calls(lower_external(mod))
     obstacle = needs_machine(mod)
     if executor in ("graph", "aot") and obstacle:
         raise UnsupportedError(

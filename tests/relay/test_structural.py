@@ -54,3 +54,8 @@ def test_hash_is_the_same_in_another_process() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == structural_hash(_function())
+
+
+def test_inferred_types_of_bindings_do_not_count() -> None:
+    text = "def @main(%x: float32) -> float32 { let %y = exp(%x); match ((%y, %x)) { (%a, _) => %a } }"
+    assert relay.structural_equal(relay.parse(text), relay.transform.infer_type(relay.parse(text)))

@@ -32,7 +32,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.module import IRModule
-from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.expand_calls import expand_calls
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.relay.values import Closure, ConstructorValue, RefValue, Value, flatten
@@ -60,7 +60,7 @@ def evaluate(
 
     Raises InputError where an input is missing or does not fit its type, or a `match?` has no clause for a value.
     """
-    mod = infer_type(mod if isinstance(mod, IRModule) else IRModule.from_expr(mod))
+    mod = expand_calls(mod if isinstance(mod, IRModule) else IRModule.from_expr(mod))
     main = mod["main"]
     env: Environment = {}
     sizes: dict[Any, int] = {}

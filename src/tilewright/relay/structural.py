@@ -20,7 +20,7 @@ from tilewright.relay.adt import (
     PatternTuple,
     PatternVar,
 )
-from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, TupleGetItem, Var
+from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Let, TupleGetItem, Var
 from tilewright.relay.module import IRModule
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import FuncType, TensorType, Type, TypeCall, TypeData, TypeVar, parts
@@ -57,11 +57,12 @@ def _key(expr: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     nodes: dict[Expr, None] = dict.fromkeys(params)
     nodes.update(dict.fromkeys(post_order(root)))
     nodes.update({var: None for node in list(nodes) for var in binders(node)})
+    bound = {var for node in nodes if isinstance(node, Let | Match) for var in binders(node)}
     own: dict[Expr, tuple[Any, ...]] = {}
     row: dict[Expr, int] = {}
     constants: dict[tuple[Any, ...], Expr] = {}
     for node in nodes:
-        found = _own(node, types)
+        found = _binding(node, types) if node in bound else _own(node, types)
         first = constants.setdefault(found, node) if isinstance(node, Constant) else node
         if first is not node:
             row[node] = row[first]
@@ -113,6 +114,12 @@ def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     """What distinguishes `node` besides its operands and the variables it binds."""
     make = _OWN.get(type(node))
     return (type(node).__name__,) if make is None else make(node, types)
+
+
+def _binding(var: Expr, types: _TypeTexts) -> tuple[Any, ...]:
+    """A variable that a `Let` or a pattern binds: its type is that of its value, so only what is declared counts."""
+    assert isinstance(var, Var)
+    return ("var", types.text(var.type_annotation))
 
 
 def _function_row(node: Function, types: _TypeTexts) -> tuple[Any, ...]:

@@ -189,14 +189,14 @@ def test_random_numbers() -> None:
 
 
 def test_storage_by_hand() -> None:
-    from tilewright.relay.op.data_dependent import alloc_storage, alloc_tensor, kill, reshape_tensor, vm_shape_of
+    from tilewright.relay.op.vm import alloc_storage, alloc_tensor, kill, reshape_tensor, shape_of
 
     block = alloc_storage(const(np.int64(96)), ints(4, 6))
     assert run(block, compiled=False)[0].nbytes == 96
     tensor = alloc_tensor(block, const(np.int64(16)), ints(2, 3), (2, 3), "float32")
     assert run(tensor, compiled=False)[0].shape == (2, 3)
     assert relay.interpret(kill(X), []) == []
-    np.testing.assert_array_equal(run(vm_shape_of(X))[0], [4, 6])
+    np.testing.assert_array_equal(run(shape_of(X))[0], [4, 6])
     np.testing.assert_array_equal(run(reshape_tensor(X, ints(3, 8), (3, 8)))[0], X.data.reshape(3, 8))
     with pytest.raises(InputError, match="24 bytes at 80 exceed 96"):
         run(alloc_tensor(block, const(np.int64(80)), ints(2, 3), (2, 3), "float32"), compiled=False)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.relay.op.cases import CASES
+from tests.relay.op.test_native import CALLS, QUANTIZED
 from tilewright.relay.expr import Call, Constant, Function, Tuple, Var
 from tilewright.relay.interpreter import interpret
 from tilewright.relay.op import registry
@@ -18,7 +19,7 @@ DIFFERENTIABLE = [
     name
     for name in registry.names()
     if registry.get(name).gradient is not None
-    or (registry.get(name).expansion is not None and not name.startswith(("qnn.", "relay.op.annotation.")))
+    or (registry.get(name).expansion is not None and name not in QUANTIZED | CALLS)
 ]
 
 

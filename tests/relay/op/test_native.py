@@ -19,10 +19,14 @@ from tilewright.relay.type import tensor_types
 from tilewright.relay.type_of import type_of
 from tilewright.target import Target
 
-QUANTIZED = {name for name in registry.names() if name.startswith(("qnn.", "relay.op.annotation."))}
+QUANTIZED = {name for name in registry.names() if name.startswith(("qnn.", "relay.op.annotation.", "contrib.ethosu."))}
+#: Operators on functions, tested in `test_vm`.
+CALLS = {"call_lowered", "vm.invoke_tvm_op", "vm.shape_func"}
 COMPILED = [name for name in registry.names() if registry.get(name).compute is not None]
-#: The quantized operators have tests of their own in `qnn`.
-COMPOSITE = [name for name in registry.names() if registry.get(name).expansion is not None and name not in QUANTIZED]
+#: The quantized operators have tests of their own in `qnn` and `contrib`.
+COMPOSITE = [
+    name for name in registry.names() if registry.get(name).expansion is not None and name not in QUANTIZED | CALLS
+]
 
 
 def test_every_operator_has_a_case():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import pytest
 
+from tests.relay.helpers import FORMATS
 from tilewright.relay import op
 from tilewright.relay.op import registry
 
@@ -22,3 +24,10 @@ def test_operator_is_complete(name):
     assert entry.compute is not None or entry.expansion is not None
     builder = functools.reduce(getattr, name.split("."), op)
     assert callable(builder) and builder.__doc__
+
+
+def test_every_classic_operator_is_there():
+    path = FORMATS.parent / "classic_ops.json"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    assert not set(json.loads(path.read_text())["relay_ops"]) - set(registry.names())

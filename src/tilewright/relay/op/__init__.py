@@ -2,12 +2,14 @@
 
 from tilewright.relay.op import (
     annotation,
+    contrib,
     dyn,
     host,
     image,
     nn,
     random,
     vision,
+    vm,
 )
 from tilewright.relay.op.algebra import cumprod, einsum, variance
 from tilewright.relay.op.annotation import debug, device_copy, on_device
@@ -39,6 +41,7 @@ from tilewright.relay.op.like import (
     reshape_like,
     slice_like,
 )
+from tilewright.relay.op.loop_layout import auto_scheduler_layout_transform
 from tilewright.relay.op.math import (
     acos,
     acosh,
@@ -144,6 +147,7 @@ from tilewright.relay.op.transform import (
     tile,
     transpose,
 )
+from tilewright.relay.op.vm import call_lowered
 
 # Last: the quantized operators are written in others, and the gradients enter those of all that is registered.
 import tilewright.relay.op.qnn  # isort: skip
@@ -167,12 +171,14 @@ __all__ = [
     "asinh",
     "atan",
     "atanh",
+    "auto_scheduler_layout_transform",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
     "broadcast_to",
     "broadcast_to_like",
+    "call_lowered",
     "cast",
     "cast_like",
     "ceil",
@@ -180,6 +186,7 @@ __all__ = [
     "collapse_sum_like",
     "collapse_sum_to",
     "concatenate",
+    "contrib",
     "contrib_reverse_reshape",
     "copy",
     "cos",
@@ -288,6 +295,7 @@ __all__ = [
     "unravel_index",
     "variance",
     "vision",
+    "vm",
     "where",
     "zeros",
     "zeros_like",

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.expr import Attrs, Call, Expr, Var
+from tilewright.relay.expr import Attrs, Call, Expr, GlobalVar, Var
 from tilewright.relay.op.common import Types
 from tilewright.relay.op.registry import Expansion, Gradient, LayoutRule, Op, OpPattern, Reference, TypeRule, register
-from tilewright.relay.type import Type
+from tilewright.relay.type import FuncType, Type
 from tilewright.relay.type_of import type_of
 
 
@@ -51,7 +51,7 @@ def type_of_expansion(expansion: Expansion, types: Types, attrs: Attrs) -> Type:
 
 
 def _stand_ins(types: Types) -> Sequence[Expr]:
-    stand_ins = [Var(f"x{i}", type_) for i, type_ in enumerate(types)]
+    stand_ins = [GlobalVar(f"f{i}") if isinstance(t, FuncType) else Var(f"x{i}", t) for i, t in enumerate(types)]
     for var, type_ in zip(stand_ins, types, strict=True):
         var.set_inferred_type(type_)
     return stand_ins

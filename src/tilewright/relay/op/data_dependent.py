@@ -1,4 +1,4 @@
-"""Operators whose result has as many elements as the data decides, and storage by hand. They run on the host."""
+"""Operators whose result has as many elements as the data decides. They run on the host."""
 
 from __future__ import annotations
 
@@ -99,48 +99,3 @@ register_host(
     num_inputs=3,
     type_rule=lambda types, attrs: TupleType([_key(types[0]), TensorType(attrs["out_shape"], attrs["out_dtype"])]),
 )
-
-
-# ------------------------------------------------------------------------------------------------- storage by hand
-def _alloc_tensor_type(_types: Types, attrs: Attrs) -> Type:
-    return TensorType(attrs["const_shape"], attrs["dtype"])
-
-
-register_host("memory.alloc_storage", num_inputs=2, type_rule=lambda _types, _attrs: TensorType((Any(),), "uint8"))
-register_host("memory.alloc_tensor", num_inputs=3, type_rule=_alloc_tensor_type)
-register_host("memory.kill", num_inputs=1, type_rule=lambda _types, _attrs: TupleType([]))
-register_host(
-    "vm.shape_of",
-    num_inputs=1,
-    type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs["dtype"] or "int64"),
-)
-register_host(
-    "vm.reshape_tensor",
-    num_inputs=2,
-    type_rule=lambda types, attrs: TensorType(attrs["newshape"], tensor(types[0]).dtype),
-)
-
-
-def alloc_storage(size: Expr, shape: Expr, alignment: int = 64) -> Call:
-    """A block of `size` bytes."""
-    return call("memory.alloc_storage", size, shape, alignment=alignment)
-
-
-def alloc_tensor(storage: Expr, offset: Expr, shape: Expr, const_shape: typing.Sequence[int], dtype: str) -> Call:
-    """A tensor of `shape`, which is `const_shape` as far as it is known, within a block."""
-    return call("memory.alloc_tensor", storage, offset, shape, const_shape=const_shape, dtype=str(dtype))
-
-
-def kill(data: Expr) -> Call:
-    """Says that `data` is not used any more."""
-    return call("memory.kill", data)
-
-
-def reshape_tensor(data: Expr, shape: Expr, newshape: typing.Sequence[int]) -> Call:
-    """`data` under `shape`, whose value is `newshape` as far as it is known."""
-    return call("vm.reshape_tensor", data, shape, newshape=newshape)
-
-
-def vm_shape_of(data: Expr, dtype: str = "int64") -> Call:
-    """The shape of `data` as a vector."""
-    return call("vm.shape_of", data, dtype=str(dtype))

@@ -1,4 +1,4 @@
-"""Which expressions may do more than compute a value: those that touch references, themselves or in what they call."""
+"""Which expressions may do more than compute a value: those that touch references or storage, or call what may."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from tilewright.relay.expr import Call, Expr, Function, RefCreate, RefRead, RefW
 from tilewright.relay.op.registry import Op
 from tilewright.relay.visitor import children, post_order
 
+#: Operators on storage: each call makes a tensor of its own, or changes one.
+STORAGE = frozenset({"memory.alloc_storage", "memory.alloc_tensor", "memory.kill", "memory.write"})
+
 
 def has_references(*roots: Expr) -> bool:
-    """True if a reference is made, read or written anywhere in `roots`, in the functions among them too."""
-    return any(isinstance(node, RefCreate | RefRead | RefWrite) for node in post_order(*roots))
+    """True if a reference or storage is made, read or written anywhere in `roots`, in functions among them too."""
+    return any(_touches(node) for node in post_order(*roots))
+
+
+def _touches(node: Expr) -> bool:
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        return node.op.name in STORAGE
+    return isinstance(node, RefCreate | RefRead | RefWrite)
 
 
 def may_have_effects(expr: Expr) -> bool:
-    """True if evaluating `expr` may read or write a reference.
+    """True if evaluating `expr` may read or write a reference or storage.
 
     A call of anything but an operator counts as one, since what it calls is not known. The body of a function that is
     only made, not called, does not count. A program without references anywhere has no effects: ask
@@ -26,7 +35,7 @@ def may_have_effects(expr: Expr) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        if isinstance(node, RefCreate | RefRead | RefWrite):
+        if _touches(node):
             return True
         if isinstance(node, Call) and not isinstance(node.op, Op) and not _is_primitive(node.op):
             return True

@@ -16,6 +16,7 @@ from tilewright.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from tilewright.relay.interpreter import call_reference
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
+from tilewright.relay.transform.effects import STORAGE
 from tilewright.relay.type import tensor_types
 from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
@@ -44,6 +45,8 @@ def fold_constant(mod: IRModule, limit: int = LIMIT) -> IRModule:
 
 def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
     """The value of `call` as a constant (or tuple of constants); None if it is not constant or would grow too large."""
+    if isinstance(call.op, Op) and call.op.name in STORAGE:
+        return None
     values = [_constant_value(arg) for arg in call.args]
     if any(value is None for value in values):
         return None

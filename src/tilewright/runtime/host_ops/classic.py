@@ -257,6 +257,17 @@ def kill(attrs: Attrs, data: Array) -> tuple[()]:
     return ()
 
 
+@host_op("memory.write")
+def write(attrs: Attrs, *tensors: Array) -> tuple[()]:
+    """Copy the second half of `tensors` into the first."""
+    half = len(tensors) // 2
+    for into, value in zip(tensors[:half], tensors[half:], strict=True):
+        if into.shape != value.shape:
+            raise InputError(f"memory.write: values of shape {value.shape} do not fit into shape {into.shape}")
+        into[...] = value
+    return ()
+
+
 @host_op("vm.shape_of")
 def shape_of(attrs: Attrs, data: Array) -> Array:
     """The shape of `data` as a vector."""

@@ -16,6 +16,10 @@ COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal
 REDUCE = ("sum", "mean", "prod", "max", "min")
 
 CASES = {
+    "auto_scheduler_layout_transform": [
+        op.auto_scheduler_layout_transform(f(6, 8), "6I8O", "4O6I2O"),
+        op.auto_scheduler_layout_transform(f(2, 6, 5), "2N6C5W", "3C5W2N2C"),
+    ],
     **{name: [getattr(op, name)(f(3, 5, 19, low=-1.4, high=1.4)), getattr(op, name)(f(5))] for name in FLOAT_UNARY},
     **{name: [getattr(op, name)(f(7, 33, low=0.01))] for name in POSITIVE},
     **{name: [getattr(op, name)(f(4, 3, 19), f(3, 1)), getattr(op, name)(f(), f(70, 133))] for name in FLOAT_BINARY},
