@@ -66,20 +66,12 @@ def cnn(x: relay.Expr, w: dict[str, relay.Var]) -> relay.Expr:
 
 
 def lstm(x: relay.Expr, w: dict[str, relay.Var]) -> relay.Expr:
-    """Logits of images [N, 8, 8] read row by row by a recurrent layer (gates in the order i, f, g, o)."""
-    gates_of_rows = relay.nn.bias_add(relay.nn.dense(x, w["input"]), w["gates_bias"], axis=-1)
-    hidden: relay.Expr | None = None
-    cell: relay.Expr | None = None
-    for row in range(ROWS):
-        gates = relay.squeeze(relay.strided_slice(gates_of_rows, (row,), (row + 1,), axes=(1,)), 1)
-        if hidden is not None:
-            gates = gates + relay.nn.dense(hidden, w["hidden"])
-        parts = relay.split(gates, 4, axis=1)
-        i, f, o = (relay.sigmoid(parts[k]) for k in (0, 1, 3))
-        candidate = i * relay.tanh(parts[2])
-        cell = candidate if cell is None else f * cell + candidate
-        hidden = o * relay.tanh(cell)
-    return relay.nn.bias_add(relay.nn.dense(hidden, w["dense"]), w["dense_bias"])
+    """Logits of images [N, 8, 8] read row by row by a recurrent layer (gates in the order i, o, f, candidate)."""
+    batch = x.type_annotation.shape[0]  # type: ignore[attr-defined]
+    gates = relay.nn.bias_add(relay.nn.dense(relay.transpose(x, (1, 0, 2)), w["input"]), w["gates_bias"], axis=-1)
+    zeros = relay.zeros((1, batch, HIDDEN), "float32")
+    hidden = relay.nn.lstm(gates, relay.expand_dims(w["hidden"], 0), zeros, zeros)[1]
+    return relay.nn.bias_add(relay.nn.dense(relay.squeeze(hidden, 0), w["dense"]), w["dense_bias"])
 
 
 NETWORKS: dict[str, Callable[[relay.Expr, dict[str, relay.Var]], relay.Expr]] = {"cnn": cnn, "lstm": lstm}
@@ -110,13 +102,17 @@ def torch_trainer(network: str, optimizer: str) -> tuple[Callable[[Array, Array]
 
     w = {name: torch.tensor(value, requires_grad=True) for name, value in initial_weights(network).items()}
 
+    def in_torch_order(gates: Any) -> Any:
+        into, out, forget, candidate = gates.chunk(4)
+        return torch.cat([into, forget, candidate, out])
+
     def logits(x: Any) -> Any:
         if network == "cnn":
             y = functional.conv2d(x[:, None], w["conv1"], w["conv1_bias"], padding=1).relu()
             y = functional.conv2d(y, w["conv2"], w["conv2_bias"], padding=1).relu()
             return functional.linear(functional.max_pool2d(y, 2).flatten(1), w["dense"], w["dense_bias"])
         zero = torch.zeros(1, x.shape[0], HIDDEN)
-        weights = [w["input"], w["hidden"], w["gates_bias"], torch.zeros(4 * HIDDEN)]
+        weights = [in_torch_order(w[name]) for name in ("input", "hidden", "gates_bias")] + [torch.zeros(4 * HIDDEN)]
         _, hidden, _ = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, True, False, True)
         return functional.linear(hidden[0], w["dense"], w["dense_bias"])
 

@@ -1,5 +1,15 @@
 """Gradients of the operators, one table a kind: importing this package enters them into the registry."""
 
-from tilewright.relay.op.gradients import algebra, attention, elementwise, nn, pooling, reduce, scatter, transform
+from tilewright.relay.op.gradients import (
+    algebra,
+    attention,
+    elementwise,
+    nn,
+    pooling,
+    recurrent,
+    reduce,
+    scatter,
+    transform,
+)
 
-__all__ = ["algebra", "attention", "elementwise", "nn", "pooling", "reduce", "scatter", "transform"]
+__all__ = ["algebra", "attention", "elementwise", "nn", "pooling", "recurrent", "reduce", "scatter", "transform"]

@@ -10,6 +10,7 @@ from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.common import number, shape_of, tensor_type
 from tilewright.relay.op.registry import set_gradient
+from tilewright.topi.layout import transform_shape
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.reference.resize import resize2d
 from tilewright.topi.shapes import adaptive_window
@@ -23,7 +24,41 @@ def _avg_pool2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
     return [nn.avg_pool2d_grad(g, call.args[0], **call.attrs)]
 
 
+def _max_pool2d_grad_gradient(call: Call, g: Expr) -> list[Expr | None]:
+    """`g` where the first largest element of each window stands; nothing flows through which one that is."""
+    data, attrs = call.args[1], call.attrs
+    layout, dtype = attrs["layout"], tensor_type(data).dtype
+    there, back = ((lambda x, a=a, b=b: x if layout == "NCHW" else transform.layout_transform(x, a, b))
+                   for a, b in ((layout, "NCHW"), ("NCHW", layout)))  # fmt: skip
+    sizes = transform_shape(shape_of(call.args[0]), layout, "NCHW")[2:]
+    shape = transform_shape(shape_of(data), layout, "NCHW")[2:]
+    reach = [
+        (out - 1) * stride + (kernel - 1) * dilation + 1
+        for out, stride, kernel, dilation in zip(sizes, attrs["strides"], attrs["pool_size"], attrs["dilation"])
+    ]
+    before = attrs["padding"][:2]
+    widths = [(b, max(a, r - s - b)) for b, a, r, s in zip(before, attrs["padding"][2:], reach, shape)]
+    pads = [(0, 0), (0, 0), *widths]
+    values = nn.pad(there(data), pads, pad_value=float(dtype.limits()[0]))
+    gradients = nn.pad(there(g), pads)
+    best: Expr | None = None
+    chosen: Expr | None = None
+    for tap in np.ndindex(*attrs["pool_size"]):
+        begin = [t * d for t, d in zip(tap, attrs["dilation"])]
+        end = [b + (out - 1) * s + 1 for b, out, s in zip(begin, sizes, attrs["strides"])]
+        cut = {"begin": begin, "end": end, "strides": attrs["strides"], "axes": (2, 3)}
+        value, part = transform.strided_slice(values, **cut), transform.strided_slice(gradients, **cut)
+        if best is None or chosen is None:
+            best, chosen = value, part
+        else:
+            chosen = tensor.where(tensor.greater(value, best), part, chosen)
+            best = tensor.maximum(value, best)
+    assert chosen is not None
+    return [back(chosen), None]
+
+
 set_gradient("nn.max_pool2d", _max_pool2d_gradient)
+set_gradient("nn.max_pool2d_grad", _max_pool2d_grad_gradient)
 set_gradient("nn.avg_pool2d", _avg_pool2d_gradient)
 
 

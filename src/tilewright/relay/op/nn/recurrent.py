@@ -31,7 +31,7 @@ from tilewright.topi.reference import recurrent as ref
 OPTIONAL = {"peephole": ("lstm",), "bias": ("gru",), "lengths": ("lstm", "gru", "rnn")}
 
 
-def _inputs(kind: str, attrs: Attrs, values: Sequence[Any]) -> dict[str, Any]:
+def inputs_by_name(kind: str, attrs: Attrs, values: Sequence[Any]) -> dict[str, Any]:
     """The inputs of a call by name."""
     states = ("hidden", "cell") if kind == "lstm" else ("hidden",)
     names = ("gates", "weight", *states, *attrs["optional"])
@@ -39,7 +39,7 @@ def _inputs(kind: str, attrs: Attrs, values: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _recurrence(kind: str, attrs: Attrs) -> Recurrence:
+def recurrence_of(kind: str, attrs: Attrs) -> Recurrence:
     """The options of a call, checked."""
     direction = attrs["direction"]
     require(direction in DIRECTIONS, f"direction {direction!r}; there are {', '.join(DIRECTIONS)}")
@@ -62,11 +62,11 @@ def _recurrence(kind: str, attrs: Attrs) -> Recurrence:
 
 
 def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
-    given = _inputs(kind, attrs, tensors(types))
+    given = inputs_by_name(kind, attrs, tensors(types))
     gates, weight, hidden = given["gates"], given["weight"], given["hidden"]
     require_float(gates)
     require_same_dtype(*[t for name, t in given.items() if name != "lengths"])
-    directions, count = len(_recurrence(kind, attrs).reverse), GATES[kind]
+    directions, count = len(recurrence_of(kind, attrs).reverse), GATES[kind]
     require(gates.ndim == hidden.ndim == 3, f"gates {gates.shape} must be [T, B, D * {count} * H], states [D, B, H]")
     steps, batch, width = gates.shape
     size = hidden.shape[2]
@@ -91,7 +91,7 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
 
 def _register(kind: str) -> None:
     def compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-        return topi.nn.recurrent(recurrence=_recurrence(kind, attrs), **_inputs(kind, attrs, inputs))
+        return topi.nn.recurrent(recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs))
 
     register(
         f"nn.{kind}",
@@ -100,7 +100,7 @@ def _register(kind: str) -> None:
         compute=compute,
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, *inputs: ref.recurrent(
-            recurrence=_recurrence(kind, attrs), **_inputs(kind, attrs, inputs)
+            recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs)
         ),
     )
 
