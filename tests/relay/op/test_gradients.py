@@ -15,6 +15,8 @@ from tilewright.relay.type import TupleType, tensor_types
 from tilewright.relay.type_of import type_of
 
 STEP = 1e-6
+#: Their second argument begins with the number of an image, of which there is no half.
+REGIONS = ("vision.roi_align", "vision.roi_pool")
 DIFFERENTIABLE = [
     name
     for name in registry.names()
@@ -46,6 +48,8 @@ def check_gradient(call, rng):
     gradients = adjoints(result, [params[k] for k in floats], whole)
     assert [type_of(g) for g in gradients] == [type_of(params[k]) for k in floats]
     directions = [rng.standard_normal(values[k].shape) for k in floats]
+    if call.op.name in REGIONS:
+        directions[1][:, 0] = 0
     ends = []
     for sign in (1, -1):
         moved = list(values)

@@ -8,8 +8,20 @@ from tilewright.relay.op.gradients import (
     pooling,
     recurrent,
     reduce,
+    sampling,
     scatter,
     transform,
 )
 
-__all__ = ["algebra", "attention", "elementwise", "nn", "pooling", "recurrent", "reduce", "scatter", "transform"]
+__all__ = [
+    "algebra",
+    "attention",
+    "elementwise",
+    "nn",
+    "pooling",
+    "recurrent",
+    "reduce",
+    "sampling",
+    "scatter",
+    "transform",
+]

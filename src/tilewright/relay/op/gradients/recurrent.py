@@ -9,7 +9,6 @@ weights is one product over all steps. The steps are written out: their number m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
 from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.transform.infer_type import type_of
-from tilewright.relay.type import TensorType
+from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.visitor import substitute
 from tilewright.topi.recurrent import GATES, Activation, Recurrence
 
@@ -180,15 +178,10 @@ _at = _field
 
 def _sum_of_products(gradients: Expr, states: Expr) -> Expr:
     """[G * H, H]: over all steps and sequences of [T, B, G * H] and [T, B, H]."""
-    flat = [transform.transpose(transform.reshape(x, (-1, _shape(x)[2])), (1, 0)) for x in (gradients, states)]
+    flat = [
+        transform.transpose(transform.reshape(x, (-1, tensor_type_of(x).shape[2])), (1, 0)) for x in (gradients, states)
+    ]
     return nn.dense(flat[0], flat[1])
-
-
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    """The shape of a tensor, whose type is derived if need be."""
-    found = type_of(expr)
-    assert isinstance(found, TensorType)
-    return found.shape
 
 
 #: Gradients of a direction's inputs by name, and "weight" and "gates" among them.
