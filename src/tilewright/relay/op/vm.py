@@ -21,9 +21,9 @@ from tilewright.relay.op.gather import take
 from tilewright.relay.op.host import register_host
 from tilewright.relay.op.registry import Expansion, TypeRule
 from tilewright.relay.op.transform import stack
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, FuncType, TensorType, TupleType, Type, tensor_types
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.tir import expr as tir
 
 # --------------------------------------------------------------------------------------------------------- storage

@@ -12,7 +12,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.expr import const
 from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.type_of import type_of
 from tilewright.tir.expr import SizeVar
 from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ALPHA, DEFAULT_BETA, Activation
 

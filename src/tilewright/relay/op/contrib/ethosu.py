@@ -25,9 +25,10 @@ from tilewright.relay.op.gather import take
 from tilewright.relay.op.qnn.canonical import as_type, register_quantized
 from tilewright.relay.op.qnn.quantize import rounded
 from tilewright.relay.op.transform import repeat, reshape, strided_slice, transpose
-from tilewright.relay.transform.infer_type import tensor_type_of
 from tilewright.relay.type import TensorType, Type
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
+from tilewright.support.named import named
 
 _BLOCK = 16
 _KNOWN = {
@@ -205,14 +206,19 @@ def _register_convolution(name: str, depthwise: bool) -> Callable[..., Call]:
             ifm_layout=ifm_layout, ofm_layout=ofm_layout,
         )  # fmt: skip
 
-    build.__name__ = build.__qualname__ = name.rpartition(".")[2]
     return build
 
 
-conv2d = _register_convolution("contrib.ethosu.conv2d", False)
-conv2d.__doc__ = "A quantized convolution: weights (O, H, W, I), `padding` top, left, bottom, right."
-depthwise_conv2d = _register_convolution("contrib.ethosu.depthwise_conv2d", True)
-depthwise_conv2d.__doc__ = "A quantized convolution of each channel with its own kernel: weights (C, H, W, 1)."
+conv2d = named(
+    _register_convolution("contrib.ethosu.conv2d", False),
+    "conv2d",
+    "A quantized convolution: weights (O, H, W, I), `padding` top, left, bottom, right.",
+)
+depthwise_conv2d = named(
+    _register_convolution("contrib.ethosu.depthwise_conv2d", True),
+    "depthwise_conv2d",
+    "A quantized convolution of each channel with its own kernel: weights (C, H, W, 1).",
+)
 
 
 # ----------------------------------------------------------------------------------------------------------- pooling

@@ -19,7 +19,7 @@ from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
 from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.transform.infer_type import tensor_type_of, type_of
+from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import substitute
 from tilewright.topi.recurrent import GATES, Activation, Recurrence
 

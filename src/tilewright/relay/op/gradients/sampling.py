@@ -19,7 +19,7 @@ from tilewright.relay.op.gradients.common import number, shape_of
 from tilewright.relay.op.registry import Expansion, set_gradient
 from tilewright.relay.op.scatter import scatter_nd
 from tilewright.relay.transform.adjoint import gradient_of_parts
-from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.relay.type_of import tensor_type_of
 
 _CUBIC = -0.75
 
