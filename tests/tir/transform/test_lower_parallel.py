@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.codegen.source.programs import require_target
+from tilewright.codegen import build
+from tilewright.errors import InputError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Var
-from tilewright.tir.op import const
-from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc, seq
+from tilewright.tir.op import cast, const, less
+from tilewright.tir.stmt import Allocate, AssertStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc, seq
 from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.statements import walk
 
 A, B, C = Buffer("a", [10]), Buffer("b", [10]), Buffer("c", [10])
@@ -105,3 +109,30 @@ def test_uniform_condition_around_a_parallel_loop(interpret):
         loop(J, 10, BufferStore(C, BufferLoad(B, [9 - J]), (J,))),
     )
     agree(interpret, body, 2)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_an_assertion_that_fails_on_one_worker_ends_the_call_for_all(target):
+    """The workers that wait for it at the barrier go on; the next call finds the barrier whole."""
+    source, middle, result = Buffer("S", [64]), Buffer("T", [64]), Buffer("R", [64])
+    i, j, at = Var("i"), Var("j"), Var("at")
+
+    def parallel(var, body):
+        return For(var, const(0), const(64), ForKind.PARALLEL, body)
+
+    checked = AssertStmt(
+        less(BufferLoad(source, (i,)), 1.0), "too large", BufferStore(middle, cast("float32", i), (i,))
+    )
+    reversed_ = BufferStore(result, BufferLoad(middle, (63 - j,)), (j,))
+    again = BufferStore(middle, BufferLoad(result, (63 - at,)), (at,))
+    body = Allocate(middle, seq(parallel(i, checked), parallel(j, reversed_), parallel(at, again)))
+    func = plan_allocations(lower_parallel(PrimFunc("f", [source, result], body)))
+    call = build(func, require_target(target), threads=4)["f"]
+    for bad in (0, 20, 63):
+        values, out = np.zeros(64, "float32"), np.zeros(64, "float32")
+        values[bad] = 2
+        with pytest.raises(InputError, match="f: too large"):
+            call(values, out)
+        values[bad] = 0
+        call(values, out)
+        np.testing.assert_array_equal(out, np.arange(64)[::-1])
