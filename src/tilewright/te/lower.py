@@ -32,6 +32,7 @@ from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.shift_last_tile import shift_last_tile
 from tilewright.tir.transform.shrink_loops import shrink_loops
 from tilewright.tir.transform.simplify import simplify
+from tilewright.tir.transform.storage_rewrite import storage_rewrite
 from tilewright.tir.transform.thread_sync import thread_sync
 from tilewright.tir.transform.transpose_registers import transpose_registers
 from tilewright.tir.transform.unroll_loop import unroll_loop
@@ -46,6 +47,7 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     shift_last_tile,
     loop_partition,  # cuts off the tails of loops, so that the main part has no guards
     flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
+    storage_rewrite,  # before barriers are placed
     hoist_if,
     vectorize_reduction,  # sums over lanes kept apart until the end
     vectorize_loop,  # while the vectorized loop is still one loop
@@ -67,6 +69,7 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     double_buffer,
     loop_partition,
     flatten_buffers,
+    storage_rewrite,  # before barriers are placed
     lower_warp_memory,  # on flat indices, which tell whose an element is
     hoist_if,
     vectorize_loop,

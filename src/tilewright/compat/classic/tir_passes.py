@@ -19,7 +19,7 @@ PASSES: dict[str, tuple[str, ...]] = {
     "LoopPartition": ("loop_partition",),
     "StorageFlatten": ("flatten_buffers",),
     "FlattenBuffer": ("flatten_buffers",),
-    "StorageRewrite": ("plan_allocations",),
+    "StorageRewrite": ("storage_rewrite",),
     "VectorizeLoop": ("vectorize_loop",),
     "UnrollLoop": ("unroll_loop",),
     "HoistIfThenElse": ("hoist_if",),

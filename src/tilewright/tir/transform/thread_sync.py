@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.errors import ScheduleError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
 from tilewright.tir.visitor import collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
@@ -71,27 +71,7 @@ def _clash(
         return True
     if moving is not None and not any(v is moving for v in collect(indices, Var)):
         ranges = {v: n for v, n in ranges.items() if v is not moving}
-    return not _distinct(indices[0], ranges)
-
-
-def _distinct(index: Expr, ranges: Mapping[Var, int]) -> bool:
-    """True if any two points of `ranges` (from 0, by size) are known to give different values of `index`.
-
-    Its terms must be products of the variables whose steps exceed what all smaller ones reach together.
-    """
-    form = Analyzer().linear(index)
-    terms = sorted(
-        (abs(step), ranges[atom]) for atom, step in form.terms.items() if isinstance(atom, Var) and atom in ranges
-    )
-    inner = [v for atom in form.terms if atom not in ranges for v in collect(atom, Var) if v in ranges]
-    if inner or len(terms) != sum(1 for n in ranges.values() if n > 1):
-        return False
-    reach = 0
-    for step, size in terms:
-        if step <= reach:
-            return False
-        reach += step * (size - 1)
-    return True
+    return not injective(indices[0], ranges)
 
 
 class _Synchronizer:
