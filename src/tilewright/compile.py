@@ -183,7 +183,10 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     elif isinstance(model, bytes):
         contents = digest(model)
     elif type(model).__name__ == "ModelProto":
-        contents = digest(model.SerializeToString(deterministic=True))
+        try:
+            contents = digest(model.SerializeToString(deterministic=True))
+        except Exception:  # protobuf's EncodeError: more than 2 GB, for which it has no encoding
+            return None
     else:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from tests.cli.conftest import Command
 from tests.onnx_models import convolution, perceptron, saved, unknown_operator
@@ -319,3 +320,19 @@ def test_the_installed_command_in_a_process_of_its_own(model: Path, tmp_path: Pa
     assert done.returncode == 2 and done.stdout == ""
     assert re.fullmatch(r"error: .*perceptron\.onnx .* truncated or damaged .*\n", done.stderr)
     assert sorted(tmp_path.iterdir()) == [model]
+
+
+def test_bisect_of_more_than_two_gigabytes(refused: Refused, tmp_path: Path) -> None:
+    stored = perceptron()
+    weight = stored.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "w.bin"), ("length", str(5 << 30))):
+        weight.external_data.add(key=key, value=value)
+    message = refused("bisect", saved(stored, tmp_path / "large.onnx"))
+    assert "has room for 2 GB" in message and "holds 5.0 GiB" in message and "verify --at VALUE" in message
+
+
+def test_bisect_says_first_where_it_cannot_write(refused: Refused, model: Path, tmp_path: Path) -> None:
+    assert "No such file or directory" in refused("bisect", model, "-o", tmp_path / "absent" / "b.onnx")
+    assert "it is the model that is being read" in refused("bisect", model, "-o", model)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.conftest import Command
+from tests.onnx_models import make_model
 from tilewright.cli.submodel import cut_at
 
 
@@ -48,3 +50,17 @@ def test_an_unknown_value_is_refused(tilewright: Command, chain: Path) -> None:
     outcome = tilewright("verify", chain, "--at", "iner")
     assert outcome.status == 2
     assert "no node of" in outcome.err and "near it: inner" in outcome.err
+
+
+def test_external_data_comes_with_the_cut(tilewright: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    (folder / "data").mkdir(parents=True)
+    weight = numpy_helper.from_array(np.arange(3, dtype=np.float32), "w")
+    nodes = [helper.make_node("Add", ["x", "w"], ["inner"]), helper.make_node("Sub", ["inner", "inner"], ["y"])]
+    vector = (TensorProto.FLOAT, (2, 3))
+    model = make_model(nodes, {"x": vector}, {"y": vector})
+    model.graph.initializer.append(weight)
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="data/w.bin", size_threshold=0)
+    outcome = tilewright("verify", folder / "m.onnx", "--at", "inner")
+    assert outcome.status == 0 and "ok       inner" in outcome.out
+    assert sorted(path.name for path in folder.rglob("*")) == ["data", "m.onnx", "w.bin"]

@@ -12,9 +12,12 @@ import numpy as np
 from tilewright.cli.bisection import Bisection, Finding
 from tilewright.cli.inputs import complete_inputs, read_inputs
 from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
+from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.run import store
 from tilewright.cli.straight_line import straight_line
+from tilewright.cli.submodel import read_onnx, tensors_of
 from tilewright.cli.verify import compare
-from tilewright.errors import EnvironmentError_, ModelError, UnsupportedError
+from tilewright.errors import EnvironmentError_, UnsupportedError
 
 Array = np.ndarray[Any, Any]
 
@@ -42,17 +45,21 @@ def bisect_command(
     """
     given = read_inputs(parse_inputs(pairs))
     require_model(model, "bisect")
+    data = str(Path(output).with_suffix(".npz"))
+    for path in (output, data):
+        check_writable(path, model)
+    proto = _load(model)
     executable = options.open(model)
     inputs, used_seed = complete_inputs(executable.inputs, given, seed)
     click.echo(
         f"{model} against onnxruntime, {'given inputs' if used_seed is None else f'inputs from seed {used_seed}'}"
     )
-    finding, search = bisect(_load(model), inputs, rtol, atol)
+    finding, search = bisect(proto, inputs, rtol, atol)
     if finding is None:
         click.echo("no output differs")
         return
-    data = Path(output).with_suffix(".npz")
-    _write(finding, output, data)
+    write_file(output, lambda path: path.write_bytes(finding.minimal.SerializeToString()))
+    write_file(data, lambda path: store(path, finding.inputs))
     click.echo(f"first to differ: node {finding.index}: {finding.label}")
     click.echo(f"compiled into:   {finding.kernel or 'no kernel of its own'}")
     click.echo(f"minimal model:   {output}, {len(finding.minimal.graph.node)} of {len(search.model.graph.node)} nodes")
@@ -121,16 +128,16 @@ def _evaluate(model: Any, inputs: Mapping[str, Array], names: list[str]) -> dict
 
 
 def _load(path: str) -> Any:
-    import onnx
-
-    try:
-        return onnx.load(path)
-    except Exception as error:
-        raise ModelError(f"{path} cannot be read as an ONNX model ({error})") from None
-
-
-def _write(finding: Finding, output: str, data: Path) -> None:
-    import onnx
-
-    onnx.save(finding.minimal, output)
-    np.savez(data, **finding.inputs)  # type: ignore[arg-type]
+    stored = read_onnx(path, load_external_data=False)
+    size = Path(path).stat().st_size + sum(
+        int(entry.value)
+        for tensor in tensors_of(stored.graph)
+        for entry in tensor.external_data
+        if entry.key == "length" and entry.value.isdigit()
+    )
+    if size >= 2**31:
+        raise UnsupportedError(
+            f"bisect makes models in memory, where ONNX has room for 2 GB; {path} holds {size / 2**30:.1f} GiB. "
+            "Compare inner values one by one: tilewright verify --at VALUE"
+        )
+    return read_onnx(path)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tilewright.errors import EnvironmentError_, InputError, ModelError
 
@@ -18,10 +21,7 @@ def cut_at(path: str, names: Sequence[str], folder: str) -> str:
         import onnx
     except ImportError:
         raise EnvironmentError_("onnx is not installed; `pip install tilewright[onnx]` installs it") from None
-    try:
-        model = onnx.load(path)
-    except Exception as error:
-        raise ModelError(f"{path} cannot be read as an ONNX model ({error})") from None
+    model = read_onnx(path, load_external_data=False)
     producers = {output: index for index, node in enumerate(model.graph.node) for output in node.output if output}
     for name in names:
         if name not in producers:
@@ -37,8 +37,47 @@ def cut_at(path: str, names: Sequence[str], folder: str) -> str:
     model.graph.node.extend(nodes)
     model.graph.output.extend(outputs)
     target = Path(folder) / "cut.onnx"
-    onnx.save(model, target, save_as_external_data=model.ByteSize() >= 2**31)
+    target.write_bytes(model.SerializeToString())
+    for location in {place for tensor in tensors_of(model.graph) if (place := external_location(tensor))}:
+        _bring(location, Path(path).parent, target.parent)
     return str(target)
+
+
+def read_onnx(path: str, load_external_data: bool = True) -> Any:
+    """The `onnx.ModelProto` at `path`. Raises `ModelError` where it, or external data that it names, cannot be read."""
+    import onnx
+
+    try:
+        return onnx.load(path, load_external_data=load_external_data)
+    except Exception as error:  # protobuf, onnx's checker and the file system each have errors of their own
+        raise ModelError(f"{path} cannot be read as an ONNX model ({error})") from None
+
+
+def tensors_of(graph: Any) -> Iterator[Any]:
+    """Every stored tensor of an ONNX graph: initializers and attributes, those of inner graphs too."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from [*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors]
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from tensors_of(inner)
+
+
+def external_location(tensor: Any) -> str:
+    """The name of the file that holds a tensor's data; empty where the model holds it."""
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def _bring(location: str, home: Path, folder: Path) -> None:
+    """Make a file of external data available in `folder` too, without a copy where one file system holds both."""
+    source, target = home / location, folder / location
+    if not target.resolve().is_relative_to(folder.resolve()) or not source.is_file():
+        return  # whoever reads the model reports it
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _ancestors(model, roots, producers) -> set[int]:  # type: ignore[no-untyped-def]

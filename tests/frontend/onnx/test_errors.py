@@ -226,6 +226,53 @@ def test_external_data_is_mapped_and_checked(tmp_path: Path) -> None:
         from_onnx(path)
 
 
+def external(folder: Path, **entries: str) -> Path:
+    """A model with one weight of 16 bytes in w.bin; `entries` change what it says of that file."""
+    model = relu_model([4])
+    model.graph.node[0].input[0] = "w"
+    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[4])
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in ({"location": "w.bin"} | entries).items():
+        weight.external_data.add(key=key, value=value)
+    path = folder / "model" / "m.onnx"
+    path.parent.mkdir()
+    path.write_bytes(model.SerializeToString())
+    for place in (folder, path.parent):
+        (place / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entries", "pattern"),
+    [
+        ({"location": "../w.bin"}, r"'w' points to external data '\.\./w\.bin', outside the model's directory"),
+        ({"location": "/etc/hostname"}, "outside the model's directory"),
+        ({"location": "link.bin"}, "outside the model's directory"),
+        ({"location": ""}, "outside the model's directory"),
+        ({"location": "."}, "which does not exist"),
+        ({"offset": "4"}, r"'w' needs bytes 4 to 20 of .*w\.bin, which has only 16"),
+        ({"offset": "-4"}, "the offset '-4', which is no number"),
+        ({"offset": "many"}, "the offset 'many', which is no number; the file is damaged"),
+        ({"length": "12"}, r"declares shape \[4\] \(16 bytes\) but keeps 12 bytes in .*w\.bin"),
+    ],
+)
+def test_damaged_external_data(entries: dict[str, str], pattern: str, tmp_path: Path) -> None:
+    path = external(tmp_path, **entries)
+    (path.parent / "link.bin").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(ModelError, match=pattern):
+        from_onnx(path)
+
+
+def test_external_data_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = external(tmp_path)
+    monkeypatch.setattr(np, "memmap", refuse)
+    with pytest.raises(ModelError, match=r"'w' needs the external data file .*w\.bin: Permission denied"):
+        from_onnx(path)
+
+
 def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(EnvironmentError_, match=r"pip install tilewright\[onnx\]"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -159,13 +160,25 @@ def _external(
         raise ModelError(f"{where} points to external data {location!r}, outside the model's directory {directory}")
     if not path.is_file():
         raise ModelError(f"{where} needs the external data file {path}, which does not exist")
-    offset = int(entries.get("offset", 0))
     needed = math.prod(shape) * dtype.itemsize
-    if offset + needed > path.stat().st_size:
-        raise ModelError(
-            f"{where} needs bytes {offset} to {offset + needed} of {path}, which has only {path.stat().st_size}"
-        )
+    offset, length = (_place(entries, key, default, where) for key, default in (("offset", 0), ("length", needed)))
+    if length < needed:
+        raise ModelError(f"{where} declares shape {list(shape)} ({needed} bytes) but keeps {length} bytes in {path}")
+    size = path.stat().st_size
+    if offset + needed > size:
+        raise ModelError(f"{where} needs bytes {offset} to {offset + needed} of {path}, which has only {size}")
     if needed == 0:
         return np.zeros(0, dtype)
-    mapped = np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(needed,))
+    try:
+        mapped = np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(needed,))
+    except OSError as error:
+        raise ModelError(f"{where} needs the external data file {path}: {error.strerror or error}") from None
     return np.frombuffer(mapped, dtype=dtype)
+
+
+def _place(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
+    """The number that an entry of external data gives."""
+    text = entries.get(key, str(default))
+    if not text.isdecimal():
+        raise ModelError(f"{where} has external data with the {key} {text!r}, which is no number; the file is damaged")
+    return int(text)
