@@ -38,6 +38,9 @@ def names():
         ("s[A].set_store_predicate(tir.const(True))", "set_store_predicate of A: PlaceholderOp A has no stores"),
         ("s[D].double_buffer()", "double_buffer of D: an output of the schedule"),
         ("s[A].double_buffer()", "double_buffer of A: a placeholder is given by the caller"),
+        ("s[D].rolling_buffer()", "rolling_buffer of D: an output of the schedule"),
+        ("s[P].double_buffer(); s[P].rolling_buffer()", "rolling_buffer of P: it is double buffered"),
+        ("s[P].rolling_buffer(); s[P].double_buffer()", "double_buffer of P: its buffer rolls along the loop"),
         (
             "s[P].env_threads([te.thread_axis('threadIdx.x')])",
             r"env_threads of P: needs te.thread_axis\(\(0, n\), tag\)",

@@ -19,6 +19,7 @@ from tilewright.te.stage import Stage
 from tilewright.tir import stmt as s
 from tilewright.tir.transform.double_buffer import double_buffer
 from tilewright.tir.transform.inject_prefetch import inject_prefetch
+from tilewright.tir.transform.rolling_buffer import rolling_buffer
 from tilewright.tir.transform.simplify import simplify
 
 Graph = Callable[[], tuple[dict[str, Any], list[te.Tensor]]]
@@ -53,6 +54,14 @@ def _tiles() -> tuple[dict[str, Any], list[te.Tensor]]:
         A,
         C,
     ]
+
+
+def _pairs() -> tuple[dict[str, Any], list[te.Tensor]]:
+    """Each C needs two B, of which the C before needed one."""
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((15,), lambda i: B[i] * B[i + 1], name="C")
+    return {"A": A, "B": B, "C": C, "setup": "s[B].compute_at(s[C], C.op.axis[0])"}, [A, C]
 
 
 def _longer() -> tuple[dict[str, Any], list[te.Tensor]]:
@@ -104,6 +113,7 @@ GRAPHS: dict[str, Graph] = {
     "cache_write": _rows,
     "rfactor": _rows,
     "double_buffer": _tiles,
+    "rolling_buffer": _pairs,
     "storage_align": _tiles,
     "create_group": _longer,
     "Group.compute_at": _longer,
@@ -129,9 +139,9 @@ def one_line(stmt: Any) -> str:
 
 
 def program(schedule: te.Schedule, args: list[te.Tensor]) -> str:
-    """What the schedule computes, its requests for double buffers and prefetches met, simplified, on one line."""
+    """What the schedule computes, its requests for buffers and prefetches met, simplified, on one line."""
     func = te.schedule_to_tir(schedule, args)
-    for transform in (double_buffer, inject_prefetch, simplify):
+    for transform in (rolling_buffer, double_buffer, inject_prefetch, simplify):
         func = transform(func)
     text = one_line(func.body)
     return text[1:-1] if text.startswith("(") else text

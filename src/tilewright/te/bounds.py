@@ -16,9 +16,10 @@ from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
+from tilewright.te.loop_relation import Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
-from tilewright.te.stage import Split, Stage, nested_in
+from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Expr, FloorMod, IntImm, Var
 from tilewright.tir.op import is_const

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds
 from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.loop_relation import Split
 from tilewright.te.operation import Operation
 from tilewright.te.region import IndexEvaluator, to_expr
-from tilewright.te.stage import Split, Stage
+from tilewright.te.stage import Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.position import Position

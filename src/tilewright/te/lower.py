@@ -29,6 +29,7 @@ from tilewright.tir.transform.lower_thread_reduction import lower_thread_reducti
 from tilewright.tir.transform.lower_warp_memory import lower_warp_memory
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
+from tilewright.tir.transform.rolling_buffer import rolling_buffer
 from tilewright.tir.transform.shift_last_tile import shift_last_tile
 from tilewright.tir.transform.shrink_loops import shrink_loops
 from tilewright.tir.transform.simplify import simplify
@@ -40,6 +41,7 @@ from tilewright.tir.transform.vectorize_loop import vectorize_loop
 from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
 
 PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    rolling_buffer,
     double_buffer,  # while the part of a buffer is still one statement
     inject_prefetch,
     simplify,
@@ -62,6 +64,8 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
 
 #: The passes for a function with hardware threads. Its kernels are separated by `split_host_device`, when it is built.
 THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+    rolling_buffer,
+    rolling_buffer,
     simplify,
     inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
     bind_threads,

@@ -8,9 +8,10 @@ from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import split_extents
 from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.loop_relation import Split
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
-from tilewright.te.stage import Split, Stage
+from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Reduce, Var

@@ -14,6 +14,7 @@ from tilewright.te.loop_nest import Nest, guarded
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.rewrite import BodyRewriter
+from tilewright.te.rolling import rolling_value
 from tilewright.te.scan import ScanOp
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Prefetch, Stage, nested_in
@@ -99,6 +100,8 @@ class _Builder:
                 self.attached.setdefault((stage.attach_stage, stage.attach_ivar), []).append(stage)
             else:
                 roots.append(stage)
+                if stage.rolling:
+                    rolling_value(stage, self.bounds)  # raises: nothing rolls at the root
                 if stage.is_output:
                     self._check_outputs(stage)
                 internal.extend(self._make_buffers(stage))
@@ -253,10 +256,13 @@ class _Builder:
             )
 
     def _marked(self, stage: Stage) -> Stmt:
-        """A stage computed inside a loop, marked where its buffer is to be doubled."""
+        """A stage computed inside a loop, marked where its buffer is to be doubled or to roll."""
         body = self._emit(stage)
         for tensor in stage.outputs if stage.double_buffered else ():
             body = AttrStmt("double_buffer", self.buffers[tensor], 1, body)
+        rolling = rolling_value(stage, self.bounds) if stage.rolling else None
+        for tensor in stage.outputs if rolling is not None else ():
+            body = AttrStmt("rolling_buffer", self.buffers[tensor], rolling, body)
         return body
 
     def _reduction(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar, as_index
+from tilewright.te.loop_relation import Fuse, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, reduces_by_lanes
 from tilewright.te.scan import ScanOp
 from tilewright.te.scope import check_scope
@@ -26,26 +27,6 @@ if TYPE_CHECKING:
     from tilewright.te.tensor_intrin import TensorIntrin
 
 ROOT, INLINE, AT = "root", "inline", "at"
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """parent = outer * factor + inner; one of `factor` and `nparts` is given."""
-
-    parent: IterVar
-    outer: IterVar
-    inner: IterVar
-    factor: Expr | None
-    nparts: Expr | None
-
-
-@dataclass(frozen=True, eq=False)
-class Fuse:
-    """fused = outer * extent(inner) + inner."""
-
-    outer: IterVar
-    inner: IterVar
-    fused: IterVar
 
 
 @dataclass
@@ -77,7 +58,7 @@ class Stage:
     __slots__ = (
         "alignment", "attach_ivar", "attach_stage", "attach_type", "attrs", "double_buffered", "group", "is_output",
         "launch_threads", "leaf_iter_vars", "op", "origin_op", "outputs", "predicate", "prefetches", "relations",
-        "schedule", "scope",
+        "rolling", "schedule", "scope",
     )  # fmt: skip
 
     def __init__(self, schedule: Schedule, op: Operation) -> None:
@@ -95,6 +76,7 @@ class Stage:
         self.alignment: dict[IterVar, tuple[int, int]] = {}
         self.predicate: Expr | None = None
         self.double_buffered = False
+        self.rolling = False
         self.prefetches: list[Prefetch] = []
         self.launch_threads: tuple[IterVar, ...] = ()
         self.group: Group | None = None
@@ -408,7 +390,26 @@ class Stage:
         self.check_may_move("double_buffer")
         if not isinstance(self.op, ComputeOp):
             raise ScheduleError(f"double_buffer of {self.name}: {self.op!r} makes its result whole")
+        if self.rolling:
+            raise ScheduleError(f"double_buffer of {self.name}: its buffer rolls along the loop")
         self.double_buffered = True
+
+    @step
+    def rolling_buffer(self) -> None:
+        """What the loop around the stage needs again in its next iteration is kept, in a buffer that wraps around.
+
+        before: for i in range(15): B in global[2]: (for i in range(2): B[i_1] = A[i + i_1] + 1.0; C[i] = B[0] *
+            B[1])
+        call: s[B].rolling_buffer()
+        after: B in global[2]: for i in range(15): (for i in range(2): if likely(i == 0 or i_1 >= 1): B[(i + i_1) %
+            2] = A[i + i_1] + 1.0; C[i] = B[i % 2] * B[(i + 1) % 2])
+        """
+        self.check_may_move("rolling_buffer")
+        if not isinstance(self.op, ComputeOp):
+            raise ScheduleError(f"rolling_buffer of {self.name}: {self.op!r} makes its result whole")
+        if self.double_buffered:
+            raise ScheduleError(f"rolling_buffer of {self.name}: it is double buffered")
+        self.rolling = True
 
     @step
     def env_threads(self, threads: Sequence[IterVar]) -> None:

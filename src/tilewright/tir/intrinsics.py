@@ -112,6 +112,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         "warp_shuffle", 3, _of_first, "x of thread number y among each z neighbours; alone, where all of them come"
     ),
     **_group("warp_shuffle_down", 3, _of_first, "x of the thread y further on among z neighbours; else its own"),
+    **_group("rolling", 3, _handle, "loop variable, dimension and step of a rolling buffer, for an attribute"),
     **_group("storage_sync", 1, _int32, "waits until all threads of a block are here and see its stores", pure=False),
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),
     **_group("dep_push dep_pop", 2, _int32, "a token from one unit of a coprocessor to another", pure=False),

@@ -31,7 +31,7 @@ TABLES = (
         names={
             **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
             **leads_to("tilewright.te", "Schedule", "Stage", "IterVar", "create_schedule"),
-            **leads_to("tilewright.te.stage", "Fuse", "Split"),
+            **leads_to("tilewright.te.loop_relation", "Fuse", "Split"),
             **leads_to("tilewright.tir", "Buffer"),
         },
     ),

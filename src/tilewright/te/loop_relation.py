@@ -1,0 +1,28 @@
+"""How the loops of a stage came from its axes: splits and fusions, in the order they were made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.te.itervar import IterVar
+from tilewright.tir.expr import Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """parent = outer * factor + inner; one of `factor` and `nparts` is given."""
+
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: Expr | None
+    nparts: Expr | None
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse:
+    """fused = outer * extent(inner) + inner."""
+
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
