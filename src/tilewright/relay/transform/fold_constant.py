@@ -50,7 +50,10 @@ def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
     values = [_constant_value(arg) for arg in call.args]
     if any(value is None for value in values):
         return None
-    size = sum(t.nbytes for t in tensor_types(type_of(call)))
+    results = tensor_types(type_of(call))
+    if not all(t.is_static for t in results):
+        return None
+    size = sum(t.nbytes for t in results)
     grows = size > limit and size > sum(t.nbytes for arg in call.args for t in tensor_types(type_of(arg)))
     if grows and not (isinstance(call.op, Op) and call.op.name in ALWAYS):
         return None
