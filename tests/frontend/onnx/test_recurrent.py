@@ -112,6 +112,42 @@ def test_the_steps_are_one_operator(make_model: Callable[..., Any]) -> None:
     assert names.count("nn.dense") == 1 and names.count("nn.lstm") == 1
 
 
+@pytest.mark.parametrize("name", list(GATES))
+@pytest.mark.parametrize("lengths", [False, True])
+def test_open_steps_and_batch(
+    make_model: Callable[..., Any], run_reference: Callable[..., Any], name: str, lengths: bool
+) -> None:
+    """One compilation, one kernel for all steps whatever their number, at several numbers of steps and sequences."""
+    from onnx import helper
+
+    import tilewright as tw
+
+    w, r, b = weights(name, 2)
+    outputs = ["y", "y_h", "y_c"] if name == "LSTM" else ["y", "y_h"]
+    names = ["x", "w", "r", "b", *(["lengths"] if lengths else [])]
+    node = helper.make_node(name, names, outputs, hidden_size=HIDDEN, direction="bidirectional")
+
+    def feeds(steps: int, batch: int) -> dict[str, np.ndarray]:
+        given = {"lengths": RNG.integers(1, steps + 1, batch).astype(np.int32)} if lengths else {}
+        return {"x": floats(steps, batch, WIDTH), **given}
+
+    def model(example: dict[str, np.ndarray]) -> Any:
+        made = make_model([node], example, outputs, 14, {"w": w, "r": r, "b": b})
+        for value in made.graph.input:
+            for dim, size in zip(value.type.tensor_type.shape.dim, ("T", "N") if value.name == "x" else ("N",)):
+                dim.dim_param = size
+        return made
+
+    made = model(feeds(STEPS, BATCH))
+    compiled = tw.compile(made, threads=1, cache=False)
+    kernels = [row.kernel for row in compiled.profile(feeds(STEPS, BATCH))]
+    assert compiled.executor == "graph" and sum(name.lower() in kernel for kernel in kernels) == 1, kernels
+    for steps, batch in ((STEPS, BATCH), (1, 1), (9, 5)):
+        values = feeds(steps, batch)
+        for ours, theirs in zip(compiled.run(values), run_reference(made, values), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_an_unknown_activation_is_refused(check_node: Check) -> None:
     from tilewright.errors import UnsupportedError
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.relay.helpers import module, op_names
-from tilewright import relay
+from tilewright import relay, te
 from tilewright.relay.transform.fold_constant import fold_constant
 
 
@@ -31,6 +31,13 @@ def test_does_not_fold_what_grows_large() -> None:
     assert op_names(fold_constant(module(shrinking))) == []
     same_size = relay.transpose(relay.const(np.ones((600, 600), "float32")))
     assert op_names(fold_constant(module(same_size))) == []
+
+
+def test_does_not_fold_what_has_a_symbolic_shape() -> None:
+    size = te.size_var("n")
+    row = relay.var("x", shape=(size,))
+    mod = module(relay.add(row, relay.broadcast_to(relay.const(1.0), (size,))))
+    assert op_names(fold_constant(mod)) == ["broadcast_to", "add"]
 
 
 def test_unchanged_module_is_the_same_object() -> None:

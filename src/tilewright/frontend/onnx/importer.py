@@ -208,7 +208,8 @@ class GraphImporter:
             raise
 
     def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | _Unavailable]:
-        return [UNAVAILABLE if value is None else self._finish(value, node.span) for value in values]
+        done: dict[Expr, Expr] = {}  # for all values: several outputs of one operator stay outputs of one
+        return [UNAVAILABLE if value is None else self._finish(value, node.span, done) for value in values]
 
     def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | _Unavailable]:
         result = converter(node)
@@ -252,9 +253,8 @@ class GraphImporter:
             raise ModelError(f"{label} reads {name!r}, which no input, initializer or earlier node provides")
         return value
 
-    def _finish(self, root: Expr, span: str) -> Expr:
+    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
         """Give the calls a converter made their source name, and fold those whose operands are all constant."""
-        done: dict[Expr, Expr] = {}
         stack = [root]
         while stack:
             node = stack[-1]

@@ -13,10 +13,12 @@ A layer whose step is small runs on one worker, which needs no barriers: its wei
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tilewright import te
 from tilewright.target import Target
 from tilewright.te.scan import ScanOp
+from tilewright.tir import IntImm
 from tilewright.topi import tag
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import (
@@ -37,6 +39,9 @@ _BLOCKS = (16, 32, 48, 64)
 
 #: Vectors of weights a step reads at least: weights that arrive from the level-2 cache keep more from being faster.
 _VECTORS = 3
+
+#: Rows of a tile of a symbolic batch: a batch of one, the usual one, computes each of them.
+SYMBOLIC_ROWS = 2
 
 
 def unit_block(hidden: int, gates: int, target: Target) -> int:
@@ -68,7 +73,7 @@ def _schedule_cell(s: te.Schedule, cell: te.Tensor, product: te.Tensor, shared: 
     block = shape_of(product.op.input_tensors[-1])[-1]
     gates = shape_of(product)[3]
     _, direction, batch, unit = s[cell].op.axis
-    rows = tile.choose(shape_of(cell)[2], 1, gates * block, target, row_limit=14).rows
+    rows = _tile_rows(cell.shape[2], gates * block, target)
     tiles, row = s[cell].split(batch, factor=rows)
     blocks, lane = s[cell].split(unit, factor=block)
     s[cell].reorder(direction, blocks, tiles, row, lane)
@@ -85,3 +90,10 @@ def _schedule_cell(s: te.Schedule, cell: te.Tensor, product: te.Tensor, shared: 
     s[product].unroll(row)
     s[product].unroll(gate)
     vectorize_lanes(s, product, unit, block, target)
+
+
+def _tile_rows(batch: Any, width: int, target: Target) -> int:
+    """Rows of the batch in a register tile of `width` weights."""
+    if isinstance(batch, IntImm):
+        return tile.choose(int(batch.value), 1, width, target, row_limit=14).rows
+    return SYMBOLIC_ROWS
