@@ -7,16 +7,13 @@ from typing import Any
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import concatenate, constant, index_axis
+from tilewright.frontend.onnx.choice import Fork, choose, differ_in_rank
 from tilewright.frontend.onnx.loop import Body, Slices, as_scalar, recursive_loop
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
-from tilewright.frontend.onnx.value_types import join_types
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, If, Tuple
+from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.op.host import shape_of
-from tilewright.relay.op.onnx_host import host_call
-from tilewright.relay.type import TensorType
-from tilewright.relay.type_of import type_of
 
 _MOST_UNROLLED = 16  # iterations
 
@@ -31,19 +28,17 @@ def convert_if(node: OnnxNode) -> Sequence[Expr | None]:
     branches = _branches(node, then_branch, else_branch)
     if branches is None:
         return [None] * len(then_branch.output)
-    if len(branches[0]) != len(branches[1]):
-        raise ModelError(f"{node.label}: its branches give {len(branches[0])} and {len(branches[1])} values")
-    pairs = [_of_one_type(node, a, b) for a, b in zip(*branches)]  # type: ignore[arg-type]
-    then_value, else_value = (Tuple([pair[side] for pair in pairs]) for side in (0, 1))
-    chosen = If(as_scalar(node, node[0]), then_value, else_value)
-    return [chosen[index] for index in range(len(pairs))]
+    chosen_by = as_scalar(node, node[0])
+    if differ_in_rank(branches):
+        raise Fork(node.label, chosen_by, branches)
+    return choose(node.label, chosen_by, branches)
 
 
-def _branches(node: OnnxNode, *graphs: Any) -> list[list[Expr]] | None:
+def _branches(node: OnnxNode, *graphs: Any) -> list[list[Expr] | ModelError] | None:
     """The values of both branches; None where an operator in one is not supported.
 
     A branch whose shapes cannot be, such as that for another sampling rate in a model whose input has a fixed length,
-    stops the model when it is taken.
+    is the error, for when it is taken.
     """
     found: list[list[Expr] | ModelError] = []
     for graph in graphs:
@@ -56,27 +51,7 @@ def _branches(node: OnnxNode, *graphs: Any) -> list[list[Expr]] | None:
         if len(kept) != len(values):
             return None
         found.append(kept)
-    sound = [values for values in found if not isinstance(values, ModelError)]
-    if not sound:
-        raise next(error for error in found if isinstance(error, ModelError))
-    return [_failing(values, sound[0]) if isinstance(values, ModelError) else values for values in found]
-
-
-def _failing(error: ModelError, like: list[Expr]) -> list[Expr]:
-    """Values of the types of `like` whose evaluation raises `error`."""
-    return [host_call("Fail", [], type_of(value), message=str(error)) for value in like]
-
-
-def _of_one_type(node: OnnxNode, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Both values under one type; where extents, rank or kind differ, one that leaves them open."""
-    a_type, b_type = type_of(a), type_of(b)
-    joined = join_types(a_type, b_type)
-    if joined is None:
-        raise ModelError(f"{node.label}: its branches give {a_type} and {b_type}, which no type holds both")
-    if joined in (a_type, b_type) and isinstance(joined, TensorType):
-        return a, b
-    opaque = [value if type_of(value) == joined else host_call("Identity", [value], joined) for value in (a, b)]
-    return opaque[0], opaque[1]
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------- Loop

@@ -53,7 +53,7 @@ def convert_model(
     specs = resolve_inputs(given, input_shapes, importer.symbols)
     params = [var(spec.name, spec.type) for spec in specs]
     env.update({param.name: param for param in params})
-    importer.run(graph.node, env, model.opsets)
+    importer.run(graph.node, env, model.opsets, [output.name for output in graph.output])
     if importer.problems:
         raise UnsupportedError(_problem_report(model.label, list(importer.problems)))
     results = [_result(env, output.name, model.label) for output in graph.output]

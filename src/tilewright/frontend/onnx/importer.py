@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.onnx import symbolic
+from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
@@ -33,6 +34,8 @@ from tilewright.relay.visitor import children, rebuild
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.
 _FOLD_GROWTH_BYTES = 1 << 20
+#: Nodes behind which a graph is converted twice: each may double what is compiled.
+_MOST_FORKS = 4
 _NO_TENSORS = frozenset({"SequenceEmpty", "SequenceConstruct", "SplitToSequence", "Optional"})
 _RANDOM = (
     "RandomUniform",
@@ -87,6 +90,7 @@ class GraphImporter:
         self.functions: dict[GlobalVar, Function] = {}
         self._finished: set[Expr] = set()
         self._loops = 0
+        self._forks = 0
 
     def count_loop(self) -> int:
         """A number that no other loop of the model has."""
@@ -105,11 +109,19 @@ class GraphImporter:
             for tensor in tensors
         }
 
-    def run(self, nodes: Iterable[Any], env: Environment, opsets: Mapping[str, int], scope: str = "") -> None:
-        """Convert `nodes` in order, putting their outputs into `env`."""
+    def run(
+        self,
+        nodes: Iterable[Any],
+        env: Environment,
+        opsets: Mapping[str, int],
+        results: Sequence[str],
+        scope: str = "",
+        first: int = 0,
+    ) -> None:
+        """Convert `nodes` from number `first` on, putting their outputs into `env`, of which `results` will be read."""
         nodes = list(nodes)
         later = _producers(nodes, scope)
-        for index, proto in enumerate(nodes):
+        for index, proto in enumerate(nodes[first:], first):
             attributes = [entry.name for entry in proto.attribute]
             names = [proto.name, proto.op_type, proto.domain, *proto.input, *proto.output, *attributes]
             if not all(isinstance(name, str) for name in names):
@@ -121,10 +133,42 @@ class GraphImporter:
                     f"node {span!r} ({proto.op_type}) reads {late!r}, which node {later[late]!r} computes only behind "
                     "it: the graph has a cycle, or its nodes are not in order"
                 )
-            outputs = self._convert(proto, span, env, opsets)
-            for name, value in zip(proto.output, outputs):
-                if name:
-                    env[name] = value
+            try:
+                outputs = self._convert(proto, span, env, opsets)
+            except Fork as fork:
+                if index + 1 < len(nodes) and self._forks < _MOST_FORKS:
+                    self._follow(fork, nodes, env, opsets, results, scope, index)
+                    return
+                outputs = choose(fork.label, fork.condition, fork.branches)
+            env.update({name: value for name, value in zip(proto.output, outputs) if name})
+
+    def _follow(
+        self,
+        fork: Fork,
+        nodes: Sequence[Any],
+        env: Environment,
+        opsets: Mapping[str, int],
+        results: Sequence[str],
+        scope: str,
+        index: int,
+    ) -> None:
+        """Convert what is behind node `index` once for each of the branches that are its outputs, for `results`."""
+        self._forks += 1
+        ends: list[list[Expr | _Unavailable] | ModelError] = []
+        for branch in fork.branches:
+            if isinstance(branch, ModelError):
+                ends.append(branch)
+                continue
+            world = {**env, **{name: value for name, value in zip(nodes[index].output, branch) if name}}
+            try:
+                self.run(nodes, world, opsets, results, scope, index + 1)
+                ends.append([world.get(name, UNAVAILABLE) for name in results])
+            except ModelError as error:
+                ends.append(error)
+        if any(UNAVAILABLE in values for values in ends if not isinstance(values, ModelError)):
+            env.update(dict.fromkeys(results, UNAVAILABLE))
+        else:
+            env.update(zip(results, choose(fork.label, fork.condition, ends)))  # type: ignore[arg-type]
 
     def subgraph(
         self, graph: Any, node: OnnxNode, inputs: Mapping[str, Expr] | None = None, env: Environment | None = None
@@ -136,8 +180,9 @@ class GraphImporter:
         self.declare(graph)
         around = node.env if env is None else env
         inner: Environment = {**around, **self.initializers(graph.initializer), **(inputs or {})}
-        self.run(graph.node, inner, node.opsets, f"{node.span}/")
-        values = [self._lookup(output.name, inner, f"the graph of {node.label}") for output in graph.output]
+        names = [output.name for output in graph.output]
+        self.run(graph.node, inner, node.opsets, names, f"{node.span}/")
+        values = [self._lookup(name, inner, f"the graph of {node.label}") for name in names]
         return [None if isinstance(value, _Unavailable) else value for value in values]
 
     def _convert(
@@ -161,7 +206,7 @@ class GraphImporter:
             self.problems.setdefault(str(error), None)
         except TypeMismatchError as error:
             raise ModelError(f"{label} does not fit its inputs: {error}") from None
-        except TilewrightError:
+        except (TilewrightError, Fork):
             raise
         except Exception as error:
             open_shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
@@ -242,7 +287,7 @@ class GraphImporter:
         """Convert the definition of an operator that ONNX defines through simpler ones."""
         env: Environment = {name: value for name, value in zip(body.input, node.inputs) if value is not None}
         imports = {normalize_domain(entry.domain): int(entry.version) for entry in body.opset_import}
-        self.run(body.node, env, {**node.opsets, **imports}, f"{node.span}/")
+        self.run(body.node, env, {**node.opsets, **imports}, body.output, f"{node.span}/")
         return [env.get(name, UNAVAILABLE) for name in body.output]
 
     def _lookup(self, name: str, env: Environment, label: str) -> Expr | _Unavailable | None:

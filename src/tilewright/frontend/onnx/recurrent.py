@@ -91,8 +91,10 @@ def _initial(node: OnnxNode, index: int, shape: tuple[int, Any, int], batch_firs
     """A first state (directions, batch, hidden), zeros where the node has none."""
     if node.has(index):
         given = transpose(cast(node, node[index], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
-        # A state of one sample, in a model whose batch varies, is that of every sample.
-        return given if isinstance(shape[1], int) else broadcast_to(node, given, shape)
+        if isinstance(shape[1], int):
+            return given
+        # A state of one sample, in a model whose batch varies, is that of every sample; others are as many as samples.
+        return (broadcast_to if node.shape(given)[1] == 1 else reshape)(node, given, shape)
     if isinstance(shape[1], int):
         return constant(np.zeros(shape), dtype)
     return broadcast_to(node, constant(np.zeros((shape[0], 1, shape[2])), dtype), shape)

@@ -120,6 +120,8 @@ def _squeeze(node: OnnxNode, axes: list[int] | None) -> Expr:
     dropped = node.normalize_axes(axes, len(shape))
     if any(isinstance(shape[axis], int) and shape[axis] != 1 for axis in dropped):
         raise ModelError(f"{node.label}: axes {axes} of shape {list(shape)} are not all of extent 1")
+    if any(not isinstance(shape[axis], int) for axis in dropped):  # a run checks that the number of elements fits
+        return reshape(node, node[0], [extent for axis, extent in enumerate(shape) if axis not in dropped])
     return op.squeeze(node[0], axis=tuple(dropped)) if dropped else node[0]
 
 
