@@ -171,6 +171,15 @@ def test_sizes_that_are_taken_to_be_equal_are_checked() -> None:
         exe(*random(((3, 4), (5, 4))))
 
 
+def test_sizes_of_a_reshape_that_moves_no_bytes_are_checked() -> None:
+    mod = model(lambda x, y: Tuple([op.nn.softmax(op.reshape(x, (W, 64))), op.exp(y)]), ((H, 64), (W,)))
+    compiled = tw.compile(mod, threads=1, cache=False)
+    x = np.zeros((3, 64), np.float32)
+    assert compiled(x, np.zeros(3, np.float32))[0].shape == (3, 64)
+    with pytest.raises(InputError, match=r"H \* 64 = 192 and W \* 64 = 256 must be equal"):
+        compiled(x, np.zeros(4, np.float32))
+
+
 def test_a_dimension_that_no_input_tells() -> None:
     with pytest.raises(UnsupportedError, match="the dimension H is no input's whole dimension"):
         tw.compile(model(lambda x: op.exp(x), ((H * 2, 4),)))

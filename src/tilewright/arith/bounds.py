@@ -76,8 +76,9 @@ def _product(a: Analyzer, x: Any) -> Bound:
 def _floordiv(a: Analyzer, x: Any) -> Bound:
     low, high = a.const_int_bound(x.a)
     first, last = a.const_int_bound(x.b)
-    if first is None or first <= 0:
+    if first is None or first < 0:
         return type_bound(x)
+    first = max(first, 1)  # nothing is divided by 0
     ends = (first, last)
     lows = None if low is None else low // first if low < 0 else 0 if ends[1] is None else low // ends[1]
     highs = None if high is None else high // first if high >= 0 else -1 if ends[1] is None else high // ends[1]
@@ -86,8 +87,9 @@ def _floordiv(a: Analyzer, x: Any) -> Bound:
 
 def _floormod(a: Analyzer, x: Any) -> Bound:
     first, last = a.const_int_bound(x.b)
-    if first is None or first <= 0:
+    if first is None or first < 0:
         return type_bound(x)
+    first = max(first, 1)  # nothing is divided by 0
     low, high = a.const_int_bound(x.a)
     if first == last and low is not None and high is not None and low // first == high // first:
         return low % first, high % first

@@ -26,6 +26,7 @@ from tilewright.relay.symbolic import close_dims, size_vars
 from tilewright.relay.transform.plan_memory import MemoryPlan, Storage, Where
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type, tensor_types
+from tilewright.relay.visitor import calls
 from tilewright.target import Target
 from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.size_hint import size_hint
@@ -95,11 +96,11 @@ def assemble(
     """The segment `name` that runs `main` by `plan`; `constants` are byte offsets in the section of weights."""
     table = _Table(main, plan) if plan.buffers or size_vars(main) else None
     places = _Places(plan, constants, table)
-    calls = [places.call(call, kernels) for call in plan.order]
+    kernel_calls = [places.call(call, kernels) for call in plan.order]
     costs = [_cost(call, kernels.choices.get(kernels.names[call]), table) for call in plan.order]
     copies = [copy_kernel(source.nbytes if isinstance(source.nbytes, int) else None) for source, _ in plan.copies]
     for func, (source, index) in zip(copies, plan.copies, strict=True):
-        calls.append(places.copy(func.name, source, index))
+        kernel_calls.append(places.copy(func.name, source, index))
         costs.append({})
     outputs = tensor_types(main.body.checked_type)
     used = [kernels.workspaces[kernels.names[call]] for call in plan.order]
@@ -117,10 +118,10 @@ def assemble(
         manifest["dynamic"] = table.data(outputs, shared, scratch)
     manifest["kernels"] = [
         {"name": c.kernel, "source": c.source, "args": [[a.space, a.offset, *a.slots] for a in c.arguments]} | cost
-        for c, cost in zip(calls, costs, strict=True)
+        for c, cost in zip(kernel_calls, costs, strict=True)
     ]
     stride = table.stride_entry if table is not None else None
-    loop = build_run_loop(calls, len(main.params), len(outputs), scratch, name, stride)
+    loop = build_run_loop(kernel_calls, len(main.params), len(outputs), scratch, name, stride)
     order = sorted(range(len(plan.buffers)), key=lambda i: (-size_hint(plan.buffers[i].nbytes), plan.buffers[i].first))
     return Segment(loop, copies, manifest, tuple(order))
 
@@ -143,6 +144,10 @@ class _Table:
         self.shared: list[Any] = []
         self.private: list[Any] = []
         self.equal: dict[tuple[Dim, Dim], str] = {}
+        for call in calls(main.body):  # those that move no bytes too, which are no kernel
+            assert isinstance(call.op, Function)
+            for a, b, where in assumed_equal(call.op):
+                self.equal.setdefault((a, b), where)
 
     def _read_inputs(self) -> tuple[dict[Any, tuple[int, int]], list[tuple[int, int, Dim]]]:
         """Where each variable is read off, as (input, axis), and which other sizes must agree with those."""
@@ -222,8 +227,6 @@ class _Places:
             _, dims = close_dims(call.op)
             arguments += [Location("table", self.table.entry(dim)) for dim in dims]
             self._measure(workspace, dims, self.table)
-            for a, b, where in assumed_equal(call.op):
-                self.table.equal.setdefault((a, b), where)
         if workspace.is_needed and self.table is not None:
             arguments += [Location("arena", 0, (self.table.workspace_entry,)), Location("scratch", 0)]
         elif workspace.is_needed:

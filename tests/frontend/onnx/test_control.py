@@ -53,6 +53,46 @@ def test_branches_of_different_shapes() -> None:
     check(model, {"c": np.array(True), "x": x}, {"c": np.array(False), "x": x})
 
 
+def test_what_follows_branches_of_different_ranks_is_compiled_for_each() -> None:
+    """x squeezed where its last extent is 1, as exporters write it; behind it operators for either rank."""
+    then = helper.make_graph([helper.make_node("Squeeze", ["x", "axis"], ["a"])], "then", [], [info("a")])
+    other = helper.make_graph([helper.make_node("Identity", ["x"], ["b"])], "else", [], [info("b")])
+    nodes = [
+        constant("axis", [-1]),
+        constant("one", [1]),
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "axis"], ["last"]),
+        helper.make_node("Equal", ["last", "one"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+        helper.make_node("Exp", ["y"], ["e"]),
+        helper.make_node("ReduceSum", ["e", "axis"], ["z"], keepdims=0),
+    ]
+    model = build_model(nodes, {"x": np.ones((2, 3, 4), np.float32)}, ["z"], 17)
+    for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, "abc"):
+        dim.dim_param = name
+    compiled = tw.compile(model, cache=False)
+    assert "onnx.Exp" not in {entry.get("host") for entry in compiled.manifest["packed"]}
+    for shape in ((2, 3, 4), (5, 2, 1), (1, 1, 1)):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        expected = np.exp(x[..., 0] if shape[2] == 1 else x).sum(-1)
+        np.testing.assert_allclose(compiled.run({"x": x})[0], expected, rtol=1e-5)
+
+
+def test_a_rank_that_what_follows_cannot_take_fails_only_when_it_comes() -> None:
+    then = helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "then", [], [info("a")])
+    flat = helper.make_graph([helper.make_node("Reshape", ["x", "flat"], ["b"])], "else", [], [info("b")])
+    nodes = [
+        constant("flat", [-1]),
+        helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=flat),
+        helper.make_node("Transpose", ["y"], ["z"], name="turn", perm=[1, 0]),
+    ]
+    x = RNG.standard_normal((2, 3)).astype(np.float32)
+    compiled = tw.compile(build_model(nodes, {"c": np.array(True), "x": x}, ["z"], 17), cache=False)
+    np.testing.assert_array_equal(compiled.run({"c": np.array(True), "x": x})[0], x.T)
+    with pytest.raises(InputError, match=r"branch of the model that cannot run on them.*turn"):
+        compiled.run({"c": np.array(False), "x": x})
+
+
 def test_a_branch_that_cannot_run_fails_only_when_taken() -> None:
     then = helper.make_graph([helper.make_node("Add", ["x", "w"], ["a"])], "then", [], [info("a")])
     other = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "else", [], [info("b")])

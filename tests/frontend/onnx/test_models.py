@@ -110,6 +110,31 @@ def test_silero_carries_its_state_over_a_hundred_chunks() -> None:
     np.testing.assert_allclose(states[1], states[0], atol=2e-4)
 
 
+def test_silero_of_open_sizes() -> None:
+    """Any number of samples that is one step of its recurrence, any batch; the model itself takes no other."""
+    import tilewright as tw
+    from tilewright.errors import InputError
+
+    path = real_model("silero_vad")
+    reference = session(path)
+    compiled = tw.compile(path, threads=1)
+    rng = np.random.default_rng(1)
+
+    def feeds(rate: int, batch: int, samples: int) -> dict[str, np.ndarray]:
+        sound = (rng.standard_normal((batch, samples)) * 0.3).astype(np.float32)
+        state = rng.standard_normal((2, batch, 128)).astype(np.float32) / 4
+        return {"input": sound, "state": state, "sr": np.array(rate, np.int64)}
+
+    for rate, batch, samples in ((16000, 1, 512), (16000, 3, 576), (8000, 2, 256), (16000, 2, 700), (8000, 1, 100)):
+        given = feeds(rate, batch, samples)
+        for ours, theirs in zip(compiled.run(given), reference.run(None, given), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-4)
+    with pytest.raises(InputError, match=r"decoder/rnn/LSTM.*it takes \[steps, batch, width\]"):
+        compiled.run(feeds(16000, 1, 1024))
+    with pytest.raises(InputError, match=r"state_1.*input_0.*must be equal: .*LSTM needs it"):
+        compiled.run({**feeds(16000, 2, 512), "state": np.zeros((2, 3, 128), np.float32)})
+
+
 def test_smart_turn_matches_onnxruntime_without_its_fusions() -> None:
     """Where onnxruntime keeps the quantized graph as it is, so do we; its fused kernels round elsewhere."""
     import tilewright as tw

@@ -1,8 +1,8 @@
 """Values that a condition chooses at run time, under one type; and forks, where no type of a tensor holds both.
 
-    y = If(c, [squeezed: (b, 128)], [as it is: (b, 128, t)]); z = LSTM(y)
-      as a choice:  y of unknown rank, all that reads it on the host
-      as a fork:    z = If(c, LSTM(squeezed), LSTM(as it is)), the rest of the graph compiled once for each rank
+y = If(c, [squeezed: (b, 128)], [as it is: (b, 128, t)]); z = LSTM(y)
+  as a choice:  y of unknown rank, all that reads it on the host
+  as a fork:    z = If(c, LSTM(squeezed), LSTM(as it is)), the rest of the graph compiled once for each rank
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tilewright.relay.type import TensorType
 from tilewright.relay.type_of import type_of
 
 
-class Fork(Exception):  # noqa: N818 - no error: what follows a node is to be converted for each of its branches
-    """A node's outputs are one branch's or the other's, by `condition`, and tensors of different ranks."""
+class Fork(Exception):
+    """The outputs of a node are those of one of two branches, by `condition`, and differ in rank."""
 
     def __init__(self, label: str, condition: Expr, branches: Sequence[list[Expr] | ModelError]) -> None:
         super().__init__(label)

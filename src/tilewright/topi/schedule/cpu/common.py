@@ -144,7 +144,7 @@ def _apart_from_symbolic(tensor: te.Tensor, axes: list[te.IterVar]) -> list[te.I
 
 
 def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], terms: int = 0) -> te.IterVar:
-    """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the fused axis.
+    """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the innermost loop.
 
     `terms` is what each element of `tensor` combines in a reduction within the loop: eight multiply-adds in registers
     cost about as much as one element loaded and stored.
@@ -153,4 +153,4 @@ def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], te
     fused = s[tensor].fuse(*outer) if len(outer) > 1 else outer[0]
     if math.prod(shape_of(tensor)) * (1 + terms // 8) >= PARALLEL_GRAIN:
         s[tensor].parallel(fused)
-    return fused
+    return fused if len(outer) == len(axes) else axes[-1]
