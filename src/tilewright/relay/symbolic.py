@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.errors import ShapeError
 from tilewright.relay.expr import Attrs, Call, Expr, Function, Var
 from tilewright.relay.type import Dim, TensorType, Type, as_dim, map_type, walk_type
 from tilewright.relay.type_of import type_of
@@ -96,6 +97,32 @@ def _map_attrs(value: Any, rule: Callable[[Dim], Dim]) -> Any:
     if isinstance(value, tuple):
         return tuple([_map_attrs(item, rule) for item in value])
     return value
+
+
+def fix_sizes(function: Function, shapes: Mapping[str, Sequence[Any]]) -> Function:
+    """`function` with the sizes of the parameters named in `shapes` in place of their symbolic dimensions.
+
+    A string leaves a dimension symbolic. Raises ShapeError where a parameter cannot have the shape.
+    """
+    params = {param.name: type_of(param) for param in function.params}
+    values: dict[Dim, Dim] = {}
+    for name, shape in shapes.items():
+        known = params.get(name)
+        if not isinstance(known, TensorType) or known.ndim != len(shape):
+            what = f"is {known}" if known is not None else f"does not exist; there are {', '.join(params) or 'none'}"
+            raise ShapeError(f"the shape {tuple(shape)} is given for the input {name!r}, which {what}")
+        values.update({dim: size for dim, size in zip(known.shape, shape) if isinstance(dim, SizeVar)})
+    values = {dim: size for dim, size in values.items() if not isinstance(size, str)}
+    fixed = map_dims(function, lambda dim: substitute_dims(dim, values)) if values else function
+    for param in fixed.params:
+        made = type_of(param)
+        for wanted, size in zip(shapes.get(param.name, ()), made.shape if isinstance(made, TensorType) else ()):
+            if isinstance(wanted, int) and wanted != size:
+                shape = tuple(shapes[param.name])
+                raise ShapeError(
+                    f"the shape {shape} is given for the input {param.name!r}, which is {params[param.name]}"
+                )
+    return fixed
 
 
 def close_dims(function: Function) -> tuple[Function, list[Dim]]:
