@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
 from tilewright.relay.build import build_executable
 from tilewright.relay.module import IRModule
+from tilewright.relay.symbolic import fix_sizes
 from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
@@ -35,9 +37,10 @@ from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 from tilewright.relay.vm.build import build_virtual_machine, needs_machine
 from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
+from tilewright.specialize import specialize_sizes
 from tilewright.support import knobs, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
-from tilewright.support.fingerprint import compiler_fingerprint, model_digest
+from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -74,6 +77,7 @@ def compile(
     threads: int | None = None,
     cache: bool = True,
     executor: str = "auto",
+    specialize: int = 0,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -83,7 +87,8 @@ def compile(
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
     `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "aot"
     (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
-    which runs any program) or "auto": "graph" where that can run the model, else "vm".
+    which runs any program) or "auto": "graph" where that can run the model, else "vm". With `specialize`, a graph
+    executable with symbolic sizes is compiled again, in the background, for up to that many sizes that are run often.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -93,6 +98,22 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
+    executable = _compiled(model, target, input_shapes, threads, cache, executor)
+    if specialize:
+        specialize_sizes(executable, model, specialize, partial(_compiled, model, target, cache=cache, jobs=1))
+    return executable
+
+
+def _compiled(
+    model: Any,
+    target: Target,
+    input_shapes: Shapes | None,
+    threads: int | None = None,
+    cache: bool = True,
+    executor: str = "auto",
+    jobs: int | None = None,
+) -> Model:
+    """As `compile`; `jobs` processes work (default: one per processor)."""
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
     key = _cache_key(model, target, input_shapes, store, executor) if store.directory is not None else None
@@ -101,15 +122,20 @@ def compile(
         return cached
     with trace.span("frontend"):
         mod = import_model(model, input_shapes)
-    executable = build(mod, target, threads, executor)
+    executable = build(mod, target, threads, executor, jobs)
     if key is not None:
         with trace.span("write to cache"):
             store.put_file("artifact", key, lambda path: executable.save(path, durable=False))
     return executable
 
 
-def build(mod: IRModule, target: Target, threads: int | None = None, executor: str = "auto") -> Model:
-    """Compile a module as imported for `executor`. Raises `UnsupportedError` where that cannot run the module."""
+def build(
+    mod: IRModule, target: Target, threads: int | None = None, executor: str = "auto", jobs: int | None = None
+) -> Model:
+    """Compile a module as imported for `executor`, in `jobs` processes (default: one per processor).
+
+    Raises `UnsupportedError` where that executor cannot run the module.
+    """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
     mod = expand_calls(lower_external(mod))
@@ -120,7 +146,7 @@ def build(mod: IRModule, target: Target, threads: int | None = None, executor: s
             f'for {obstacle}. Use executor="vm" or "auto"'
         )
     if not obstacle and executor != "vm":
-        return build_executable(optimize(mod, target), target, threads, ahead_of_time=executor == "aot")
+        return build_executable(optimize(mod, target), target, threads, jobs, ahead_of_time=executor == "aot")
     return build_virtual_machine(mod, target, optimize, threads)
 
 
@@ -139,7 +165,7 @@ def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     """The Relay module of a model in any of the forms `compile` takes."""
     if isinstance(model, IRModule):
-        return model
+        return model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
     if isinstance(model, str | os.PathLike) and not Path(model).is_file():
         raise ModelError(f"{os.fspath(model)}: there is no such file")
     if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
@@ -176,18 +202,8 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
 
 def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
     """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
-    if isinstance(model, str | os.PathLike):
-        if not Path(model).is_file():
-            return None
-        contents = model_digest(Path(model), store)
-    elif isinstance(model, bytes):
-        contents = digest(model)
-    elif type(model).__name__ == "ModelProto":
-        try:
-            contents = digest(model.SerializeToString(deterministic=True))
-        except Exception:  # protobuf's EncodeError: more than 2 GB, for which it has no encoding
-            return None
-    else:
+    contents = contents_digest(model, store)
+    if contents is None:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
     return digest(contents, str(target), shapes, executor, PassContext.current().spelling, compiler_fingerprint())

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.runtime.artifact import save_artifact
-from tilewright.runtime.memory import Array, Region
+from tilewright.runtime.memory import Array, Region, same_bytes
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment, entry_symbol
 from tilewright.runtime.signature import by_name
+from tilewright.runtime.specializations import Shapes, Specializations
 
 
 class Executable(Model):
@@ -43,6 +44,7 @@ class Executable(Model):
         """
         super().__init__(object_code, manifest, weights, self._entries(manifest))
         self._segment = Segment(self.manifest, self._linked, self._weights, self._memory)
+        self._specializations: Specializations | None = None
         self._run, self._entry, self._slots = native().parallel_run, self._segment.entry, self._segment.slots_address
         self.set_threads(threads)
 
@@ -50,6 +52,47 @@ class Executable(Model):
     def _entries(cls, manifest: Mapping[str, Any]) -> list[str]:
         """The symbols that the object code must define."""
         return [entry_symbol(manifest)]
+
+    def specialize(self, limit: int, make: Callable[[Shapes], Executable]) -> None:
+        """From now on run sizes that come often by executables of their own, at most `limit` (`Specializations`).
+
+        `make(shapes)` compiles the model for the shapes of its inputs by name.
+        """
+        self._specializations = Specializations(limit, lambda shapes: self._with_own_weights(make(shapes)))
+
+    @property
+    def specializes(self) -> int:
+        """How many sizes may get an executable of their own; 0 for a loaded artifact, which holds no model to compile.
+
+        `tilewright.compile(..., specialize=N)` sets it.
+        """
+        return 0 if self._specializations is None else self._specializations.limit
+
+    @property
+    def specialized_sizes(self) -> list[dict[str, int]]:
+        """The sizes that have an executable of their own, by the names of the dimensions, least recently used first."""
+        if self._specializations is None:
+            return []
+        names = [dim["name"] for dim in self.manifest["dynamic"]["dims"]]
+        return [dict(zip(names, sizes, strict=True)) for sizes in self._specializations.sizes]
+
+    def _with_own_weights(self, made: Executable) -> Executable:
+        """`made` on the weights of this executable, where it has the same ones in the same places."""
+        if made.manifest["weights"] != self.manifest["weights"] or not same_bytes(made._weights, self._weights):
+            return made
+        return Executable(made.object_code, made.manifest, self._weights, made.threads)
+
+    def _special(self, arrays: list[Array]) -> Executable | None:
+        """The executable for just the sizes of `arrays`, if there is one."""
+        if self._specializations is None or self._segment.shapes is None:
+            return None
+        sizes = self._segment.shapes.sizes(arrays)
+        found = self._specializations.find(
+            sizes, lambda: {s.name: a.shape for s, a in zip(self.inputs, arrays, strict=True)}
+        )
+        if found is not None and found.threads != self.threads:
+            found.set_threads(self.threads)
+        return found
 
     @property
     def _scratch(self) -> Region:
@@ -61,6 +104,9 @@ class Executable(Model):
     def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs: the native call alone, inputs and outputs prepared once."""
         arrays = by_name(inputs, self.inputs)
+        special = self._special(arrays)
+        if special is not None:
+            return special.time(inputs, repeat, warmup)
         run, entry, slots, threads, clock = self._run, self._entry, self._slots, self.threads, time.perf_counter
         times = []
         with self._lock:
@@ -80,6 +126,9 @@ class Executable(Model):
         The sum is a little more than a run takes: every kernel pays for a launch of its own here.
         """
         arrays = by_name(inputs, self.inputs)
+        special = self._special(arrays)
+        if special is not None:
+            return special.profile(inputs, repeat)
         with self._lock:
             results = self._segment.prepare(arrays, None, self.threads)
             bases = self._segment.bases(arrays, results)
@@ -93,6 +142,10 @@ class Executable(Model):
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
     def _infer(self, arrays: list[Array], outputs: Sequence[Array] | None) -> list[Array]:
+        if self._specializations is not None:
+            special = self._special(arrays)
+            if special is not None:
+                return special._infer(arrays, outputs)
         with self._lock:
             results = self._segment.prepare(arrays, outputs, self.threads)
             code = self._run(self._entry, self._slots, self.threads)

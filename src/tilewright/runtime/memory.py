@@ -40,6 +40,12 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
+def same_bytes(a: Array, b: Array) -> bool:
+    """True if two blocks of bytes are equal; compared piece by piece, without a copy of either."""
+    piece = 1 << 20
+    return a.size == b.size and all(np.array_equal(a[i : i + piece], b[i : i + piece]) for i in range(0, a.size, piece))
+
+
 def round_up(value: int, multiple: int) -> int:
     """The least multiple of `multiple` that is not below `value`."""
     return -(-value // multiple) * multiple

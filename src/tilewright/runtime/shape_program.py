@@ -69,11 +69,16 @@ class ShapeProgram:
         self._output_dims = compile_expressions(names, [dim for shape in manifest["output_shapes"] for dim in shape])
         self._plans: OrderedDict[tuple[int, ...], RunPlan] = OrderedDict()
 
-    def plan(self, arrays: Sequence[Array]) -> RunPlan:
-        """The plan for the shapes of `arrays`. Raises `InputError` where two sizes that must agree do not."""
+    def sizes(self, arrays: Sequence[Array]) -> tuple[int, ...]:
+        """The values of the dimensions. Raises `InputError` where two sizes of `arrays` that must agree do not."""
         dims = tuple([arrays[index].shape[axis] for _, index, axis in self._sources])
         if self._checks:
             self._check(dims, arrays)
+        return dims
+
+    def plan(self, arrays: Sequence[Array]) -> RunPlan:
+        """The plan for the shapes of `arrays`. Raises `InputError` as `sizes` does."""
+        dims = self.sizes(arrays)
         found = self._plans.get(dims)
         if found is None:
             found = self._plans[dims] = self._make(dims)

@@ -8,8 +8,10 @@ import mmap
 import os
 import re
 import time
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from tilewright.support.cache import DiskCache, digest
 
@@ -35,6 +37,18 @@ def model_digest(path: Path, store: DiskCache | None = None) -> str:
         data = path.parent / name
         parts += [name, digest_of(data)[0] if data.is_file() else ""]
     return parts[0] if len(parts) == 1 else digest(*parts)
+
+
+def contents_digest(model: Any, store: DiskCache) -> str | None:
+    """A digest of what a model is: of a file by its path, of bytes, of a protocol buffer; None for any other object."""
+    if isinstance(model, str | os.PathLike):
+        return model_digest(Path(model), store) if Path(model).is_file() else None
+    if isinstance(model, bytes):
+        return digest(model)
+    if type(model).__name__ == "ModelProto":
+        with suppress(Exception):  # protobuf's EncodeError: more than 2 GB, for which it has no encoding
+            return digest(model.SerializeToString(deterministic=True))
+    return None
 
 
 def _scan(path: Path) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +20,9 @@ from tilewright.errors import InternalError
 T = TypeVar("T")
 
 _work: Callable[[int], Any] | None = None
+
+#: Held by whoever is in the middle of something that a forked child could not go on with, such as LLVM at work.
+fork_lock = threading.Lock()
 
 
 def _run(index: int) -> tuple[int, Any]:
@@ -56,3 +61,37 @@ def fork_map(
                 raise
     finally:
         _work = None
+
+
+def run_apart(work: Callable[[], None], label: str) -> None:
+    """Run `work` in a forked process of the lowest priority and wait for it; its exceptions are raised here.
+
+    The process ends with this one. `label` names the work in the internal error raised when the process dies.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_apart, args=(work, sender), daemon=True)
+    with fork_lock:
+        process.start()
+    sender.close()
+    try:
+        failure = receiver.recv()
+    except EOFError:
+        failure = InternalError(f"the process that was compiling {label} died")
+    process.join()
+    if failure is not None:
+        raise failure
+
+
+def _apart(work: Callable[[], None], sender: Any) -> None:
+    fork_lock.release()  # taken before the fork
+    os.nice(19)
+    failure: Exception | None = None
+    try:
+        work()
+    except Exception as error:
+        failure = error
+    try:
+        sender.send(failure)
+    except (TypeError, AttributeError, pickle.PicklingError):  # an exception that cannot be sent
+        sender.send(InternalError(repr(failure)))

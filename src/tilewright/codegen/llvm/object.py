@@ -9,16 +9,15 @@ therefore never writes any (see `target.py`).
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen.llvm.builder import LOOPS
 from tilewright.errors import InternalError, TargetError
+from tilewright.support.processes import fork_lock
 from tilewright.target import Target
 
-_lock = threading.Lock()
 _machines: dict[Target, Any] = {}
 _initialized: set[str] = set()
 
@@ -39,7 +38,7 @@ def compile_object(text: str, target: Target) -> bytes:
 
 def compile_timed(text: str, target: Target) -> tuple[bytes, CompileTimes]:
     """Like `compile_object`, with the time each step took."""
-    with _lock:
+    with fork_lock:  # LLVM works for one thread at a time
         machine = _machine(target)
         start = time.perf_counter()
         module = _parse(text, machine)
@@ -52,7 +51,7 @@ def compile_timed(text: str, target: Target) -> tuple[bytes, CompileTimes]:
 
 def assembly(text: str, target: Target) -> str:
     """The assembly text that `compile_object` would assemble."""
-    with _lock:
+    with fork_lock:  # LLVM works for one thread at a time
         machine = _machine(target)
         module = _parse(text, machine)
         _optimize(module, machine, text)
@@ -61,7 +60,7 @@ def assembly(text: str, target: Target) -> str:
 
 def optimized(text: str, target: Target) -> str:
     """The LLVM IR after the optimization pipeline."""
-    with _lock:
+    with fork_lock:  # LLVM works for one thread at a time
         machine = _machine(target)
         module = _parse(text, machine)
         _optimize(module, machine, text)
