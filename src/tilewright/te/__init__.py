@@ -1,6 +1,7 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
 from tilewright.te import hybrid, wmma
+from tilewright.te.auto_inline import auto_inline_broadcast, auto_inline_elemwise, auto_inline_injective
 from tilewright.te.extern import ExternOp, extern
 from tilewright.te.gradient import gradient
 from tilewright.te.group import Group
@@ -32,6 +33,9 @@ __all__ = [
     "Tensor",
     "TensorIntrin",
     "TensorSlice",
+    "auto_inline_broadcast",
+    "auto_inline_elemwise",
+    "auto_inline_injective",
     "comm_reducer",
     "compute",
     "create_schedule",

@@ -30,6 +30,12 @@ TABLES = (
         "Schedules, and the steps of lowering them.",
         names={
             **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
+            **leads_to(
+                "tilewright.te",
+                AutoInlineBroadcast="auto_inline_broadcast",
+                AutoInlineElemWise="auto_inline_elemwise",
+                AutoInlineInjective="auto_inline_injective",
+            ),
             **leads_to("tilewright.te", "Schedule", "Stage", "IterVar", "create_schedule"),
             **leads_to("tilewright.te.loop_relation", "Fuse", "Split"),
             **leads_to("tilewright.tir", "Buffer"),
