@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "arith.md"
 
 def test_the_programs_of_the_page_run() -> None:
     programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 5
     names: dict[str, Any] = {}
     for program in programs:
         exec(compile(program, str(PAGE), "exec"), names)

@@ -4,6 +4,7 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.constraints import IntConstraints, IntConstraintsTransform
 from tilewright.arith.deduce_bound import deduce_bound
 from tilewright.arith.int_set import IntervalSet, eval_interval, intersect, union
+from tilewright.arith.iter_divide import DividedIndex, SubspaceDivision, subspace_divide
 from tilewright.arith.iter_inverse import inverse_affine_iter_map
 from tilewright.arith.iter_map import (
     IterMapLevel,
@@ -13,6 +14,7 @@ from tilewright.arith.iter_map import (
     IterSumExpr,
     detect_iter_map,
     iter_map_simplify,
+    normalize_iter_map_to_expr,
 )
 from tilewright.arith.linear import Linear, detect_clip_bound, detect_linear
 from tilewright.arith.linear_equations import solve_linear_equations
@@ -31,6 +33,7 @@ from tilewright.arith.region import (
 
 __all__ = [
     "Analyzer",
+    "DividedIndex",
     "IntConstraints",
     "IntConstraintsTransform",
     "IntervalSet",
@@ -42,6 +45,7 @@ __all__ = [
     "Linear",
     "Range",
     "SolvedInequalities",
+    "SubspaceDivision",
     "VariableBounds",
     "deduce_bound",
     "deskew_ranges",
@@ -55,7 +59,9 @@ __all__ = [
     "intersect",
     "inverse_affine_iter_map",
     "iter_map_simplify",
+    "normalize_iter_map_to_expr",
     "solve_linear_equations",
     "solve_linear_inequalities",
+    "subspace_divide",
     "union",
 ]

@@ -52,12 +52,17 @@ def range_conditions(ranges: Mapping[Var, Range]) -> list[Expr]:
     return conditions
 
 
-def dtype_of(variables: Sequence[Var]) -> str:
-    """The one dtype of all variables. Raises TypeError where they differ or are no integers of 32 or 64 bits."""
+def unknowns(solver: str, variables: Sequence[Var]) -> tuple[tuple[Var, ...], str]:
+    """The variables that `solver` is to solve for, and the one dtype of them all.
+
+    Raises ValueError where there are none, TypeError where they differ or are no integers of 32 or 64 bits.
+    """
+    if not variables:
+        raise ValueError(f"{solver}: name at least one variable to solve for")
     dtypes = sorted({str(v.dtype) for v in variables})
     if len(dtypes) > 1 or dtypes[0] not in ("int32", "int64"):
         raise TypeError(f"variables of {', '.join(dtypes)}: a system takes variables of int32, or of int64, only")
-    return dtypes[0]
+    return tuple(variables), dtypes[0]
 
 
 def is_index(x: Expr) -> bool:

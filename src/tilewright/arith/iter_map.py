@@ -126,6 +126,11 @@ def iter_map_simplify(
     return [known.simplify(s.to_expr()) for s in found.indices] or [known.simplify(x) for x in indices]
 
 
+def normalize_iter_map_to_expr(total: IterSumExpr | IterSplitExpr | IterMark) -> Expr:
+    """A part of a detected map as an index expression of the loop variables, simplified."""
+    return Analyzer().simplify(total.to_expr())
+
+
 def marks_of(sums: Sequence[IterSumExpr]) -> dict[IterMark, list[IterSplitExpr]]:
     """The iterators that the sums are made of, each before those it is a fusion of, with the splits used of it."""
     order: dict[IterMark, list[IterSplitExpr]] = {}

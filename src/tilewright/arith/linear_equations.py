@@ -8,10 +8,10 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.constraints import (
     IntConstraints,
     IntConstraintsTransform,
-    dtype_of,
     is_index,
     range_conditions,
     split_terms,
+    unknowns,
 )
 from tilewright.arith.int_set import eval_interval
 from tilewright.arith.linear import Linear
@@ -34,10 +34,7 @@ def solve_linear_equations(
     free variables and the other names must fulfil: that a quotient is whole, that the old ranges are kept, and every
     equation that is not linear with constant coefficients, rewritten. A relation that is false stands as `False`.
     """
-    variables, ranges = tuple(variables), dict(ranges or {})
-    if not variables:
-        raise ValueError("solve_linear_equations: name at least one variable to solve for")
-    dtype, analyzer = dtype_of(variables), Analyzer()
+    (variables, dtype), ranges, analyzer = unknowns("solve_linear_equations", variables), dict(ranges or {}), Analyzer()
     rows, values, kept = _system(equations, variables, analyzer)
     left, diagonal, right, right_inverse = smith_normal_form(rows, len(variables))
     relations: list[Expr] = []

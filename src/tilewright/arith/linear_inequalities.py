@@ -11,10 +11,10 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.constraints import (
     IntConstraints,
     IntConstraintsTransform,
-    dtype_of,
     is_index,
     range_conditions,
     split_terms,
+    unknowns,
 )
 from tilewright.arith.linear import Linear, conjuncts
 from tilewright.arith.range import Range
@@ -72,10 +72,7 @@ def solve_linear_inequalities(
 
     Raises UnsupportedError where elimination makes more than 2000 inequalities.
     """
-    variables = tuple(variables)
-    if not variables:
-        raise ValueError("solve_linear_inequalities: name at least one variable to solve for")
-    dtype, analyzer = dtype_of(variables), Analyzer()
+    (variables, dtype), analyzer = unknowns("solve_linear_inequalities", variables), Analyzer()
     forms, rest = _forms([*inequalities, *range_conditions(ranges or {})], variables, analyzer)
     bounds: dict[Var, VariableBounds] = {}
     for variable in variables:
