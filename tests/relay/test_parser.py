@@ -210,3 +210,18 @@ def test_lists_written_by_hand() -> None:
         """
     )
     assert [int(x) for x in elements(relay.evaluate(mod, [np.int32(5)]))] == [5, 10]
+
+
+def test_constructors_without_fields_as_values() -> None:
+    """`Nil` is what the constructor makes; the constructor itself, a function of nothing, is spelled out."""
+    text = """type List[A] { Cons(A, List[A]), Nil }
+    def @main(%x: int32) -> int32 {
+      let %empty = constructor(Nil);
+      match (Cons(%x, %empty())) { Cons(%y, _) => %y, Nil => 0 }
+    }"""
+    mod = parse(text)
+    assert structural_equal(mod, parse(astext(mod))) and "constructor(Nil)" in astext(mod)
+    assert structural_equal(mod, relay.load_json(relay.save_json(mod)))
+    assert relay.evaluate(mod, [np.int32(7)]) == 7
+    with pytest.raises(ParseError, match="Nill is not defined; near it: Nil"):
+        parse(text.replace("(Nil)", "(Nill)"))

@@ -30,10 +30,18 @@ def with_defaults(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Map
     return {**built.attrs, **attrs}
 
 
-def parameters(op: Op) -> set[str] | None:
-    """The names of the parameters of the builder of `op`; None if it has none."""
+def kept(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of `attrs` that a call of `op` has: without what its builder does not know, or checks and does not keep."""
     build = _builder(op.name)
-    return None if build is None else set(inspect.signature(build).parameters)
+    if build is None:
+        return attrs
+    known = inspect.signature(build).parameters
+    given = {name: value for name, value in attrs.items() if name in known}
+    try:
+        built = build(*args, **given)
+    except (TypeError, ValueError, LookupError, TilewrightError):
+        return given
+    return {name: value for name, value in given.items() if name in built.attrs}
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import ModelError, TilewrightError
@@ -18,7 +18,7 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.defaults import parameters, with_defaults
+from tilewright.relay.defaults import kept, with_defaults
 from tilewright.relay.expr import (
     Attrs,
     Call,
@@ -183,16 +183,8 @@ def _call(fields: dict[str, Any]) -> Call:
     op, args = fields["op"], fields["args"]
     attrs = fields.get("attrs") or {}
     if isinstance(op, Op):
-        attrs = with_defaults(op, args, _accepted(op, attrs))
+        attrs = with_defaults(op, args, kept(op, args, attrs) if op.name in ATTRS else attrs)
     return Call(op, args, attrs, fields.get("span") or "")
-
-
-def _accepted(op: Op, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without those that only the classic operator has, such as `center` of a normalization."""
-    known = parameters(op)
-    if op.name not in ATTRS or known is None:
-        return attrs
-    return {name: value for name, value in attrs.items() if name in known}
 
 
 def _module(fields: dict[str, Any]) -> IRModule:

@@ -275,7 +275,7 @@ class _Parser(TypeParser):
                 value = Call(value, self.sequence("(", self.expr, ")"))
             elif self.tokens.next.kind == "field":
                 value = TupleGetItem(value, int(self.tokens.take().text))
-            elif isinstance(value, Constructor) and not value.inputs:
+            elif isinstance(value, Constructor) and not value.inputs and token.text != "constructor":
                 return Call(value, ())
             else:
                 return value
@@ -370,6 +370,15 @@ class _Parser(TypeParser):
             return read(self)
         return self.constructors[token.text]
 
+    def _constructor(self) -> Expr:
+        """`constructor(Nil)`: the constructor as a value, where `Nil` alone is what it makes."""
+        self.tokens.expect("(")
+        token = self.tokens.expect_kind("ident", "a constructor")
+        if token.text not in self.constructors:
+            self._unknown(token.text, dict.fromkeys(self.constructors), token)
+        self.tokens.expect(")")
+        return self.constructors[token.text]
+
     def _truth(self, value: bool) -> Expr:
         return Constant(np.asarray(value))
 
@@ -452,6 +461,7 @@ _WORDS: dict[str, Callable[[_Parser], Expr]] = {
     "match": _Parser._match,
     "meta": _Parser._meta,
     "const": _Parser._left_out,
+    "constructor": _Parser._constructor,
     "ref": lambda parser: parser._reference(RefCreate, 1),
     "ref_read": lambda parser: parser._reference(RefRead, 1),
     "ref_write": lambda parser: parser._reference(RefWrite, 2),

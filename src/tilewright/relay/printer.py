@@ -324,7 +324,7 @@ _TEXTS: dict[type, Callable[..., str]] = {
     Tuple: _FunctionPrinter._tuple,
     TupleGetItem: lambda self, node: f"{self.known[node.tuple_value]}.{node.index}",
     GlobalVar: lambda self, node: f"@{quoted(node.name)}",
-    Constructor: lambda self, node: node.name,
+    Constructor: lambda self, node: node.name if node.inputs else f"constructor({node.name})",
     Function: _FunctionPrinter._function,
     Call: _FunctionPrinter._call,
     If: _FunctionPrinter._if,

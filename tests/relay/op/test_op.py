@@ -8,6 +8,8 @@ import json
 import pytest
 
 from tests.relay.helpers import FORMATS
+from tests.relay.op.cases import CASES
+from tilewright import relay
 from tilewright.relay import op
 from tilewright.relay.op import registry
 
@@ -24,6 +26,15 @@ def test_operator_is_complete(name):
     assert entry.compute is not None or entry.expansion is not None
     builder = functools.reduce(getattr, name.split("."), op)
     assert callable(builder) and builder.__doc__
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_calls_survive_text_and_json(name):
+    """All attributes of all cases."""
+    for call in CASES[name]:
+        mod = relay.IRModule.from_expr(call)
+        assert relay.structural_equal(mod, relay.parse(mod.astext()))
+        assert relay.structural_equal(mod, relay.load_json(relay.save_json(mod)))
 
 
 def test_every_classic_operator_is_there():
