@@ -49,6 +49,7 @@ from tilewright.relay.type import (
     map_type,
 )
 from tilewright.relay.unify import Unifier, bind_dims, has_holes, narrows, substitute_dims
+from tilewright.relay.unknown_sizes import apply_rule
 from tilewright.relay.visitor import children
 from tilewright.support.dtype import DType
 
@@ -311,7 +312,7 @@ class Inference:
         if op.num_inputs not in (-1, len(arg_types)):
             raise _mismatch(node, arg_types, f"it takes {op.num_inputs} inputs and got {len(arg_types)}")
         try:
-            return op.type_rule(arg_types, node.attrs)
+            return apply_rule(lambda types: op.type_rule(types, node.attrs), arg_types)
         except TypeMismatchError as error:
             raise _mismatch(node, arg_types, str(error)) from None
 

@@ -16,6 +16,8 @@ from tilewright.relay.op.common import (
     require,
     require_float,
     require_same_dtype,
+    same_dim,
+    same_dims,
     tensor,
     tensors,
     tuple_of_tensors,
@@ -49,7 +51,8 @@ def _einsum_type(types: Types, attrs: Attrs) -> Type:
         require(len(term) == part.ndim, f"the term {term!r} does not fit the shape {part.shape}")
         for label, size in zip(term, part.shape):
             require(
-                sizes.setdefault(label, size) == size, f"the label {label!r} has the sizes {sizes[label]} and {size}"
+                same_dim(sizes.setdefault(label, size), size),
+                f"the label {label!r} has the sizes {sizes[label]} and {size}",
             )
     known = all(label in sizes for label in result) and len(set(result)) == len(result)
     require(known, f"the result {result!r} must name each label of the operands at most once")
@@ -95,7 +98,7 @@ def _variance_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, mean)
     axes = normalize_axes(attrs["axis"], data.ndim, attrs["exclude"])
     wanted = tuple([1 if d in axes else size for d, size in enumerate(data.shape)])
-    require(mean.shape == wanted, f"a mean of shape {wanted} is needed, not {mean.shape}")
+    require(same_dims(mean.shape, wanted), f"a mean of shape {wanted} is needed, not {mean.shape}")
     shape = wanted if attrs["keepdims"] else [size for d, size in enumerate(data.shape) if d not in axes]
     return TensorType(shape, data.dtype)
 

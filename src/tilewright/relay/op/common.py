@@ -11,11 +11,11 @@ from tilewright import te
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple, const, element_type
 from tilewright.relay.op.registry import Compute, get
-from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.type_of import tensor_type_of
+from tilewright.relay.unknown_sizes import UnknownSize
 from tilewright.support.dtype import DType
-from tilewright.topi.shapes import may_hold
+from tilewright.topi.shapes import equal, may_hold
 from tilewright.topi.util import per_axis, sides
 
 Types = Sequence[Type]
@@ -120,12 +120,34 @@ def _common_dim(dims: Sequence[Dim]) -> Dim:
     if numbers:
         return numbers.pop()
     symbolic = [dim for dim in dims if not isinstance(dim, int)]
-    return next((dim for dim in symbolic if not isinstance(dim, AnyDim)), symbolic[0] if symbolic else 1)
+    return next((dim for dim in symbolic if not isinstance(dim, UnknownSize)), symbolic[0] if symbolic else 1)
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
     """True unless the two sizes are known to differ."""
-    return a == b if isinstance(a, int) and isinstance(b, int) else True
+    return a is b or may_hold(equal(a, b))
+
+
+def at_most(a: Dim, b: Dim) -> bool:
+    """True unless the size `a` is known to be larger than `b`."""
+    return may_hold(a <= b)  # type: ignore[operator]
+
+
+def divides(size: Dim, parts: int) -> bool:
+    """True unless `size` is known not to be a multiple of `parts`."""
+    return may_hold(equal(size % parts, 0))
+
+
+def known_size(size: Dim, what: str) -> int:
+    """`size` where it must be known when compiling. Raises TypeMismatchError."""
+    require(isinstance(size, int), f"{what} must be known, not {size}")
+    assert isinstance(size, int)
+    return size
+
+
+def same_types(a: TensorType, b: TensorType) -> bool:
+    """True unless the two are known to differ."""
+    return a.dtype == b.dtype and same_dims(a.shape, b.shape)
 
 
 def same_dims(a: Sequence[Dim], b: Sequence[Dim]) -> bool:

@@ -6,7 +6,17 @@ from typing import Any
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, const
-from tilewright.relay.op.common import Types, call, check_axis, require, tensors, with_attrs
+from tilewright.relay.op.common import (
+    Types,
+    at_most,
+    call,
+    check_axis,
+    known_size,
+    require,
+    same_dims,
+    tensors,
+    with_attrs,
+)
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import transform as ref
@@ -50,7 +60,7 @@ def _gather_type(types: Types, attrs: Attrs) -> Type:
     data, indices = _indexed(types)
     at = check_axis(attrs["axis"], data.ndim)
     fits = indices.ndim == data.ndim and all(
-        i <= s or d == at for d, (i, s) in enumerate(zip(indices.shape, data.shape))
+        d == at or at_most(i, s) for d, (i, s) in enumerate(zip(indices.shape, data.shape))
     )
     require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
     return TensorType(indices.shape, data.dtype)
@@ -75,9 +85,11 @@ def _gather_nd_type(types: Types, attrs: Attrs) -> Type:
     data, indices = _indexed(types)
     batch = attrs["batch_dims"]
     require(indices.ndim >= 1, "the indices need a first axis that holds the coordinates")
-    depth = indices.shape[0] + batch
+    depth = known_size(indices.shape[0], "the number of coordinates") + batch
     require(depth <= data.ndim, f"{indices.shape[0]} coordinates are too many for data of {data.ndim} dimensions")
-    require(indices.shape[1 : 1 + batch] == data.shape[:batch], "the batch dimensions of data and indices differ")
+    require(
+        same_dims(indices.shape[1 : 1 + batch], data.shape[:batch]), "the batch dimensions of data and indices differ"
+    )
     return TensorType((*indices.shape[1:], *data.shape[depth:]), data.dtype)
 
 

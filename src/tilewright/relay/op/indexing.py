@@ -15,17 +15,20 @@ from tilewright.relay.op.common import (
     broadcast_shapes,
     call,
     check_axis,
+    known_size,
     require,
     require_same_dtype,
+    same_dims,
     tensors,
     tuple_of_tensors,
 )
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import gather_nd, take
+from tilewright.relay.op.host import shape_of
 from tilewright.relay.op.scatter import scatter_nd
 from tilewright.relay.type import TensorType, TupleType, Type
-from tilewright.topi.shapes import slice_bounds
+from tilewright.topi.shapes import slice_bounds, smaller
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
@@ -107,7 +110,7 @@ def invert_permutation(data: Expr) -> Call:
 def _unravel(args: Sequence[Expr], _attrs: Attrs) -> Expr:
     """Rows of coordinates: each is the index, divided by what follows and modulo its own size."""
     indices, shape = args
-    count = _shape(shape)[0]
+    count = known_size(_shape(shape)[0], "the length of the shape")
     rows = []
     for d in range(count):
         after = transform.strided_slice(shape, (d + 1,), (count,))
@@ -139,7 +142,10 @@ def unravel_index(indices: Expr, shape: Expr) -> Call:
 
 
 def _ndarray_size(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    return Constant(np.asarray(math.prod(_shape(args[0])), TensorType((), attrs["dtype"]).dtype.numpy))
+    kind = tensor_of(args[0].checked_type)
+    if kind.is_static:
+        return const(kind.size, attrs["dtype"])
+    return tensor.cast(reduce.prod(shape_of(args[0])), attrs["dtype"])
 
 
 register_composite(
@@ -201,7 +207,9 @@ def _sequence_mask_type(types: Types, attrs: Attrs) -> Type:
     data, lengths = tensors(types)
     require(attrs["axis"] in (0, 1) and data.ndim >= 2, "axis 0 or 1 of at least two dimensions is the time")
     batch = data.shape[1 - attrs["axis"]]
-    require(lengths.shape == (batch,), f"one length for each of {batch} sequences is needed, not {lengths.shape}")
+    require(
+        same_dims(lengths.shape, (batch,)), f"one length for each of {batch} sequences is needed, not {lengths.shape}"
+    )
     return data
 
 
@@ -246,7 +254,9 @@ def _reverse_sequence_type(types: Types, attrs: Attrs) -> Type:
     require(seq != batch, "seq_axis and batch_axis are the same axis")
     require(lengths.dtype.is_int, f"the lengths must be integers, not {lengths.dtype}")
     count = data.shape[batch]
-    require(lengths.shape == (count,), f"one length for each of {count} sequences is needed, not {lengths.shape}")
+    require(
+        same_dims(lengths.shape, (count,)), f"one length for each of {count} sequences is needed, not {lengths.shape}"
+    )
     return data
 
 
@@ -292,7 +302,7 @@ def _strided_set_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, values)
     bounds = slice_bounds(data.shape, attrs["begin"], attrs["end"], attrs["strides"], None)
     wanted = tuple([count for _, _, count in bounds])
-    require(values.shape == wanted, f"the slice takes values of shape {wanted}, not {values.shape}")
+    require(same_dims(values.shape, wanted), f"the slice takes values of shape {wanted}, not {values.shape}")
     return data
 
 
@@ -342,9 +352,9 @@ def _matrix_set_diag_type(types: Types, attrs: Attrs) -> Type:
     low, high = _diagonals(attrs)
     require(low <= high, f"the diagonals {attrs['k']} do not rise")
     rows, columns = data.shape[-2:]
-    longest = min(rows + min(high, 0), columns - max(low, 0))
+    longest = smaller(rows + min(high, 0), columns - max(low, 0))
     wanted = (*data.shape[:-2], *([high - low + 1] if low != high else []), longest)
-    require(diagonal.shape == wanted, f"diagonals of shape {wanted} are needed, not {diagonal.shape}")
+    require(same_dims(diagonal.shape, wanted), f"diagonals of shape {wanted} are needed, not {diagonal.shape}")
     return data
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import call, check_axis, dims, require
+from tilewright.relay.op.common import at_most, call, check_axis, dims, require, same_dim
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.registry import Reference
@@ -84,9 +84,10 @@ def reshape_like(
 def _reversed_reshape(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
     """`newshape` read from the right: 0 keeps the dimension of the same place counted from the back, -1 is the rest."""
     wanted = [shape[-1 - k] if size == 0 else size for k, size in enumerate(reversed(newshape))][::-1]
-    if -1 in wanted:
-        known = math.prod(size for size in wanted if size != -1)
-        wanted[wanted.index(-1)] = math.prod(shape) // known if known else 0
+    given = [not (isinstance(size, int) and size == -1) for size in wanted]
+    if not all(given):
+        known = math.prod([size for size, here in zip(wanted, given) if here])
+        wanted[given.index(False)] = math.prod(shape) // known if not isinstance(known, int) or known else 0
     return tuple(wanted)
 
 
@@ -109,7 +110,8 @@ def _slice_like(args: Sequence[Expr], attrs: Attrs) -> Expr:
     axes = [check_axis(axis, len(shape)) for axis in attrs["axes"] or range(min(len(shape), len(like)))]
     for axis in axes:
         require(
-            axis < len(like) and like[axis] <= shape[axis], f"axis {axis} of {shape} cannot be cut to that of {like}"
+            axis < len(like) and at_most(like[axis], shape[axis]),
+            f"axis {axis} of {shape} cannot be cut to that of {like}",
         )
     return transform.strided_slice(args[0], [0] * len(axes), [like[axis] for axis in axes], axes=axes)
 
@@ -131,7 +133,7 @@ def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] = ()) -> Call:
 def _collapse(data: Expr, shape: Sequence[int]) -> Expr:
     own = dims(data)
     lead = len(own) - len(shape)
-    fits = lead >= 0 and all(s in (1, o) for s, o in zip(shape, own[lead:]))
+    fits = lead >= 0 and all(same_dim(s, 1) or same_dim(s, o) for s, o in zip(shape, own[lead:]))
     require(fits, f"{tuple(shape)} does not broadcast to the shape {own}")
     axes = [*range(lead), *[d for d, s in enumerate(shape, lead) if s == 1 and own[d] != 1]]
     return transform.reshape(reduce.sum(data, axis=axes), shape) if axes else tensor.copy(data)

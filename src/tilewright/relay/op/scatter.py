@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, tensors
+from tilewright.relay.op.common import (
+    Types,
+    at_most,
+    call,
+    check_axis,
+    known_size,
+    require,
+    require_same_dtype,
+    same_dims,
+    tensors,
+)
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import scatter as ref
@@ -22,10 +32,10 @@ def _checked(types: Types, mode: str) -> list[TensorType]:
 def _elements_type(types: Types, attrs: Attrs) -> Type:
     data, indices, updates = _checked(types, attrs.get("reduction", "update"))
     at = check_axis(attrs["axis"], data.ndim)
-    fits = all(i <= s for d, (i, s) in enumerate(zip(indices.shape, data.shape)) if d != at)
+    fits = all(at_most(i, s) for d, (i, s) in enumerate(zip(indices.shape, data.shape)) if d != at)
     require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
     require(
-        indices.shape == updates.shape and indices.ndim == data.ndim,
+        same_dims(indices.shape, updates.shape) and indices.ndim == data.ndim,
         f"indices {indices.shape} and updates {updates.shape} must be alike, of {data.ndim} dimensions",
     )
     return data
@@ -70,10 +80,10 @@ def scatter_elements(data: Expr, indices: Expr, updates: Expr, axis: int = 0, re
 def _nd_type(types: Types, attrs: Attrs) -> Type:
     data, indices, updates = _checked(types, attrs["mode"])
     require(indices.ndim >= 1, "the indices need a first axis that holds the coordinates")
-    depth = indices.shape[0]
+    depth = known_size(indices.shape[0], "the number of coordinates")
     require(depth <= data.ndim, f"{depth} coordinates are too many for data of {data.ndim} dimensions")
     wanted = (*indices.shape[1:], *data.shape[depth:])
-    require(updates.shape == wanted, f"updates of shape {wanted} are needed, not {updates.shape}")
+    require(same_dims(updates.shape, wanted), f"updates of shape {wanted} are needed, not {updates.shape}")
     return data
 
 

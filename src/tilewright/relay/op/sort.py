@@ -14,7 +14,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, tensor, tensors
+from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
 from tilewright.relay.op.registry import OpPattern, register
@@ -124,7 +124,7 @@ def _searchsorted_type(types: Types, attrs: Attrs) -> Type:
     rows, values = tensors(types)
     require_same_dtype(rows, values)
     require(rows.ndim >= 1, "the sorted sequence needs a dimension")
-    fits = rows.ndim == 1 or (values.ndim == rows.ndim and values.shape[:-1] == rows.shape[:-1])
+    fits = rows.ndim == 1 or (values.ndim == rows.ndim and same_dims(values.shape[:-1], rows.shape[:-1]))
     require(fits, f"values {values.shape} do not go with the sorted rows {rows.shape}: the leading sizes differ")
     return TensorType(values.shape, attrs["dtype"])
 

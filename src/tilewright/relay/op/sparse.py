@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr, const, element_type
 from tilewright.relay.op import tensor, transform
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dims, tensors
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d
@@ -103,7 +103,7 @@ def _dense_reference(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, 
 def _sparse_type(expansion: Any) -> Any:
     def rule(types: Types, attrs: Attrs) -> Type:
         _, data, indices, indptr = tensors(types)
-        fits = data.ndim in (1, 3) and indices.shape == data.shape[:1] and indptr.ndim == 1
+        fits = data.ndim in (1, 3) and same_dims(indices.shape, data.shape[:1]) and indptr.ndim == 1
         require(fits, f"CSR or BSR data, indices and indptr are needed, not {data}, {indices}, {indptr}")
         require(indices.dtype.is_int and indptr.dtype.is_int, "indices and indptr must be integers")
         return type_of_expansion(expansion, types, attrs)

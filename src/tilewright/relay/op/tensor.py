@@ -26,10 +26,12 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.registry import OpPattern, TypeRule, register
-from tilewright.relay.type import TensorType, Type
+from tilewright.relay.type import Dim, TensorType, Type
 from tilewright.support.named import named
+from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.elemwise import bounds
 from tilewright.topi.reference import math as ref
+from tilewright.topi.shapes import simplified
 
 
 # --------------------------------------------------------------------------------------------------- one tensor
@@ -191,7 +193,7 @@ add = _binary("add", np.add)
 subtract = _binary("subtract", np.subtract)
 multiply = _binary("multiply", np.multiply)
 divide = _binary("divide", ref.trunc_divide)
-floor_divide = _binary("floor_divide", np.floor_divide)
+floor_divide = _binary("floor_divide", ref.floor_divide)
 mod = _binary("mod", ref.trunc_mod)
 floor_mod = _binary("floor_mod", np.mod)
 power = _binary("power", _power)
@@ -296,10 +298,14 @@ zeros_like = _register_like("zeros_like", 0)
 ones_like = _register_like("ones_like", 1)
 
 
-def _count(attrs: Attrs) -> int:
+def _count(attrs: Attrs) -> Dim:
+    """How many steps there are; a symbolic bound has whole, rising steps."""
     if attrs["step"] == 0:
         raise TypeMismatchError("the step must not be 0")
-    return max(0, int(np.ceil((attrs["stop"] - attrs["start"]) / attrs["step"])))
+    span = attrs["stop"] - attrs["start"]
+    if isinstance(span, TirExpr):
+        return simplified((span + attrs["step"] - 1) // attrs["step"])
+    return max(0, int(np.ceil(span / attrs["step"])))
 
 
 def _arange_reference(attrs: Attrs) -> np.ndarray:

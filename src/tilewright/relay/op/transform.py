@@ -13,9 +13,11 @@ from tilewright.relay.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import (
     Types,
+    at_most,
     broadcast_shapes,
     call,
     check_axis,
+    divides,
     require,
     require_same_dtype,
     same_dims,
@@ -24,7 +26,6 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
@@ -40,7 +41,7 @@ def _reshape_type(types: Types, attrs: Attrs) -> Type:
     if wanted.count(-1) == 1:
         known = math.prod([s for s in wanted if s != -1])
         wanted[wanted.index(-1)] = 0 if known == 0 else _what_is_left(data, wanted, known)
-    fits = equal(math.prod(wanted), data.size) if not data.has_any else True
+    fits = equal(math.prod(wanted), data.size)
     require(not any(isinstance(s, int) and s < 0 for s in wanted), f"the shape {wanted} has a negative size")
     require(fits, f"{data.size} elements of shape {data.shape} do not fill the shape {attrs['newshape']}")
     return TensorType(wanted, data.dtype)
@@ -48,8 +49,6 @@ def _reshape_type(types: Types, attrs: Attrs) -> Type:
 
 def _what_is_left(data: TensorType, wanted: Sequence[Dim], known: Dim) -> Dim:
     """The size that -1 stands for: what both shapes have is left out, so that a symbolic quotient stays simple."""
-    if data.has_any:
-        return AnyDim()
     if data.is_static and isinstance(known, int):
         return data.size // known
     rest = [dim for dim in wanted if not (isinstance(dim, int) and dim == -1)]
@@ -180,7 +179,7 @@ def expand_dims(data: Expr, axis: int, num_newaxis: int = 1) -> Call:
 
 def _broadcast_to_type(types: Types, attrs: Attrs) -> Type:
     data, shape = tensor(types[0]), attrs["shape"]
-    fits = broadcast_shapes(data.shape, shape) == tuple(shape)
+    fits = same_dims(broadcast_shapes(data.shape, shape), shape)
     require(fits, f"the shape {data.shape} does not broadcast to {shape}")
     return TensorType(shape, data.dtype)
 
@@ -255,10 +254,10 @@ def _split_type(types: Types, attrs: Attrs) -> Type:
     at = check_axis(attrs["axis"], data.ndim)
     size = data.shape[at]
     if isinstance(where, int):
-        require(where > 0 and size % where == 0, f"{size} elements do not divide into {where} equal sections")
-        where = tuple(range(size // where, size, size // where)) if size else (0,) * (where - 1)
+        require(where > 0 and divides(size, where), f"{size} elements do not divide into {where} equal sections")
+        where = tuple([size // where * i for i in range(1, where)])
     edges = [0, *where, size]
-    require(edges == sorted(edges), f"the indices {where} do not rise from 0 to {size}")
+    require(all(at_most(a, b) for a, b in pairwise(edges)), f"the indices {where} do not rise from 0 to {size}")
     sizes = [b - a for a, b in pairwise(edges)]
     return TupleType([TensorType((*data.shape[:at], s, *data.shape[at + 1 :]), data.dtype) for s in sizes])
 

@@ -53,6 +53,11 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return _like(np.where(wide >= 0, 1.0, small) / (1.0 + small), x)
 
 
+def floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The quotient rounded down; of floats the quotient as their type holds it, where NumPy takes the exact one."""
+    return np.floor(a / b).astype(a.dtype) if a.dtype.kind not in "iu" else np.floor_divide(a, b)
+
+
 def trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a / b; on integers the quotient rounded towards zero (0 where b is 0)."""
     if np.asarray(a).dtype.kind not in "iu":

@@ -11,7 +11,18 @@ from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import transform
 from tilewright.relay.op.algebra import einsum
-from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, tensor, tensors
+from tilewright.relay.op.common import (
+    Types,
+    at_most,
+    call,
+    require,
+    require_float,
+    require_same_dtype,
+    same_dim,
+    same_dims,
+    tensor,
+    tensors,
+)
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.checks import images, one_of
 from tilewright.relay.op.registry import OpPattern, register
@@ -66,7 +77,7 @@ def _grid_sample_type(types: Types, attrs: Attrs) -> Type:
     one_of(attrs, "method", ("bilinear", "nearest", "bicubic"))
     one_of(attrs, "padding_mode", ("zeros", "border", "reflection"))
     one_of(attrs, "layout", ("NCHW",))
-    fits = grid.ndim == 4 and grid.shape[:2] == (data.shape[0], 2)
+    fits = grid.ndim == 4 and same_dims(grid.shape[:2], (data.shape[0], 2))
     require(fits, f"a grid [{data.shape[0]}, 2, H, W] is needed, not {grid.shape}")
     return TensorType((*data.shape[:2], *grid.shape[2:]), data.dtype)
 
@@ -115,7 +126,7 @@ def _crop_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, boxes)
     one_of(attrs, "method", ("bilinear", "nearest_neighbor"))
     one_of(attrs, "layout", ("NCHW",))
-    fits = boxes.ndim == 2 and boxes.shape[1] == 4 and owners.shape == boxes.shape[:1] and owners.dtype.is_int
+    fits = boxes.ndim == 2 and boxes.shape[1] == 4 and same_dims(owners.shape, boxes.shape[:1]) and owners.dtype.is_int
     require(fits, f"boxes [M, 4] and integers [M] are needed, not {boxes} and {owners}")
     return TensorType((boxes.shape[0], data.shape[1], *attrs["crop_size"]), data.dtype)
 
@@ -166,14 +177,14 @@ def _dilation2d_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, weight)
     one_of(attrs, "data_layout", ("NCHW",))
     one_of(attrs, "kernel_layout", ("IHW",))
-    fits = weight.ndim == 3 and weight.shape[0] == data.shape[1]
+    fits = weight.ndim == 3 and same_dim(weight.shape[0], data.shape[1])
     require(fits, f"weights [{data.shape[1]}, KH, KW] are needed, not {weight.shape}")
     pads, strides, dilations = attrs["padding"], attrs["strides"], attrs["dilations"]
     out = [
         conv_output(data.shape[2 + i], weight.shape[1 + i], strides[i], pads[i], pads[i + 2], dilations[i])
         for i in range(2)
     ]
-    require(min(out) > 0, f"the window {weight.shape[1:]} is larger than the padded data")
+    require(all(at_most(1, extent) for extent in out), f"the window {weight.shape[1:]} is larger than the padded data")
     return TensorType((*data.shape[:2], *out), data.dtype)
 
 

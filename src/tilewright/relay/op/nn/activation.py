@@ -18,6 +18,7 @@ from tilewright.relay.op.common import (
     require_same_dtype,
     same_as_float_input,
     same_as_input,
+    same_dims,
     tensor,
     tensors,
     with_attrs,
@@ -65,7 +66,7 @@ def _per_channel_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, vector)
     at = check_axis(attrs["axis"], data.ndim)
     wanted = (data.shape[at],) if vector.ndim != 2 else (data.shape[at], data.shape[-1])
-    fits = vector.shape in (wanted, (1,))
+    fits = same_dims(vector.shape, wanted) or vector.shape == (1,)
     require(fits, f"the vector {vector.shape} must hold one value for each of {data.shape[at]} channels (axis {at})")
     return data
 

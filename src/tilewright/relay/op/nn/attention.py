@@ -10,9 +10,12 @@ from tilewright.relay.op.common import (
     Types,
     broadcast_shapes,
     call,
+    divides,
     require,
     require_float,
     require_same_dtype,
+    same_dim,
+    same_dims,
     tensors,
 )
 from tilewright.relay.op.registry import OpPattern, register
@@ -30,13 +33,15 @@ def _attention_type(types: Types, attrs: Attrs) -> Type:
     for name, given in (("query", query), ("key", key), ("value", value)):
         require(given.ndim == 4, f"the {name} {given.shape} must be [batch, heads, length, depth]")
     batch, heads, rows, depth = query.shape
-    require(key.shape[3] == depth, f"the query has depth {depth}, the key {key.shape[3]}")
-    require(key.shape[:3] == value.shape[:3], f"the key {key.shape} and the value {value.shape} differ in length")
-    require(key.shape[0] == batch, f"the query has {batch} batches, the key {key.shape[0]}")
-    require(heads % key.shape[1] == 0, f"{heads} query heads cannot share {key.shape[1]} key heads")
+    require(same_dim(key.shape[3], depth), f"the query has depth {depth}, the key {key.shape[3]}")
+    require(
+        same_dims(key.shape[:3], value.shape[:3]), f"the key {key.shape} and the value {value.shape} differ in length"
+    )
+    require(same_dim(key.shape[0], batch), f"the query has {batch} batches, the key {key.shape[0]}")
+    require(divides(heads, key.shape[1]), f"{heads} query heads cannot share {key.shape[1]} key heads")
     for mask in masks:
         scores = (batch, heads, rows, key.shape[2])
-        fits = mask.ndim == 4 and broadcast_shapes(mask.shape, scores) == scores
+        fits = mask.ndim == 4 and same_dims(broadcast_shapes(mask.shape, scores), scores)
         require(fits, f"the mask {mask.shape} does not broadcast to the scores {scores}")
     layout = attrs["out_layout"]
     require(layout in OUT_LAYOUTS, f"out_layout {layout!r}; there are {' and '.join(OUT_LAYOUTS)}")

@@ -9,7 +9,18 @@ import numpy as np
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, const
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, dims, require, require_same_dtype, tensor, tensors, window_attrs
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    dims,
+    require,
+    require_same_dtype,
+    same_dim,
+    same_types,
+    tensor,
+    tensors,
+    window_attrs,
+)
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
 from tilewright.relay.op.nn.pooling import pool_attrs
@@ -48,7 +59,7 @@ def _backward_weight_expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
 def _backward_weight_type(types: Types, attrs: Attrs) -> Type:
     gradient, data = tensors(types)
     require_same_dtype(gradient, data)
-    fits = gradient.ndim == data.ndim == 4 and gradient.shape[0] == data.shape[0]
+    fits = gradient.ndim == data.ndim == 4 and same_dim(gradient.shape[0], data.shape[0])
     require(fits, f"a gradient and data [N, C, H, W] are needed, not {gradient.shape} and {data.shape}")
     return type_of_expansion(_backward_weight_expansion, types, attrs)
 
@@ -87,7 +98,10 @@ def _pool_grad_type(kind: str) -> TypeRule:
     def rule(types: Types, attrs: Attrs) -> Type:
         gradient, data = tensors(types)
         wanted = get(f"nn.{kind}_pool2d").type_rule([data], attrs)
-        require(gradient == wanted, f"the gradient must be {wanted}, the type of the pooling's result, not {gradient}")
+        require(
+            same_types(gradient, tensor(wanted)),
+            f"the gradient must be {wanted}, the type of the pooling's result, not {gradient}",
+        )
         return data
 
     return rule

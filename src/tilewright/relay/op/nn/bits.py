@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import Types, call, check_axis, require
+from tilewright.relay.op.common import Types, call, check_axis, divides, require
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.nn.convolution import conv2d
@@ -26,7 +26,7 @@ def _bitpack_type(types: Types, attrs: Attrs) -> Type:
     data = tensor_of(types[0])
     require(data.dtype.is_int, f"integers are needed, not {data.dtype}")
     axis, lanes = check_axis(attrs["pack_axis"], data.ndim), _width(attrs["pack_type"])
-    require(data.shape[axis] % lanes == 0, f"{data.shape[axis]} elements do not divide into words of {lanes} bits")
+    require(divides(data.shape[axis], lanes), f"{data.shape[axis]} elements do not divide into words of {lanes} bits")
     shape = list(data.shape)
     shape[axis] //= lanes
     shape.insert(attrs["bit_axis"], attrs["bits"])

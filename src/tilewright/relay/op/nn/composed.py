@@ -10,7 +10,19 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import Types, call, check_axis, dims, require, require_float, window_attrs
+from tilewright.relay.op.common import (
+    Types,
+    at_most,
+    call,
+    check_axis,
+    dims,
+    divides,
+    known_size,
+    require,
+    require_float,
+    same_dims,
+    window_attrs,
+)
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.activation import pad
@@ -85,7 +97,7 @@ def _mirror_pad_type(types: Types, attrs: Attrs) -> Type:
     data, mode = tensor_of(types[0]), attrs["mode"]
     require(mode in ("SYMMETRIC", "REFLECT"), f"mode {mode!r}; known: SYMMETRIC, REFLECT")
     require(len(attrs["pad_width"]) == data.ndim, f"{len(attrs['pad_width'])} pairs for {data.ndim} dimensions")
-    fits = all(max(width) <= size for width, size in zip(attrs["pad_width"], data.shape))
+    fits = all(at_most(max(width), size) for width, size in zip(attrs["pad_width"], data.shape))
     require(fits, f"the padding {attrs['pad_width']} mirrors more than there is of shape {data.shape}")
     return type_of_expansion(_mirror_pad, types, attrs)
 
@@ -112,7 +124,7 @@ def _space_to_batch(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data = pad(args[0], widths, attrs["pad_value"]) if any(map(any, widths)) else args[0]
     sizes = [size + before + after for size, (before, after) in zip(shape, widths)]
     for size, block in zip(sizes[1:], blocks):
-        require(size % block == 0, f"{size} elements do not divide into blocks of {block}")
+        require(divides(size, block), f"{size} elements do not divide into blocks of {block}")
     split = [sizes[0], *[part for size, b in zip(sizes[1:], blocks) for part in (size // b, b)], *sizes[1 + m :]]
     order = [*[2 + 2 * i for i in range(m)], 0, *[1 + 2 * i for i in range(m)], *range(1 + 2 * m, len(split))]
     moved = transform.transpose(transform.reshape(data, split), order)
@@ -134,7 +146,7 @@ def _space_to_batch_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 def _batch_to_space(args: Sequence[Expr], attrs: Attrs) -> Expr:
     blocks, crops = attrs["block_shape"], attrs["crops"]
     shape, m, total = dims(args[0]), len(blocks), math.prod(blocks)
-    require(shape[0] % total == 0, f"a batch of {shape[0]} does not divide into blocks of {total}")
+    require(divides(shape[0], total), f"a batch of {shape[0]} does not divide into blocks of {total}")
     split = transform.reshape(args[0], (*blocks, shape[0] // total, *shape[1:]))
     order = [m, *[axis for i in range(m) for axis in (m + 1 + i, i)], *range(2 * m + 1, m + len(shape))]
     sizes = [size * b for size, b in zip(shape[1:], blocks)]
@@ -175,8 +187,10 @@ def batch_to_space_nd(data: Expr, block_shape: Sequence[int], crops: Sequence[Se
 def _fifo_type(types: Types, attrs: Attrs) -> Type:
     data, buffer = tensor_of(types[0]), tensor_of(types[1])
     at = check_axis(attrs["axis"], buffer.ndim)
-    rest = [s for d, s in enumerate(data.shape) if d != at] == [s for d, s in enumerate(buffer.shape) if d != at]
-    fits = data.ndim == buffer.ndim and rest and data.shape[at] <= buffer.shape[at] and data.dtype == buffer.dtype
+    rest = same_dims(*[[s for d, s in enumerate(t.shape) if d != at] for t in (data, buffer)])
+    fits = (
+        data.ndim == buffer.ndim and rest and at_most(data.shape[at], buffer.shape[at]) and data.dtype == buffer.dtype
+    )
     require(fits, f"{data} cannot be pushed into the buffer {buffer} along axis {attrs['axis']}")
     return buffer
 
@@ -253,7 +267,7 @@ def contrib_dense_pack(
 # ------------------------------------------------------------------------------------------- convolution as a product
 def _gemm_weights(args: Sequence[Expr], attrs: Attrs) -> Expr:
     """HWIO to [N / tile_N, K / tile_K, tile_N, tile_K] with K = H·W·I, zeros at the ends."""
-    h, w, i, o = dims(args[0])
+    h, w, i, o = (known_size(size, "the size of the kernel") for size in dims(args[0]))
     rows, tile_k, tile_n = h * w * i, attrs["tile_K"], attrs["tile_N"]
     matrix = transform.reshape(args[0], (rows, o))
     widths = ((0, -rows % tile_k), (0, -o % tile_n))

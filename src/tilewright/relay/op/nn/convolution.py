@@ -11,7 +11,16 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, window_attrs
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    divides,
+    require,
+    require_same_dtype,
+    same_dim,
+    tensors,
+    window_attrs,
+)
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
@@ -26,9 +35,9 @@ def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_grou
     """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
     require_same_dtype(data, kernel)
     groups = attrs["groups"]
-    require(groups >= 1 and channels % groups == 0, f"{channels} input channels do not divide into {groups} groups")
+    require(groups >= 1 and divides(channels, groups), f"{channels} input channels do not divide into {groups} groups")
     require(
-        per_group * groups == channels,
+        same_dim(per_group * groups, channels),
         f"the kernel {kernel.shape} takes {per_group} channels in each of {groups} groups, the data has {channels}",
     )
 
@@ -39,7 +48,7 @@ def _check_kernel_attrs(attrs: Attrs, size: Sequence[int], channels: int) -> Non
         given is None or tuple(given) == tuple(size), f"kernel_size {given} is not that of the kernel, {tuple(size)}"
     )
     given = attrs["channels"]
-    require(given is None or given == channels, f"channels={given}, but the kernel makes {channels}")
+    require(given is None or same_dim(given, channels), f"channels={given}, but the kernel makes {channels}")
 
 
 # -------------------------------------------------------------------------------------------------------- conv2d
@@ -49,7 +58,7 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
     _check_weights(data, kernel, c, i, attrs)
     _check_kernel_attrs(attrs, (kh, kw), o)
-    require(o % attrs["groups"] == 0, f"{o} output channels do not divide into {attrs['groups']} groups")
+    require(divides(o, attrs["groups"]), f"{o} output channels do not divide into {attrs['groups']} groups")
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
     ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
@@ -145,7 +154,7 @@ def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
     require((data.ndim, kernel.ndim) == ((5, 6) if blocks else (4, 4)), plain)
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     i, o, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "IOHW")
-    require(i == c, f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
+    require(same_dim(i, c), f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
     _check_weights(data, kernel, c, c // attrs["groups"], attrs)
     _check_kernel_attrs(attrs, (kh, kw), o * attrs["groups"])
     pads, strides, dilation, extra = (attrs[k] for k in ("padding", "strides", "dilation", "output_padding"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, with_attrs
+from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
@@ -21,9 +21,12 @@ def _dense_type(types: Types, attrs: Attrs) -> Type:
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     layout = attrs["weight_layout"]
     units, depth = weight.shape if layout in PLAIN else transform_shape(weight.shape, layout, layout[:2])
-    require(data.shape[-1] == depth, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
+    require(
+        same_dim(data.shape[-1], depth),
+        f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}",
+    )
     given = attrs["units"]
-    require(given is None or given == units, f"units={given}, but the weight makes {units}")
+    require(given is None or same_dim(given, units), f"units={given}, but the weight makes {units}")
     return TensorType((*data.shape[:-1], units), attrs["out_dtype"] or data.dtype)
 
 
@@ -51,14 +54,18 @@ def _product_shape(a: TensorType, b: TensorType, attrs: Attrs) -> tuple[int, int
     require_same_dtype(a, b)
     rows, depth = (a.shape[-1], a.shape[-2]) if attrs["transpose_a"] else a.shape[-2:]
     inner, columns = (b.shape[-1], b.shape[-2]) if attrs["transpose_b"] else b.shape[-2:]
-    require(depth == inner, f"the products run over {depth} and {inner} elements, of shapes {a.shape} and {b.shape}")
+    require(
+        same_dim(depth, inner), f"the products run over {depth} and {inner} elements, of shapes {a.shape} and {b.shape}"
+    )
     return rows, columns
 
 
 def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
     a, b = tensors(types)
     require(a.ndim == b.ndim == 3, f"two stacks of matrices [B, M, K] are needed, not {a.shape} and {b.shape}")
-    require(a.shape[0] == b.shape[0] or 1 in (a.shape[0], b.shape[0]), f"{a.shape[0]} and {b.shape[0]} matrices")
+    require(
+        1 in (a.shape[0], b.shape[0]) or same_dim(a.shape[0], b.shape[0]), f"{a.shape[0]} and {b.shape[0]} matrices"
+    )
     batch = b.shape[0] if a.shape[0] == 1 else a.shape[0]
     return TensorType((batch, *_product_shape(a, b, attrs)), attrs["out_dtype"] or a.dtype)
 

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensors, window_attrs
+from tilewright.relay.op.common import (
+    Types,
+    at_most,
+    call,
+    require,
+    require_same_dtype,
+    same_dim,
+    same_dims,
+    same_types,
+    tensors,
+    window_attrs,
+)
 from tilewright.relay.op.image.checks import images
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
@@ -22,10 +33,13 @@ def _deformable_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, offset, weight)
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     o, icg, *size = weight.shape
-    require(icg * attrs["groups"] == data.shape[1], f"the kernel {weight.shape} does not fit {data.shape[1]} channels")
+    require(
+        same_dim(icg * attrs["groups"], data.shape[1]),
+        f"the kernel {weight.shape} does not fit {data.shape[1]} channels",
+    )
     out = [conv_output(data.shape[2 + i], size[i], strides[i], pads[i], pads[i + 2], dilation[i]) for i in range(2)]
     wanted = (data.shape[0], 2 * attrs["deformable_groups"] * size[0] * size[1], *out)
-    require(offset.shape == wanted, f"offsets of shape {wanted} are needed, not {offset.shape}")
+    require(same_dims(offset.shape, wanted), f"offsets of shape {wanted} are needed, not {offset.shape}")
     return TensorType((data.shape[0], o, *out), data.dtype)
 
 
@@ -64,13 +78,15 @@ def deformable_conv2d(
 def _correlation_type(types: Types, attrs: Attrs) -> Type:
     a, b = tensors(types)
     images(a)
-    require(a == b, f"two batches of images of one type are needed, not {a} and {b}")
+    require(same_types(a, b), f"two batches of images of one type are needed, not {a} and {b}")
     reach, size = attrs["max_displacement"], attrs["kernel_size"]
     require(size % 2 == 1, f"kernel_size={size}; it must be odd")
     border, side = reach + (size - 1) // 2, 2 * (reach // attrs["stride2"]) + 1
     pads = attrs["padding"]
     out = [-(-(a.shape[2 + i] + pads[i] + pads[i + 2] - 2 * border) // attrs["stride1"]) for i in range(2)]
-    require(min(out) > 0, f"a displacement of {reach} leaves nothing of the images {a.shape}")
+    require(
+        all(at_most(1, extent) for extent in out), f"a displacement of {reach} leaves nothing of the images {a.shape}"
+    )
     return TensorType((a.shape[0], side * side, *out), a.dtype)
 
 

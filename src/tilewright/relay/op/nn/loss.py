@@ -8,7 +8,16 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import reduce, tensor, transform
-from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, tensors
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    require,
+    require_float,
+    require_same_dtype,
+    same_dims,
+    same_types,
+    tensors,
+)
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import one_hot
 from tilewright.relay.op.registry import TypeRule
@@ -21,24 +30,20 @@ def _cross_entropy_type(expansion: object) -> TypeRule:
         predictions, targets = tensors(types)
         require_float(predictions)
         require(
-            predictions == targets and predictions.ndim == 2, "predictions and targets [N, C] of one type are needed"
+            same_types(predictions, targets) and predictions.ndim == 2,
+            "predictions and targets [N, C] of one type are needed",
         )
         return type_of_expansion(expansion, types, attrs)  # type: ignore[arg-type]
 
     return rule
 
 
-def _mean_over_rows(product: Expr, like: Expr) -> Expr:
-    rows = tensors([like.checked_type])[0].shape[0]
-    return -(reduce.sum(product) / float(rows))
-
-
 def _cross_entropy(args: Sequence[Expr], _attrs: Attrs) -> Expr:
-    return _mean_over_rows(log(args[0]) * args[1], args[0])
+    return -reduce.mean(reduce.sum(log(args[0]) * args[1], axis=1))
 
 
 def _cross_entropy_with_logits(args: Sequence[Expr], _attrs: Attrs) -> Expr:
-    return _mean_over_rows(args[0] * args[1], args[0])
+    return -reduce.mean(reduce.sum(args[0] * args[1], axis=1))
 
 
 def _mean_loss(values: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -79,10 +84,12 @@ def _nll_type(types: Types, attrs: Attrs) -> Type:
     require(targets.dtype.is_int, f"the targets must be class numbers, not {targets.dtype}")
     wanted = (predictions.shape[0], *predictions.shape[2:])
     require(
-        predictions.ndim >= 2 and targets.shape == wanted, f"targets of shape {wanted} are needed, not {targets.shape}"
+        predictions.ndim >= 2 and same_dims(targets.shape, wanted),
+        f"targets of shape {wanted} are needed, not {targets.shape}",
     )
     require(
-        weights.shape == (predictions.shape[1],), f"one weight for each of {predictions.shape[1]} classes is needed"
+        same_dims(weights.shape, (predictions.shape[1],)),
+        f"one weight for each of {predictions.shape[1]} classes is needed",
     )
     known = ("mean", "sum", "none")
     require(attrs["reduction"] in known, f"reduction {attrs['reduction']!r}; known: {', '.join(known)}")

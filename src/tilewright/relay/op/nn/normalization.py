@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,20 @@ from tilewright.relay.op.common import (
     Types,
     call,
     check_axis,
+    divides,
     one,
     require,
     require_float,
     require_same_dtype,
     same_as_input,
+    same_dims,
     tensor,
     tensors,
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_input
 from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, TupleType, Type
+from tilewright.relay.type import TensorType, TupleType, Type, as_dim
 from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform
@@ -63,7 +66,7 @@ def _scaled_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, *vectors)
     at = check_axis(attrs["axis"], data.ndim)
     for vector in vectors:
-        fits = vector.shape == (data.shape[at],)
+        fits = same_dims(vector.shape, (data.shape[at],))
         require(
             fits, f"the vector {vector.shape} must hold one value for each of {data.shape[at]} elements of axis {at}"
         )
@@ -90,7 +93,7 @@ def _group_norm_type(types: Types, attrs: Attrs) -> Type:
     assert isinstance(data, TensorType)
     require(data.ndim >= 2 and attrs["axis"] % data.ndim != 0, "the channels must not be on axis 0, the batch")
     channels, groups = data.shape[attrs["axis"]], attrs["num_groups"]
-    require(groups > 0 and channels % groups == 0, f"{channels} channels do not divide into {groups} groups")
+    require(groups > 0 and divides(channels, groups), f"{channels} channels do not divide into {groups} groups")
     return data
 
 
@@ -206,7 +209,7 @@ def dropout(data: Expr, rate: float = 0.5) -> Call:
 def _batch_flatten_type(types: Types, _attrs: Attrs) -> Type:
     data = tensor(types[0])
     require(data.ndim >= 1, "a scalar has no batch")
-    return TensorType((data.shape[0], int(np.prod(data.shape[1:]))), data.dtype)
+    return TensorType((data.shape[0], as_dim(math.prod(data.shape[1:]))), data.dtype)
 
 
 register(
@@ -228,7 +231,7 @@ def _depth_to_space_type(types: Types, attrs: Attrs) -> Type:
     data, b = tensor(types[0]), attrs["block_size"]
     require(data.ndim == 4, "data [N, C, H, W] is needed")
     n, c, h, w = data.shape
-    require(c % (b * b) == 0, f"{c} channels do not divide into blocks of {b}x{b}")
+    require(divides(c, b * b), f"{c} channels do not divide into blocks of {b}x{b}")
     return TensorType((n, c // (b * b), h * b, w * b), data.dtype)
 
 
@@ -251,7 +254,7 @@ def _space_to_depth_type(types: Types, attrs: Attrs) -> Type:
     data, b = tensor(types[0]), attrs["block_size"]
     require(data.ndim == 4, "data [N, C, H, W] is needed")
     n, c, h, w = data.shape
-    require(h % b == 0 and w % b == 0, f"the size {h}x{w} does not divide into blocks of {b}x{b}")
+    require(divides(h, b) and divides(w, b), f"the size {h}x{w} does not divide into blocks of {b}x{b}")
     return TensorType((n, c * b * b, h // b, w // b), data.dtype)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, tensors
+from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.topi.recurrent import (
@@ -76,7 +76,7 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     shapes: dict[str, tuple[Any, ...]] = {"hidden": (directions, batch, size), "cell": (directions, batch, size)}
     shapes |= {"peephole": (directions, 3 * size), "bias": (directions, size), "lengths": (batch,)}
     for name, shape in shapes.items():
-        require(name not in given or given[name].shape == shape, f"{name} has not the shape {shape}")
+        require(name not in given or same_dims(given[name].shape, shape), f"{name} has not the shape {shape}")
     if weight.ndim == 3:
         require(weight.shape == (directions, count * size, size), f"weights {weight.shape} do not fit {size} units")
     else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, dims, require, tensors, window_attrs
+from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
@@ -82,6 +82,7 @@ def _conv3d(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
     """A convolution of planes [N · OD, groups · KD · C/groups, H, W]: the depth taps are channels."""
     n, c, depth, h, w = dims(data)
     o, icg, kd, kh, kw = dims(weight)
+    kd = known_size(kd, "the depth of the kernel")
     groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
     front, top, left, back, bottom, right = attrs["padding"]
     out_depth = (depth + front + back - (kd - 1) * dd - 1) // sd + 1
@@ -107,6 +108,7 @@ def _conv3d_transpose(data: Expr, weight: Expr, attrs: Attrs) -> Expr:
     """A transposed convolution of planes for each depth tap, put at its depths and added."""
     n, c, depth, h, w = dims(data)
     _, og, kd, kh, kw = dims(weight)
+    kd = known_size(kd, "the depth of the kernel")
     groups, (sd, sh, sw), (dd, dh, dw) = attrs["groups"], attrs["strides"], attrs["dilation"]
     front, top, left, back, bottom, right = attrs["padding"]
     extra_depth, extra_h, extra_w = attrs["output_padding"]

@@ -12,16 +12,24 @@ from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
 from tilewright.relay.op.image.resize import resize2d
-from tilewright.relay.type import Type
+from tilewright.relay.type import Dim, Type
 
 # ------------------------------------------------------------------------------------------------------- upsampling
 _METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
 
 
+def _scaled(size: Dim, scale: float) -> Dim:
+    """`size * scale`, rounded. Raises TypeMismatchError where a symbolic size has a fractional scale."""
+    if isinstance(size, int):
+        return round(size * scale)
+    require(float(scale).is_integer(), f"the size {size} must be known to be scaled by {scale}")
+    return size * int(scale)
+
+
 def _upsampling_attrs(attrs: Attrs, sizes: Sequence[int], scales: Sequence[float]) -> dict[str, Any]:
     mode = attrs.get("coordinate_transformation_mode") or ("align_corners" if attrs["align_corners"] else "asymmetric")
     return {
-        "size": tuple([round(size * scale) for size, scale in zip(sizes, scales)]),
+        "size": tuple([_scaled(size, scale) for size, scale in zip(sizes, scales)]),
         "layout": attrs["layout"],
         "method": _METHODS[attrs["method"]],
         "coordinate_transformation_mode": mode,

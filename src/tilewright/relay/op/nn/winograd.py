@@ -7,7 +7,17 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors, with_attrs
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    divides,
+    require,
+    require_same_dtype,
+    same_dim,
+    tensor,
+    tensors,
+    with_attrs,
+)
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
@@ -33,7 +43,7 @@ def _weight_type(types: Types, attrs: Attrs) -> Type:
     kernel = tensor(types[0])
     outputs, inputs, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
     (rows, columns), block = _filters(attrs, (kh, kw)), attrs["block"]
-    require(block >= 1 and outputs % block == 0, f"{outputs} output channels do not divide into blocks of {block}")
+    require(block >= 1 and divides(outputs, block), f"{outputs} output channels do not divide into blocks of {block}")
     return TensorType((outputs // block, rows.points, columns.points, inputs, block), kernel.dtype)
 
 
@@ -76,7 +86,7 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     )
     outer, rows, columns, inputs, block = weight.shape
     require((rows, columns) == points, f"the weights {weight.shape} are not of tile_size {attrs['tile_size']}")
-    require(inputs == c, f"the weights {weight.shape} take {inputs} channels, the data has {c}")
+    require(same_dim(inputs, c), f"the weights {weight.shape} take {inputs} channels, the data has {c}")
     oh, ow = (
         conv_output(size, kernel_size[i], attrs["strides"][i], pads[i], pads[i + 2], 1) for i, size in enumerate((h, w))
     )

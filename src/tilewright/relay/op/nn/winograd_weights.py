@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
+from tilewright.relay.op.common import Types, call, known_size, require, tensor, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.dense import dense
 from tilewright.relay.op.nn.spatial import conv3d
@@ -96,7 +96,7 @@ def _matrices(size: Sequence[int], tile: int) -> list[np.ndarray | None]:
 def _transform3d_type(types: Types, attrs: Attrs) -> Type:
     kernel = tensor(types[0])
     require(kernel.ndim == 5, f"kernels [O, I, D, H, W] are needed, not {kernel.shape}")
-    most = max(kernel.shape[2:]) + attrs["tile_size"] - 2
+    most = max([known_size(size, "the size of the kernel") for size in kernel.shape[2:]]) + attrs["tile_size"] - 2
     require(most <= len(_POINTS), f"tiles of {attrs['tile_size']} need {most} points; there are {len(_POINTS)}")
     return type_of_expansion(_transform3d, types, attrs)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.op import transform
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, tensor, tensors
+from tilewright.relay.op.common import Types, call, divides, require, require_same_dtype, tensor, tensors
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.checks import images, one_of
 from tilewright.relay.op.nn.normalization import space_to_depth
@@ -132,7 +132,7 @@ def _reorg_type(types: Types, attrs: Attrs) -> Type:
     data, s = tensor(types[0]), attrs["stride"]
     require(data.ndim == 4, f"images [N, C, H, W] are needed, not {data.shape}")
     _, c, h, w = data.shape
-    fits = c % (s * s) == 0 and h % s == 0 and w % s == 0
+    fits = divides(c, s * s) and divides(h, s) and divides(w, s)
     require(fits, f"{c} channels of {h}x{w} do not divide by the stride {s} (channels by its square)")
     return type_of_expansion(_reorg, types, attrs)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr, const
-from tilewright.relay.op.common import Types, call, require, tensor, tensors
+from tilewright.relay.op.common import Types, call, require, same_dims, tensor, tensors
 from tilewright.relay.op.host import register_host
 from tilewright.relay.type import TensorType, TupleType, Type
 
@@ -43,7 +43,7 @@ def _all_class_type(types: Types, attrs: Attrs) -> Type:
 def _transform_type(types: Types, _attrs: Attrs) -> Type:
     scores, shifts, anchors = tensors(types)
     batches, _, count = scores.shape
-    fits = shifts.shape == (batches, 4 * count) and anchors.shape == (1, count, 4)
+    fits = same_dims(shifts.shape, (batches, 4 * count)) and same_dims(anchors.shape, (1, count, 4))
     require(fits, f"shifts [{batches}, {4 * count}] and anchors [1, {count}, 4] are needed, not {shifts}, {anchors}")
     return TupleType([TensorType((batches, count, 6)), TensorType((batches,), "int32")])
 
