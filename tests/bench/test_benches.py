@@ -99,3 +99,28 @@ def test_a_roofline_of_a_model(bench_folder: Path, tmp_path: Path) -> None:
     model = saved(convolution(), tmp_path / "convolution.onnx")
     run_bench(bench_folder, "roofline", model, tmp_path / "plot.svg", "--repeat", 2, "--seconds", 0.01, "--threads", 1)
     assert "multiply-add peak" in (tmp_path / "plot.svg").read_text()
+
+
+def test_a_quota_decides_the_number_of_threads(bench_folder: Path) -> None:
+    constraints = importlib.import_module("constraints")
+    program = (
+        "from tilewright.runtime.threads import cgroup_quota, default_workers; print(cgroup_quota(), default_workers())"
+    )
+    try:
+        with constraints.limited(0.5) as group:
+            command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$0" -c "$1"', sys.executable, program]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    assert done.stdout == "0.5 1\n"
+
+
+def test_where_no_control_group_can_be_made(
+    bench_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constraints = importlib.import_module("constraints")
+    monkeypatch.setattr(constraints, "HIERARCHIES", [(tmp_path / "absent", "cpu.max", "{}")])
+    monkeypatch.setattr(constraints, "QUOTAS", [0.5])
+    constraints.quotas("model.onnx")
+    printed = capsys.readouterr().out
+    assert printed.startswith("quota of 0.5 processors: skipped, no control group can be made here (")
