@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -336,3 +338,67 @@ def test_bisect_of_more_than_two_gigabytes(refused: Refused, tmp_path: Path) -> 
 def test_bisect_says_first_where_it_cannot_write(refused: Refused, model: Path, tmp_path: Path) -> None:
     assert "No such file or directory" in refused("bisect", model, "-o", tmp_path / "absent" / "b.onnx")
     assert "it is the model that is being read" in refused("bisect", model, "-o", model)
+
+
+def test_damaged_weights(refused: Refused, artifact: Path) -> None:
+    contents = bytearray(artifact.read_bytes())
+    contents[-1] ^= 0xFF
+    artifact.write_bytes(bytes(contents))
+    for verb in ("run", "profile", "inspect"):
+        assert "is damaged: the checksum of its weights does not match" in refused(verb, artifact)
+
+
+def test_an_artifact_of_another_version(refused: Refused, artifact: Path) -> None:
+    contents = bytearray(artifact.read_bytes())
+    contents[16] = 9
+    artifact.write_bytes(bytes(contents))
+    assert "has artifact version 9; this Tilewright reads version 1. Compile the model again" in refused(
+        "run", artifact
+    )
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system without space."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    (folder / "filler").write_bytes(bytes(8192))
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "name"),
+    [
+        ("compile", "-o", "m.tw"),
+        ("compile", "-o", "m.so"),
+        ("run", "--output", "y.npz"),
+        ("profile", "--trace", "t.json"),
+    ],
+)
+def test_a_full_disk(verb: str, option: str, name: str, full_disk: Path, tilewright: Command, model: Path) -> None:
+    outcome = tilewright(verb, model, option, full_disk / name)
+    assert outcome.status == 2
+    assert outcome.err == f"error: cannot write {full_disk / name}: No space left on device\n"
+    assert [path.name for path in full_disk.iterdir()] == ["filler"]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "error: /tmp/x: No space left on device\n"),
+        (MemoryError(), "error: there is not enough memory for this\n"),
+    ],
+)
+def test_what_the_system_refuses_is_no_fault_of_ours(
+    error: Exception, message: str, tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tilewright.cli.run.describe", refuse)
+    outcome = tilewright("run", model)
+    assert outcome.status == 2 and outcome.err == message

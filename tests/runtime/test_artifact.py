@@ -19,6 +19,7 @@ from tilewright.runtime.load import load
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
 from tilewright.runtime.native import PoolCode, _pool_code, native
+from tilewright.runtime.weights_sum import weights_sum
 
 WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
 
@@ -34,11 +35,12 @@ def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
     data = artifact.read_bytes()
     offset, length = (int.from_bytes(data[at : at + 8], "little") for at in (24, 32))
     manifest = json.loads(data[offset : offset + length])
-    pool = manifest.pop("pool")
+    pool, total = manifest.pop("pool"), manifest.pop("weights_sum")
     assert data[:16] == MAGIC and manifest == kernels.MANIFEST
     behind = _place_of_pool(data)
     assert hashlib.sha256(data[behind : behind + pool["bytes"]]).hexdigest() == pool["sha256"]
     weights = int.from_bytes(data[56:64], "little")
+    assert total == weights_sum([(0, np.frombuffer(data, np.uint8, offset=weights))], len(data) - weights)
     assert weights % 4096 == 0
     np.testing.assert_array_equal(np.frombuffer(data, np.float32, 8, weights), WEIGHTS[0])
     np.testing.assert_array_equal(np.frombuffer(data, np.float32, 8, weights + 64), WEIGHTS[1])
@@ -156,3 +158,29 @@ def test_a_pool_of_another_runtime_is_left_alone(kernels: ModuleType, tmp_path: 
 
 def artifact_parts(kernels: ModuleType) -> tuple[list[WeightPart], int]:
     return list(weight_parts(kernels.MANIFEST, WEIGHTS)), weights_bytes(kernels.MANIFEST, WEIGHTS)
+
+
+def test_damaged_weights_are_found_when_asked_for(artifact: Path) -> None:
+    load(artifact, check=True)
+    data = bytearray(artifact.read_bytes())
+    data[-3] ^= 1
+    artifact.write_bytes(data)
+    load(artifact)
+    with pytest.raises(ArtifactError, match=r"model\.tw is damaged: the checksum of its weights does not match"):
+        load(artifact, check=True)
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [8, 3, 1 << 20, 64], [(5 << 20) + 12, 7]])
+def test_the_checksum_of_parts_is_that_of_the_whole(sizes: list[int]) -> None:
+    generator, offset, parts = np.random.default_rng(3), 0, []
+    for size in sizes:
+        parts.append((offset, generator.integers(0, 256, size, np.uint8)))
+        offset = round_up(offset + size, 64)
+    whole = np.zeros(offset, np.uint8)
+    for start, part in parts:
+        whole[start : start + part.size] = part
+    assert weights_sum(parts, offset) == weights_sum([(0, whole)], offset)
+    for place in generator.integers(0, max(offset, 1), 5 if offset else 0):
+        whole[place] ^= 4
+        assert weights_sum(parts, offset) != weights_sum([(0, whole)], offset)
+        whole[place] ^= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -14,6 +15,21 @@ import click
 from tilewright.errors import InternalError, UserError
 
 USER_ERROR_STATUS, INTERNAL_ERROR_STATUS, INTERRUPTED_STATUS, BROKEN_PIPE_STATUS = 2, 70, 130, 141
+
+#: What the system may refuse anywhere, and what is nobody's fault here: no space, no permission, no memory, no files.
+_ENVIRONMENT = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EIO,
+    }
+)
 
 #: verb -> (module, function): a verb's module is imported only when the verb is used.
 VERBS = {
@@ -69,7 +85,13 @@ def guarded(action: Callable[[], Any]) -> int:
         # Whoever read our output (`| head`) has seen enough; the interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE_STATUS
+    except MemoryError:
+        click.echo("error: there is not enough memory for this", err=True)
+        return USER_ERROR_STATUS
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
+            click.echo(f"error: {error.filename or 'the system'}: {error.strerror}", err=True)
+            return USER_ERROR_STATUS
         traceback.print_exc()
         fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")
         click.echo(f"internal error: {fault}", err=True)

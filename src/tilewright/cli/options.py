@@ -64,7 +64,7 @@ class ModelOptions:
             from tilewright.runtime.load import load
 
             self.refuse_for_artifact(path)
-            return load(path, threads=self.threads)
+            return load(path, threads=self.threads, check=True)
         from tilewright.cli.progress import progress
 
         with trace.span("import the compiler"):

@@ -13,8 +13,10 @@ from tilewright.runtime.container import Container, WeightPart, is_container, re
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.native import native
 from tilewright.runtime.processor import host_architecture, host_features
+from tilewright.runtime.weights_sum import weights_sum
 
 FORMAT = "tilewright-artifact"
+_SUM = "weights_sum"  # the manifest's key for the checksum of the weights
 
 
 def is_artifact(path: str | os.PathLike[str]) -> bool:
@@ -30,21 +32,21 @@ def save_artifact(
     With it goes this process's native runtime, unless the model is for another architecture.
     """
     pool = native().pool if manifest.get("arch", host_architecture()) == host_architecture() else None
-    write_container(
-        path,
-        {**manifest, "format": FORMAT, "version": 1},
-        object_code,
-        weight_parts(manifest, weights),
-        weights_bytes(manifest, weights),
-        durable,
-        pool,
-    )
+    size = weights_bytes(manifest, weights)
+    noted = {"format": FORMAT, "version": 1, _SUM: weights_sum(weight_parts(manifest, weights), size)}
+    write_container(path, {**manifest, **noted}, object_code, weight_parts(manifest, weights), size, durable, pool)
 
 
-def load_artifact(path: str | os.PathLike[str]) -> Container:
-    """Open an artifact and check that this machine can run it. Raises `ArtifactError`."""
+def load_artifact(path: str | os.PathLike[str], check: bool = False) -> Container:
+    """Open an artifact and check that this machine can run it; with `check`, also that its weights are undamaged.
+
+    Raises `ArtifactError`.
+    """
     found = read_container(path, FORMAT)
     check_machine(found.manifest, str(path))
+    expected = found.manifest.pop(_SUM, None)
+    if check and expected is not None and weights_sum([(0, found.weights)], found.weights.size) != expected:
+        raise ArtifactError(f"{path} is damaged: the checksum of its weights does not match. Compile the model again")
     return found
 
 

@@ -1,7 +1,8 @@
 """The file behind artifacts and saved modules: header, JSON manifest, object code, weights (docs/artifact.md).
 
 The weights start on a page boundary and are mapped, not read. Header, manifest and code are covered by a checksum; the
-weights by their length, because reading gigabytes to check them would cost more than everything else in loading.
+weights by their length, because reading gigabytes to check them would cost more than everything else in loading; who
+wants that checked asks for it (`weights_sum.py`).
 """
 
 from __future__ import annotations

@@ -63,16 +63,19 @@ def export_library(
     _check_exportable(library, interface, manifest, weights)
     name = c_name(library, name)
     command = list(linker) if linker is not None else find_linker()
+    header = library.with_name(f"{name}.h")
     with tempfile.TemporaryDirectory(prefix="tilewright-export-") as folder:
         work = Path(folder)
-        (work / f"{name}.h").write_text(header_text(name, manifest))
-        (work / "library.c").write_text(library_text(name, manifest))
-        sources = [*_write_objects(work, object_code), *_write_weights(work, manifest, weights), "library.c"]
+        try:
+            (work / f"{name}.h").write_text(header_text(name, manifest))
+            (work / "library.c").write_text(library_text(name, manifest))
+            sources = [*_write_objects(work, object_code), *_write_weights(work, manifest, weights), "library.c"]
+        except OSError as error:
+            raise EnvironmentError_(f"cannot write to the temporary folder {work}: {error.strerror or error}") from None
         if library.suffix == ".so":
             made = _link_shared(work, command, sources, library.name, name)
         else:
             made = _link_relocatable(work, command, sources, library.suffix, _symbols(name, interface))
-        header = library.with_name(f"{name}.h")
         move_into_place([(made, library), (work / f"{name}.h", header)])
     if library.suffix == ".so":
         os.chmod(library, library.stat().st_mode | 0o111)

@@ -17,9 +17,12 @@ _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
 }
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Model:
-    """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable."""
-    found = load_artifact(path)
+def load(path: str | os.PathLike[str], threads: int | None = None, check: bool = False) -> Model:
+    """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable.
+
+    `check` reads all weights to see whether they are damaged, which loading alone does not.
+    """
+    found = load_artifact(path, check)
     native(found.pool)
     name = found.manifest.get("executor", Executable.executor)
     if name not in _EXECUTORS:
