@@ -52,3 +52,24 @@ def test_every_module_says_what_it_is_for() -> None:
         if p.read_text().strip() and not ast.get_docstring(ast.parse(p.read_text()))
     ]
     assert not silent
+
+
+def late_imports(tree: ast.Module) -> list[int]:
+    """Lines of the imports within functions, but those of optional packages, whose `except` says what is missing."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    tried = {part for node in ast.walk(tree) if isinstance(node, ast.Try) for part in node.body}
+    found = {
+        node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    return sorted(node.lineno for node in found - tried)
+
+
+def test_a_module_says_why_its_functions_import() -> None:
+    """One reason a module, above the first such import or beside it."""
+    silent = []
+    for path in PACKAGE.rglob("*.py"):
+        lines = path.read_text().splitlines()
+        late = late_imports(ast.parse(path.read_text()))
+        if late and not any("# " in line for line in lines[late[0] - 2 : late[0]]):
+            silent.append(f"{path.relative_to(ROOT)}:{late[0]}")
+    assert not silent, "imports within functions without a comment that says why; most can stand at the top"

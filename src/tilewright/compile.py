@@ -169,6 +169,7 @@ def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     if isinstance(model, str | os.PathLike) and not Path(model).is_file():
         raise ModelError(f"{os.fspath(model)}: there is no such file")
     if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
+        # a Relay module needs no ONNX
         from tilewright.frontend.onnx import from_onnx
 
         return from_onnx(model, input_shapes)[0]

@@ -148,6 +148,7 @@ class Target:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(spec: str) -> Target:
+    # devices are targets, so their module imports this one
     from tilewright.device_target import DEVICE_KINDS, device_target
 
     words = spec.split()

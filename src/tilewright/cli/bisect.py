@@ -89,6 +89,7 @@ def bisect(
 
 def _run(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[tuple[str, str]]]:
     """Compile `model` for the shapes of `inputs`, without the cache: who looks for a fault must not meet old code."""
+    # only when it runs: `tilewright --help` reads this module
     import tilewright as tw
 
     used = {info.name: inputs[info.name] for info in model.graph.input if info.name in inputs}

@@ -125,6 +125,7 @@ class Bisection:
 
     def _model(self, indices: list[int], outputs: list[str], given: Mapping[str, Array]) -> Any:
         """A model of some nodes; the values `given` are its inputs beside those of the whole model that it reads."""
+        # onnx is optional, and slow to import: only what cuts models needs it
         import onnx
 
         nodes = [self.model.graph.node[i] for i in indices]

@@ -66,6 +66,7 @@ def inspect_command(
 
 def stage_names() -> list[str]:
     """Every stage that can be inspected, in the order in which they come."""
+    # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
     from tilewright.compile import GRAPH_PASSES
     from tilewright.te.lower import PASSES
 

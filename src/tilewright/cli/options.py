@@ -61,6 +61,7 @@ class ModelOptions:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
         require_file(path)
         if is_artifact(path):
+            # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
             from tilewright.runtime.load import load
 
             self.refuse_for_artifact(path)

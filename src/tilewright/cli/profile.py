@@ -27,6 +27,7 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
     Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
     prediction is that of the model which chose the schedule, for the innermost step alone.
     """
+    # only when it runs: `tilewright --help` reads this module
     from tilewright.cli.peak import fma_peak
 
     if trace is not None:

@@ -18,6 +18,7 @@ Evaluate = Callable[[Any, list[str]], dict[str, np.ndarray[Any, Any]]]
 
 def straight_line(model: Any, evaluate: Evaluate) -> Any:
     """A copy of the ONNX `model` with all `If` nodes replaced by the branches that `evaluate` says are taken."""
+    # onnx is optional, and slow to import: only what cuts models needs it
     import onnx
     from onnx import inliner
 

@@ -45,6 +45,7 @@ def cut_at(path: str, names: Sequence[str], folder: str) -> str:
 
 def read_onnx(path: str, load_external_data: bool = True) -> Any:
     """The `onnx.ModelProto` at `path`. Raises `ModelError` where it, or external data that it names, cannot be read."""
+    # onnx is optional, and slow to import: only what cuts models needs it
     import onnx
 
     try:

@@ -34,6 +34,7 @@ class Backend:
 
 
 def _opencl(_target: Target) -> DeviceApi:
+    # a model for the CPU does without the modules of devices
     from tilewright.runtime.gpu.opencl import opencl_device
 
     return opencl_device()

@@ -111,6 +111,7 @@ class Expr:
         object.__setattr__(self, "_type", type_)
 
     def __repr__(self) -> str:
+        # printing is written in terms of the expressions, so it imports this module; so do operators and typing
         from tilewright.relay.printer import to_text
 
         return to_text(self)

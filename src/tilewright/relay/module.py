@@ -54,6 +54,7 @@ class IRModule:
         return iter(self.functions)
 
     def __repr__(self) -> str:
+        # printing is written in terms of the module, so it imports this one
         from tilewright.relay.printer import to_text
 
         return to_text(self)

@@ -45,6 +45,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.json import load_metadata
 from tilewright.relay.lexer import Token, Tokens
 from tilewright.relay.literals import SUFFIXES
 from tilewright.relay.module import IRModule
@@ -92,8 +93,6 @@ class _Source:
         self.program = text if split is None else text[: split.start()]
         self.constants: list[Any] = []
         if split is not None:
-            from tilewright.relay.json import load_metadata
-
             self.constants = load_metadata(text[split.end() :]).get("relay.Constant", [])
         header = _HEADER.match(self.program)
         if header is not None:

@@ -64,6 +64,7 @@ def split_objects(code: bytes) -> list[bytes]:
 
 def compile_text(text: str) -> bytes:
     """The object code of IR text written for the baseline processor of this machine's architecture."""
+    # saved models link without LLVM
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()

@@ -88,6 +88,7 @@ class Model(ABC):
         `name` becomes part of the C names. Raises `EnvironmentError_` when there is no C compiler to link with,
         `UnsupportedError` for executors that run bytecode.
         """
+        # running needs none of it
         from tilewright.runtime.export import export_library
 
         return export_library(path, self.manifest, self.object_code, self._weights, name)

@@ -96,6 +96,7 @@ def compiler_fingerprint() -> str:
 
     A changed compiler never takes code from the cache that an earlier one wrote.
     """
+    # a saved model does without LLVM
     import llvmlite
 
     root = Path(__file__).resolve().parent.parent

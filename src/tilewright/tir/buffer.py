@@ -60,6 +60,7 @@ class Buffer:
 
     def vstore(self, begin: Any, value: Expr) -> Stmt:
         """The statement that stores `value`, a scalar or vector, from `begin` on along the last dimension."""
+        # stores are statements on buffers, so their module imports this one
         from tilewright.tir.stmt import BufferStore
 
         return BufferStore(self, value, self._places(begin, value.dtype.lanes))

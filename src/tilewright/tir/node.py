@@ -32,6 +32,7 @@ class Node:
         raise AttributeError(f"{type(self).__name__} is immutable; build a new node instead of setting {name!r}")
 
     def __repr__(self) -> str:
+        # printing is written in terms of the nodes, so it imports this module
         from tilewright.tir.printer import to_text
 
         return to_text(self)

@@ -217,6 +217,7 @@ class PrimFunc:
         return self.with_body(self.body, **{key: value})
 
     def __repr__(self) -> str:
+        # printing is written in terms of the statements, so it imports this module
         from tilewright.tir.printer import to_text
 
         return to_text(self)

@@ -68,6 +68,7 @@ def optimized(text: str, target: Target) -> str:
 
 
 def _machine(target: Target) -> Any:
+    # a model whose kernels are in the cache does without LLVM
     from llvmlite import binding as llvm
 
     found = _machines.get(target)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
+
 from tilewright import te, tir
 from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
@@ -40,8 +42,6 @@ def max_value(dtype: str) -> tir.Expr:
 def _limits(dtype: str) -> tuple[Any, Any]:
     kind = DType(dtype)
     if kind.is_float:
-        import ml_dtypes
-
         info = ml_dtypes.finfo(kind.numpy)
         return float(info.min), float(info.max)
     return kind.limits()

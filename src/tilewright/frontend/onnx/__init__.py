@@ -33,6 +33,7 @@ def from_onnx(
         raise EnvironmentError_(
             "reading ONNX models needs the onnx package, which is not installed; run: pip install tilewright[onnx]"
         ) from None
+    # the importer needs the optional package; above is the message for who has none
     from tilewright.frontend.onnx.convert import convert_model
 
     return convert_model(model, input_shapes)

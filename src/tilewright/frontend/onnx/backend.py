@@ -15,6 +15,7 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+import tilewright
 from tilewright.errors import ShapeError
 from tilewright.frontend.onnx.inputs import resolve_inputs
 
@@ -52,8 +53,6 @@ class TilewrightRep(BackendRep):
         return True
 
     def _compiled(self, shapes: Mapping[str, Sequence[int]] | None) -> Any:
-        import tilewright
-
         return tilewright.compile(self._model, input_shapes=shapes, **self._options)
 
 

@@ -64,6 +64,7 @@ def evaluate_node(
     proto: Any, opsets: Mapping[str, int], inputs: Sequence[np.ndarray | None]
 ) -> list[np.ndarray] | None:
     """The outputs of a node on constant inputs by ONNX's reference evaluator; None if it cannot evaluate the node."""
+    # the evaluator is slow to import, and few models need it
     from onnx.reference import ReferenceEvaluator
 
     names = [name for name in proto.input if name]

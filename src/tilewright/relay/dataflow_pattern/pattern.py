@@ -60,6 +60,7 @@ class DFPattern:
 
     def match(self, expr: Expr) -> bool:
         """True if `expr` itself is such a piece of graph."""
+        # matching is written in terms of the patterns, so it imports this module
         from tilewright.relay.dataflow_pattern.matcher import match
 
         return match(self, expr)

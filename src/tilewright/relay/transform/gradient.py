@@ -16,6 +16,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Function, GlobalVar, Tuple, Var
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.adjoint import adjoints, inline_lets, is_straight_line
+from tilewright.relay.transform.higher_order_gradient import higher_order_gradient
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.type_of import type_of
 
@@ -43,8 +44,6 @@ def gradient(
     if foreign:
         raise UnsupportedError(f"{', '.join(foreign)}: no parameter of the function; wrt names parameters")
     if mode == "higher_order" or (mode == "auto" and not is_straight_line(func.body)):
-        from tilewright.relay.transform.higher_order_gradient import higher_order_gradient
-
         return higher_order_gradient(func, mod, targets)
     return first_order_gradient(func, targets)
 

@@ -24,6 +24,7 @@ def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonica
     """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
 
     def reference(attrs: Attrs, *values: np.ndarray) -> Any:
+        # the interpreter runs operators, so it imports this package
         from tilewright.relay.interpreter import interpret
 
         constants: list[Expr] = [Constant(np.asarray(value)) for value in values]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
+
 from tilewright.relay.expr import Attrs, Call, Expr, const
 from tilewright.relay.op.common import Types, require, tensor
 from tilewright.relay.op.qnn.canonical import (
@@ -59,8 +61,6 @@ def saturated(value: Expr, dtype: str) -> Expr:
 
 def limited(value: Expr, dtype: DType) -> Expr:
     """`value` with what is beyond the largest number of a narrow float, infinity included, put there; NaN stays."""
-    import ml_dtypes
-
     largest = float(ml_dtypes.finfo(dtype.numpy).max)
     high, low = const(largest, tensor_type_of(value).dtype), const(-largest, tensor_type_of(value).dtype)
     return where(greater(value, high), high, where(less(value, low), low, value))
