@@ -29,7 +29,9 @@ def test_all_kernels_as_a_page(tilewright: Command, image_model: Path, tmp_path:
 def test_what_cannot_be_drawn(refused: Callable[..., str], image_model: Path, artifact: Path) -> None:
     assert "writes .svg or .html; got x.png" in refused("inspect", image_model, "--picture", "x.png")
     assert "an .svg holds one kernel; choose it by --kernel" in refused("inspect", image_model, "--picture", "x.svg")
-    assert "without --stage and --measure" in refused("inspect", image_model, "--stage", "te", "--picture", "x.svg")
+    assert "without --stage, --measure and --source" in refused(
+        "inspect", image_model, "--stage", "te", "--picture", "x.svg"
+    )
     assert "holds no schedules" in refused("inspect", artifact, "--picture", "x.svg")
     message = refused("inspect", image_model, "--kernel", "nowhere", "--picture", "x.svg")
     assert "no kernel or source node is called 'nowhere'" in message
