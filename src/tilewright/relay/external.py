@@ -20,7 +20,7 @@ from tilewright.errors import InternalError, UnsupportedError
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple
 from tilewright.relay.op.host import plain_attrs, register_host
 from tilewright.relay.op.registry import Op
-from tilewright.relay.type import FuncType, TensorType
+from tilewright.relay.type import FuncType, tensor_types
 from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import post_order, rewrite, substitute
 
@@ -77,8 +77,8 @@ def always(_: Call) -> bool:
 
 # ---------------------------------------------------------------------------------------- the code generator "host"
 def _float_tensors(call: Call) -> bool:
-    types = [type_of(arg) for arg in (*call.args, call)]
-    return all(isinstance(t, TensorType) and t.is_static and t.dtype in ("float32", "float64") for t in types)
+    types = [leaf for value in (*call.args, call) for leaf in tensor_types(type_of(value))]
+    return all(type_.is_static and type_.dtype in ("float32", "float64") for type_ in types)
 
 
 def _plain_dense(call: Call) -> bool:
@@ -87,7 +87,10 @@ def _plain_dense(call: Call) -> bool:
 
 
 def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
-    """One call of the host operator that runs a list of steps: [operator, operand numbers, attributes]."""
+    """One call of the host operator that runs a list of steps: [operator, operand numbers, attributes].
+
+    A tuple among the operands is the list of its numbers.
+    """
     numbers: dict[Expr, int] = {param: index for index, param in enumerate(func.params)}
     operands = list(args)
     body = in_place(func.body)
@@ -101,12 +104,16 @@ def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
         if isinstance(node, Call):
             assert isinstance(node.op, Op)
             numbers[node] = len(operands) + len(steps)
-            steps.append([node.op.name, [numbers[arg] for arg in node.args], plain_attrs(node.attrs)])
+            steps.append([node.op.name, [_numbered(arg, numbers) for arg in node.args], plain_attrs(node.attrs)])
     results = body.fields if isinstance(body, Tuple) else (body,)
     type_ = func.checked_type
     assert isinstance(type_, FuncType)
     attrs = {"steps": steps, "results": [numbers[value] for value in results], "ret_type": type_.ret_type}
     return Call(_HOST_PROGRAM, operands, attrs)
+
+
+def _numbered(arg: Expr, numbers: Mapping[Expr, int]) -> int | list[int]:
+    return [numbers[field] for field in arg.fields] if isinstance(arg, Tuple) else numbers[arg]
 
 
 _HOST_PROGRAM = register_host("external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"])
@@ -119,7 +126,9 @@ HOST = register_external(
             "nn.dense": _plain_dense,
             "nn.matmul": _plain_dense,
             "nn.batch_matmul": _plain_dense,
-            **dict.fromkeys(("add", "subtract", "multiply", "nn.relu", "tanh", "exp", "sqrt"), _float_tensors),
+            **dict.fromkeys(
+                ("add", "subtract", "multiply", "nn.relu", "tanh", "exp", "sqrt", "concatenate"), _float_tensors
+            ),
         },
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -43,6 +44,7 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         self.source = text
+        self._lines = [0, *[match.end() for match in re.finditer("\n", text)]]
         self._tokens = list(self._split())
         self.position = 0
 
@@ -115,12 +117,16 @@ class Tokens:
             if depth == 0:
                 return
 
+    def place(self, start: int) -> tuple[int, int]:
+        """Line and column of a position in the text, both from 1."""
+        line = bisect_right(self._lines, start)
+        return line, start - self._lines[line - 1] + 1
+
     def fail(self, message: str, start: int | None = None, end: int | None = None) -> NoReturn:
         """Raise `ParseError` about the next token or the given place."""
         if start is None or end is None:
             start, end = self.next.start, self.next.end
-        line = self.source.count("\n", 0, start) + 1
-        column = start - self.source.rfind("\n", 0, start)
+        line, column = self.place(start)
         place = underlined(self.source + " ", start, end)
         raise ParseError(f"line {line}, column {column}: {message}\n{place}")
 

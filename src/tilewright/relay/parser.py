@@ -78,6 +78,15 @@ def parse_expr(text: str, base: IRModule | None = None) -> Expr:
         return expr
 
 
+def call_places(text: str) -> tuple[IRModule, dict[Expr, str]]:
+    """The module that `text` describes, and where each of its calls begins, as "line:column". Raises ParseError."""
+    with deep_recursion():
+        parser = _parser(text, None)
+        mod = parser.module()
+    places = {call: parser.tokens.place(start) for call, start in parser.places.items()}
+    return mod, {call: f"{line}:{column}" for call, (line, column) in places.items()}
+
+
 def fromtext(text: str) -> IRModule | Expr:
     """A module if `text` has definitions, an expression otherwise: the classic entry."""
     program = _Source(text).program
@@ -118,6 +127,7 @@ class _Parser(TypeParser):
         self.data_types = {header.name: header for header in base.type_definitions}
         self.constructors = {c.name: c for data in base.type_definitions.values() for c in data.constructors}
         self.scopes: list[dict[str, Expr]] = [{}]
+        self.places: dict[Expr, int] = {}
 
     # --------------------------------------------------------------------------------------------------- modules
     def module(self) -> IRModule:
@@ -271,7 +281,7 @@ class _Parser(TypeParser):
             value = self._atom()
         while True:
             if self.tokens.at("("):
-                value = Call(value, self.sequence("(", self.expr, ")"))
+                value = self._placed(Call(value, self.sequence("(", self.expr, ")")), token)
             elif self.tokens.next.kind == "field":
                 value = TupleGetItem(value, int(self.tokens.take().text))
             elif isinstance(value, Constructor) and not value.inputs and token.text != "constructor":
@@ -296,7 +306,12 @@ class _Parser(TypeParser):
                 args.append(self.expr())
 
         self.sequence("(", item, ")")
-        return Call(op, args, with_defaults(op, args, attrs))
+        return self._placed(Call(op, args, with_defaults(op, args, attrs)), token)
+
+    def _placed(self, call: Call, token: Token) -> Call:
+        """`call`, which begins at `token`; its place is kept."""
+        self.places[call] = token.start
+        return call
 
     def _atom(self) -> Expr:
         token = self.tokens.next

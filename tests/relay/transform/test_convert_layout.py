@@ -5,7 +5,7 @@ import pytest
 from tests.relay.helpers import assert_same, module, op_names, small_cnn, weights
 from tilewright import relay
 from tilewright.errors import UnsupportedError
-from tilewright.relay.transform.convert_layout import convert_layout
+from tilewright.relay.transform.convert_layout import LayoutConfig, convert_layout
 from tilewright.relay.transform.simplify_inference import simplify_inference
 from tilewright.relay.visitor import calls
 
@@ -65,7 +65,35 @@ def test_pools_alone_and_unknown_requests() -> None:
     assert op_names(after) == ["transpose", "nn.avg_pool2d", "transpose"]
     assert_same(mod, after)
     assert convert_layout(mod, {"nn.conv2d": "NHWC"}) is mod
-    with pytest.raises(UnsupportedError, match=r"nn\.dense has no layout to choose; those that have: nn.conv2d"):
+    with pytest.raises(UnsupportedError, match=r"nn\.dense has no layout to choose; those that have: nn.conv1d"):
         convert_layout(mod, {"nn.dense": "NC"})
     with pytest.raises(UnsupportedError, match=r"in 'NCWX'; it takes an order of N, C, H, W"):
         convert_layout(mod, {"nn.conv2d": "NCWX"})
+
+
+def test_one_and_three_axes() -> None:
+    x = relay.var("x", shape=(1, 3, 9))
+    mod = module(relay.nn.max_pool1d(relay.nn.relu(relay.nn.conv1d(x, weights(4, 3, 3))), 2, 2))
+    after = convert_layout(mod, {"nn.conv1d": ["NWC", "default"]})
+    assert _layouts(after, "nn.conv1d") == {("NWC", "WIO")} and _layouts(after, "nn.max_pool1d") == {("NWC", "")}
+    assert op_names(after).count("transpose") == 2
+    assert_same(mod, after)
+    x = relay.var("x", shape=(1, 3, 4, 5, 6))
+    mod = module(relay.nn.relu(relay.nn.conv3d(x, weights(4, 3, 2, 2, 2))))
+    after = convert_layout(mod, {"nn.conv3d": "NDHWC"})
+    assert _layouts(after, "nn.conv3d") == {("NDHWC", "DHWIO")}
+    assert_same(mod, after)
+    with pytest.raises(UnsupportedError, match=r"nn\.conv3d in NDHWC needs a kernel layout, an order of O, I, D, H, W"):
+        convert_layout(mod, {"nn.conv3d": ["NDHWC", "HWIO"]})
+
+
+@pytest.mark.parametrize(("skipped", "layouts"), [((0,), ["NCHW", "NHWC"]), ((-1,), ["NHWC", "NCHW"]), ((0, 1), None)])
+def test_layers_can_be_skipped(skipped: tuple[int, ...], layouts: list[str] | None) -> None:
+    x = relay.var("x", shape=(1, 3, 6, 6))
+    first = relay.nn.conv2d(x, weights(4, 3, 3, 3))
+    mod = module(relay.nn.conv2d(relay.nn.relu(first), weights(5, 4, 3, 3)))
+    with LayoutConfig(skip_layers=skipped):
+        after = convert_layout(mod, {"nn.conv2d": "NHWC"})
+    found = [c.attrs.data_layout for c in calls(after["main"].body) if c.op.name == "nn.conv2d"]  # type: ignore
+    assert found == (layouts or ["NCHW", "NCHW"])
+    assert_same(mod, after)

@@ -167,3 +167,16 @@ def test_composites_that_nobody_took_are_put_back() -> None:
     assert not any(isinstance(call.op, relay.Function) for call in relay.visitor.calls(refused["main"].body))
     with pytest.raises(InputError, match=r"entries \(name, pattern\)"):
         merge_composite(mod, [("name",)])  # type: ignore[list-item]
+
+
+def test_tuples_of_operands_go_into_the_region() -> None:
+    x = relay.var("x", shape=(2, 6))
+    joined = relay.concatenate([relay.tanh(x), relay.exp(x), weights(2, 3)], axis=1)
+    mod = module(relay.nn.softmax(relay.nn.dense(joined, weights(4, 15))))
+    after = _partitioned(mod)
+    assert _external(after) == ["host_0"] and op_names(lower_external(after)) == ["external.host", "nn.softmax"]
+    assert_same(mod, lower_external(after))
+    np.testing.assert_allclose(tw.compile(after)(rand(2, 6)), relay.interpret(mod, [rand(2, 6)])[0], rtol=1e-5)
+    pair = relay.Tuple([relay.tanh(x), x])
+    shared = module(relay.Tuple([relay.concatenate(pair, axis=0), relay.concatenate(pair, axis=1)]))
+    assert_same(shared, _partitioned(shared))

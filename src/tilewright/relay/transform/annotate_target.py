@@ -4,21 +4,22 @@ Before: nn.relu(nn.dense(%x, %w))                                       (the cod
 After:  %0 = nn.dense(compiler_begin(%x, "host"), compiler_begin(%w, "host")); %1 = compiler_end(%0, "host");
         %2 = nn.relu(compiler_begin(%1, "host")); compiler_end(%2, "host")
 
-Where several take a call, the first of `targets` gets it. Tuples stay outside: a call with a tuple among its arguments
-is not marked. Parts of `main` that run conditionally are not looked into.
+Where several take a call, the first of `targets` gets it. A tuple that only that call reads, such as the operands of a
+concatenation, goes into its region. Parts of `main` that run conditionally are not looked into.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.expr import Call, Expr
+from tilewright.relay.expr import Call, Tuple
 from tilewright.relay.external import find_external, takes
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.regions import Region, Regions, annotated, read_regions
 from tilewright.relay.transform.scopes import find_scopes
 from tilewright.relay.type import TensorType
+from tilewright.relay.visitor import consumers, post_order
 
 
 def annotate_target(mod: IRModule, targets: Sequence[str] | str) -> IRModule:
@@ -31,15 +32,21 @@ def annotate_target(mod: IRModule, targets: Sequence[str] | str) -> IRModule:
     regions = read_regions(main.body)
     infer_type(mod.with_function("main", main.with_body(regions.body)))
     scopes = find_scopes(regions.body)
+    users = consumers(post_order(regions.body))
     for node in scopes.of:
         if not isinstance(node, Call) or node in regions.of or scopes.of[node] is not scopes.root:
             continue
-        taker = next((codegen for codegen in codegens if _plain(node) and takes(codegen, node)), None)
+        tuples = [arg for arg in dict.fromkeys(node.args) if isinstance(arg, Tuple)]
+        if not _plain(node) or any(len(users[each]) > 1 for each in tuples):
+            continue
+        taker = next((codegen for codegen in codegens if takes(codegen, node)), None)
         if taker is not None:
-            regions.of[node] = Region(taker.name, [node])
+            region = Region(taker.name, [*tuples, node])
+            regions.of.update(dict.fromkeys(region.nodes, region))
     return infer_type(mod.with_function("main", main.with_body(annotated(Regions(regions.body, regions.of)))))
 
 
 def _plain(call: Call) -> bool:
-    values: list[Expr] = [*call.args, call]
-    return all(isinstance(value.checked_type, TensorType) for value in values)
+    """True if it reads tensors, or tuples of them as they are written, and gives one."""
+    values = [field for arg in call.args for field in (arg.fields if isinstance(arg, Tuple) else (arg,))]
+    return all(isinstance(value.checked_type, TensorType) for value in (*values, call))

@@ -12,6 +12,7 @@ transposition stands only where a value is needed the other way round. Weights a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 
 from tilewright.errors import UnsupportedError
@@ -30,12 +31,44 @@ from tilewright.relay.visitor import children, post_order, rebuild
 Order = tuple[int, ...]
 
 #: The kernel layout that goes with each data layout.
-DEFAULT_KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
-CONVOLUTIONS = ("nn.conv2d",)
-POOLS = (
-    "nn.max_pool2d", "nn.avg_pool2d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "nn.adaptive_max_pool2d",
-    "nn.adaptive_avg_pool2d", "image.resize2d", "nn.upsampling",
-)  # fmt: skip
+DEFAULT_KERNELS = {
+    "NCW": "OIW", "NWC": "WIO", "NCHW": "OIHW", "NHWC": "HWIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO",
+}  # fmt: skip
+#: The letters of the data by the operator's number of spatial axes; a kernel has O and I for N and C.
+LETTERS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+CONVOLUTIONS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
+POOLS = {
+    **{f"nn.{kind}_pool{axes}d": axes for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in LETTERS},
+    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d", "image.resize2d", "nn.upsampling"), 2),
+    "image.resize1d": 1,
+    "image.resize3d": 3,
+}
+
+
+class LayoutConfig:
+    """Within its `with` block `convert_layout` leaves some convolutions as they are: those numbered `skip_layers`.
+
+    They are counted from 0 in order of evaluation, per function; negative numbers count from the last.
+    """
+
+    def __init__(self, skip_layers: Sequence[int] = ()) -> None:
+        self.skip_layers = tuple(skip_layers)
+        self._tokens: list[Token[LayoutConfig | None]] = []
+
+    @staticmethod
+    def current() -> LayoutConfig:
+        """The innermost one that is open, or one that skips nothing."""
+        return _CONFIG.get() or LayoutConfig()
+
+    def __enter__(self) -> LayoutConfig:
+        self._tokens.append(_CONFIG.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CONFIG.reset(self._tokens.pop())
+
+
+_CONFIG: ContextVar[LayoutConfig | None] = ContextVar("tilewright_layout_config", default=None)
 
 
 def convert_layout(mod: IRModule, desired_layouts: Mapping[str, str | Sequence[str]]) -> IRModule:
@@ -49,8 +82,10 @@ def convert_layout(mod: IRModule, desired_layouts: Mapping[str, str | Sequence[s
             known = ", ".join([*CONVOLUTIONS, *POOLS])
             raise UnsupportedError(f"convert_layout: {name} has no layout to choose; those that have: {known}")
         wanted[name] = (layouts,) if isinstance(layouts, str) else tuple(layouts)
-        if sorted(wanted[name][0]) != sorted("NCHW"):
-            raise UnsupportedError(f"convert_layout: {name} in {wanted[name][0]!r}; it takes an order of N, C, H, W")
+        letters = LETTERS[{**CONVOLUTIONS, **POOLS}[name]]
+        if sorted(wanted[name][0]) != sorted(letters):
+            orders = ", ".join(letters)
+            raise UnsupportedError(f"convert_layout: {name} in {wanted[name][0]!r}; it takes an order of {orders}")
     mod = infer_type(mod)
     return infer_type(mod.map_functions(lambda func: func.with_body(_Rewriter(wanted).run(func.body))))
 
@@ -71,9 +106,11 @@ class _Rewriter:
         self.wanted = wanted
         self.order: dict[Expr, Order] = {}
         self.forms: dict[tuple[Expr, Order | None], Expr] = {}
+        self.skipped: set[Expr] = set()
 
     def run(self, root: Expr) -> Expr:
         """The rewritten `root`, plain."""
+        self.skipped = _skipped(root, self.wanted)
         for node in post_order(root):
             choice = self._choose(node) if isinstance(node, Call) and isinstance(node.op, Op) else None
             if choice is None:
@@ -108,6 +145,8 @@ class _Rewriter:
     def _choose(self, call: Call) -> _Choice | None:
         assert isinstance(call.op, Op)
         name = call.op.name
+        if call in self.skipped:
+            return None
         if name in self.wanted and call.attrs.get("out_layout", "") in ("", call.attrs.get("data_layout")):
             return _convolution(call, self.wanted[name]) if name in CONVOLUTIONS else _pool(call, self.wanted[name][0])
         values = [value for arg in call.args for value in (arg.fields if isinstance(arg, Tuple) else (arg,))]
@@ -117,6 +156,13 @@ class _Rewriter:
             return None
         follow = _FOLLOW.get(name) or (_broadcast if call.op.pattern <= OpPattern.BROADCAST else None)
         return follow(call, orders[0], types) if follow is not None else None  # type: ignore[arg-type]
+
+
+def _skipped(root: Expr, wanted: Mapping[str, tuple[str, ...]]) -> set[Expr]:
+    """The convolutions that the `LayoutConfig` in force leaves alone."""
+    named = [n for n in post_order(root) if isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in CONVOLUTIONS]
+    layers = [call for call in named if call.op.name in wanted]  # type: ignore[union-attr]
+    return {layers[i] for i in LayoutConfig.current().skip_layers if -len(layers) <= i < len(layers)}
 
 
 def _orders(plain: str, layout: str) -> Order | None:
@@ -144,15 +190,17 @@ def _permuted(value: Expr, order: Order) -> Expr:
 def _convolution(call: Call, layouts: tuple[str, ...]) -> _Choice | None:
     data = layouts[0]
     kernel = layouts[1] if len(layouts) > 1 and layouts[1] != "default" else DEFAULT_KERNELS.get(data)
-    if kernel is None or sorted(kernel) != sorted("OIHW"):
-        raise UnsupportedError(f"convert_layout: nn.conv2d in {data} needs a kernel layout, an order of O, I, H, W")
+    letters = "OI" + data.translate({ord("N"): None, ord("C"): None})
+    if kernel is None or sorted(kernel) != sorted(letters):
+        orders, name = ", ".join(letters), call.op.name  # type: ignore[union-attr]
+        raise UnsupportedError(f"convert_layout: {name} in {data} needs a kernel layout, an order of {orders}")
     order, kernel_order = _orders(call.attrs.data_layout, data), _orders(call.attrs.kernel_layout, kernel)
     attrs = call.attrs.replace(data_layout=data, kernel_layout=kernel, out_layout="")
     return _Choice((order, kernel_order), order, attrs)
 
 
 def _pool(call: Call, layout: str) -> _Choice | None:
-    if call.attrs.layout not in ("NCHW", "NHWC"):
+    if sorted(call.attrs.layout) != sorted(layout):
         return None
     order = _orders(call.attrs.layout, layout)
     return _Choice((order,), order, call.attrs.replace(layout=layout))
@@ -191,7 +239,7 @@ def _pad(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | Non
 
 def _follow_pool(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
     plain = call.attrs.layout
-    if sorted(plain) != sorted("NCHW") or len(order) != 4:
+    if len(plain) != len(order) or sorted(plain) != sorted(LETTERS[len(order) - 2]):
         return None
     return _pool(call, "".join(plain[axis] for axis in order))
 

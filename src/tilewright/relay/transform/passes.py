@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.errors import UnsupportedError
 from tilewright.relay.module import IRModule
 from tilewright.relay.transform.alter_layout import alter_layout
+from tilewright.relay.transform.annotate_spans import annotate_spans
 from tilewright.relay.transform.annotate_target import annotate_target
 from tilewright.relay.transform.canonicalize_cast import canonicalize_cast
 from tilewright.relay.transform.canonicalize_ops import canonicalize_ops
@@ -26,6 +27,7 @@ from tilewright.relay.transform.convert_layout import convert_layout
 from tilewright.relay.transform.dead_code import dead_code
 from tilewright.relay.transform.defunctionalization import defunctionalization
 from tilewright.relay.transform.defuse_ops import defuse_ops
+from tilewright.relay.transform.dense_to_sparse import dense_to_sparse
 from tilewright.relay.transform.dynamic_to_static import dynamic_to_static
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.eta_expand import eta_expand
@@ -39,6 +41,7 @@ from tilewright.relay.transform.fuse_ops import fuse_ops
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.inline import inline
 from tilewright.relay.transform.lambda_lift import lambda_lift
+from tilewright.relay.transform.lazy_gradient_init import lazy_gradient_init
 from tilewright.relay.transform.legalize import legalize
 from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
 from tilewright.relay.transform.merge_composite import merge_composite
@@ -46,6 +49,7 @@ from tilewright.relay.transform.partial_evaluate import partial_evaluate
 from tilewright.relay.transform.partition_graph import partition_graph
 from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
 from tilewright.relay.transform.plan_devices import plan_devices
+from tilewright.relay.transform.recast import recast
 from tilewright.relay.transform.remove_unused_functions import remove_unused_functions
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
@@ -64,6 +68,7 @@ def _fold_scales_both_ways(mod: IRModule) -> IRModule:
 #: Classic name -> (function of a module and the constructor's arguments, level from which it runs).
 PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "AlterOpLayout": (alter_layout, 3),
+    "AnnotateSpans": (annotate_spans, 0),
     "AnnotateTarget": (annotate_target, 0),
     "BackwardFoldScaleAxis": (fold_scale_axis, 3),
     "CanonicalizeCast": (canonicalize_cast, 3),
@@ -76,6 +81,7 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "DeadCodeElimination": (dead_code, 1),
     "Defunctionalization": (defunctionalization, 1),
     "DefuseOps": (defuse_ops, 0),
+    "DenseToSparse": (dense_to_sparse, 0),
     "DynamicToStatic": (dynamic_to_static, 3),
     "EliminateCommonSubexpr": (eliminate_common_subexpr, 3),
     "EtaExpand": (eta_expand, 1),
@@ -89,12 +95,14 @@ PASSES: dict[str, tuple[Callable[..., IRModule], int]] = {
     "InferType": (infer_type, 0),
     "Inline": (inline, 1),
     "LambdaLift": (lambda_lift, 1),
+    "LazyGradientInit": (lazy_gradient_init, 0),
     "Legalize": (legalize, 1),
     "MergeCompilerRegions": (merge_compiler_regions, 0),
     "MergeComposite": (merge_composite, 0),
     "PartialEvaluate": (partial_evaluate, 1),
     "PartitionGraph": (partition_graph, 0),
     "PlanDevices": (plan_devices, 0),
+    "Recast": (recast, 0),
     "RemoveUnusedFunctions": (remove_unused_functions, 1),
     "SimplifyExpr": (simplify_expr, 0),
     "SimplifyInference": (simplify_inference, 0),

@@ -32,6 +32,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "tanh": lambda attrs, x: np.tanh(x),
     "exp": lambda attrs, x: np.exp(x),
     "sqrt": lambda attrs, x: np.sqrt(x),
+    "concatenate": lambda attrs, parts: np.concatenate(parts, attrs["axis"]),
 }
 
 
@@ -39,10 +40,12 @@ STEPS: dict[str, Callable[..., Any]] = {
 def host_program(attrs: Attrs, *operands: Any) -> Any:
     """Run `attrs["steps"]`, [operator, operand numbers, attributes] each; values are numbered, `operands` first.
 
+    A list among the operand numbers is a tuple.
     `attrs["results"]` numbers the values to return: the value itself if there is one, else a tuple.
     """
     values = list(operands)
     for name, numbers, step_attrs in attrs["steps"]:
-        values.append(STEPS[name](step_attrs, *[values[number] for number in numbers]))
+        taken = [[values[n] for n in number] if isinstance(number, list) else values[number] for number in numbers]
+        values.append(STEPS[name](step_attrs, *taken))
     results = tuple([np.ascontiguousarray(values[number]) for number in attrs["results"]])
     return results[0] if len(results) == 1 else results
