@@ -89,6 +89,8 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.passes", "function_pass", "module_pass"),
             **leads_to("tilewright.relay.transform.pass_manager", "PassContext", FunctionPass="Pass"),
             **leads_to("tilewright.relay.transform.gradient", "gradient"),
+            **leads_to("tilewright.relay.transform.convert_layout", "LayoutConfig"),
+            **leads_to("tilewright.relay.transform.un_cps", "un_cps"),
         },
         open=(f"{_CLASSIC}.pass_constructors",),
     ),
