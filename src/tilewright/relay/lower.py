@@ -43,13 +43,18 @@ def to_compute(function: Function) -> FusedCompute:
         names = [param.name] if len(leaves) == 1 else [f"{param.name}_{i}" for i in range(len(leaves))]
         tensors[param] = [te.placeholder(t.shape, t.dtype, n) for t, n in zip(leaves, names, strict=True)]
         inputs += tensors[param]
-    for node in post_order(function.body):
-        if node not in tensors:
-            tensors[node] = _compute_node(node, tensors)
-    outputs = []
-    for tensor in tensors[function.body]:
+    outputs: list[te.Tensor] = []
+    for tensor in compute_graph(function.body, tensors):
         outputs.append(_copy(tensor) if isinstance(tensor.op, te.PlaceholderOp) or tensor in outputs else tensor)
     return FusedCompute(inputs, outputs)
+
+
+def compute_graph(body: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
+    """The tensors of `body`, a typed expression of operator calls; `tensors` has those of its variables, and gets all."""
+    for node in post_order(body):
+        if node not in tensors:
+            tensors[node] = _compute_node(node, tensors)
+    return tensors[body]
 
 
 def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:

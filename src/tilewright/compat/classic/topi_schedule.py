@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright import te
+from tilewright import te, topi
 from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.topi_ops import conv2d_nchw
 from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import Target as OwnTarget
+from tilewright.topi.schedule.cpu.common import computes
+from tilewright.topi.schedule.cpu.dispatch import anchors_of
 from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
 
 _THREADS = 64
@@ -26,7 +28,29 @@ def schedule(outs: Any) -> te.Schedule:
     target = OwnTarget(str(Target.current() or "llvm"))
     if target.kind in DEVICE_KINDS:
         return _device_schedule(outputs)
-    return cpu_schedule(outputs, target)
+    return cpu_schedule(outputs, target) if _has_template(outputs) else _plain_schedule(outputs)
+
+
+def _has_template(outputs: list[te.Tensor]) -> bool:
+    """True if the templates are for such a computation: no extern stage, an anchor only of the output's shape."""
+    stages = te.create_schedule([out.op for out in outputs]).stages
+    if not all(isinstance(stage.op, te.ComputeOp | te.PlaceholderOp) for stage in stages):
+        return False
+    anchors = anchors_of(computes(outputs))
+    return not anchors or (len(anchors) == 1 and anchors[0][1].shape == outputs[0].shape)
+
+
+def _plain_schedule(outputs: list[te.Tensor]) -> te.Schedule:
+    """Loops as they are written, the outermost in parallel; element by element operations stand in their readers."""
+    s = te.create_schedule([out.op for out in outputs])
+    whole = {t for stage in s.stages if not isinstance(stage.op, te.ComputeOp) for t in stage.op.input_tensors}
+    for stage in s.stages:
+        if isinstance(stage.op, te.ComputeOp):
+            if topi.tag.is_injective(stage.op.tag) and not stage.is_output and whole.isdisjoint(stage.outputs):
+                stage.compute_inline()
+            elif stage.op.axis:
+                stage.parallel(stage.op.axis[0])
+    return s
 
 
 def _device_schedule(outputs: list[te.Tensor]) -> te.Schedule:

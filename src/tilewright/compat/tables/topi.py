@@ -9,18 +9,104 @@ _NN = leads_to(
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
     *("depthwise_conv2d_nchw", "dilate", "global_pool", "pool2d"),
 )
+#: Computations made of Relay operators (`classic/through_relay.py`).
+_COMPUTES = leads_to(
+    f"{_CLASSIC}.topi_computes",
+    *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "einsum", "expand_like"),
+    *("fast_erf", "fast_exp", "fast_tanh", "isinf", "log10", "log2", "matmul", "matrix_set_diag", "ndarray_size"),
+    *("reinterpret", "reverse_sequence", "searchsorted", "sequence_mask", "shape", "sinh", "sort", "sparse_to_dense"),
+    *("strided_set", "tensordot", "topk", "unravel_index"),
+)
+_NN_COMPUTES = leads_to(
+    f"{_CLASSIC}.topi_computes",
+    *("adaptive_pool3d", "batch_matmul", "batch_to_space_nd", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc"),
+    *("bitserial_dense", "conv1d", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_hwcn", "conv3d_ncdhw"),
+    *("conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "deformable_conv2d_nchw"),
+    *("deformable_conv2d_nhwc", "depth_to_space", "depthwise_conv2d_nhwc", "fifo_buffer", "group_conv2d_nchw"),
+    *("group_conv2d_nhwc", "group_conv2d_transpose_nchw", "matmul", "nll_loss", "pool1d", "pool3d", "pool_grad"),
+    *("scale_shift_nchw", "scale_shift_nhwc", "space_to_batch_nd", "space_to_depth", "sparse_add", "sparse_dense"),
+    *("sparse_transpose", "upsampling", "upsampling3d"),
+)
+_VISION = leads_to(
+    f"{_CLASSIC}.topi_computes",
+    *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
+    "roi_pool_nchw",
+)
+_IMAGE = leads_to(f"{_CLASSIC}.topi_computes", "affine_grid", "resize3d")
+#: Computations that the classic library has once more for a kind of device, by another name or the same.
+_FOR_DEVICES = {
+    **_NN,
+    **_NN_COMPUTES,
+    **_VISION,
+    **leads_to(
+        f"{_CLASSIC}.topi_ops",
+        conv2d_nchw_spatial_pack="conv2d_nchw",
+        conv2d_nchw_winograd="conv2d_nchw",
+        conv2d_nhwc_spatial_pack="conv2d_nhwc",
+        conv2d_nhwc_tensorcore="conv2d_nhwc",
+        conv2d_nhwc_winograd_direct="conv2d_nhwc",
+        conv2d_nhwc_winograd_tensorcore="conv2d_nhwc",
+        dense_int8="dense",
+        dense_large_batch="dense",
+        dense_nopack="dense",
+        dense_small_batch="dense",
+        dense_tensorcore="dense",
+        depthwise_conv2d_nchw_spatial_pack="depthwise_conv2d_nchw",
+    ),
+    **leads_to(
+        f"{_CLASSIC}.topi_computes",
+        *("cumprod", "searchsorted", "sort", "topk"),
+        batch_matmul_int8="batch_matmul",
+        batch_matmul_tensorcore="batch_matmul",
+        compute_depthwise_conv2d_nhwc="depthwise_conv2d_nhwc",
+        conv3d_ncdhw_winograd="conv3d_ncdhw",
+        conv3d_ndhwc_tensorcore="conv3d_ndhwc",
+    ),
+    **leads_to("tilewright.topi", "argsort", "cumsum", "scatter_nd"),
+}
 _OPERATORS = (
-    *("adaptive_pool", "batch_matmul", "batch_norm", "broadcast", "concatenate", "conv2d", "conv2d_NCHWc"),
-    *("conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense", "depthwise_conv2d_NCHWc"),
-    *("depthwise_conv2d_nchw", "elemwise", "injective", "lrn", "pool", "reduce", "softmax"),
+    *("adaptive_pool", "argsort", "batch_norm", "broadcast", "concatenate", "conv2d", "conv2d_NCHWc", "elemwise"),
+    *("extern", "injective", "lrn", "multibox_detection", "multibox_prior", "nms", "pool", "reduce", "roi_align"),
+    *("roi_pool", "softmax", "sparse_dense", "batch_matmul_int8", "batch_matmul_tensorcore", "bitserial_dense"),
+    *("conv2d_nchw_spatial_pack", "conv2d_nchw_winograd", "conv2d_nhwc_spatial_pack", "conv2d_nhwc_tensorcore"),
+    *("conv2d_nhwc_winograd_direct", "conv2d_nhwc_winograd_tensorcore", "conv3d_ncdhw_winograd"),
+    *("conv3d_ndhwc_tensorcore", "dense_int8", "dense_large_batch", "dense_nopack", "dense_pack"),
+    *("dense_small_batch", "dense_tensorcore", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw_spatial_pack"),
+    *_NN,
+    *_NN_COMPUTES,
+    *_VISION,
+    *("sort", "topk"),
 )
 _SCHEDULES = {f"schedule_{name}": f"{_CLASSIC}.topi_schedule:schedule" for name in _OPERATORS}
+#: The classic packages of operators for a kind of device each; "generic" has schedules only.
+_DEVICES = ("x86", "arm_cpu", "cuda", "gpu", "mali", "bifrost", "rocm", "hls", "intel_graphics")
 _REFERENCES = (
     *("adaptive_pool", "batch_matmul", "conv1d_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python"),
     *("conv2d_nhwc_python", "conv2d_transpose_nchw_python", "conv2d_transpose_nhwc_python", "conv3d_ncdhw_python"),
     *("conv3d_ndhwc_python", "dense", "depthwise_conv2d_python_nchw", "dilate_python", "gather_nd_python"),
     *("gather_python", "l2_normalize_python", "log_softmax_python", "lrn_python", "one_hot", "resize2d_python"),
     *("softmax_python", "strided_slice_python"),
+)
+#: References made of the same Relay operators as the computations.
+_FROM_RELAY = leads_to(
+    f"{_CLASSIC}.topi_numpy",
+    *("conv1d_transpose_ncw_python", "conv3d_transpose_ncdhw_python", "crop_and_resize_python"),
+    *("depth_to_space_python", "depthwise_conv2d_python_nhwc", "matrix_set_diag", "nll_loss", "pool_grad_nchw"),
+    *("poolnd_python", "resize1d_python", "resize3d_python", "roi_align_nchw_python", "roi_align_nhwc_python"),
+    "sequence_mask",
+    affine_grid_python="affine_grid",
+    batch_to_space_nd_python="batch_to_space_nd",
+    correlation_nchw_python="correlation_nchw",
+    deformable_conv2d_nchw_python="deformable_conv2d_nchw",
+    deformable_conv2d_nhwc_python="deformable_conv2d_nhwc",
+    grid_sample_nchw_python="grid_sample_python",
+    grid_sample_python="grid_sample_python",
+    reorg_python="reorg",
+    roi_pool_nchw_python="roi_pool_nchw",
+    searchsorted_ref="searchsorted",
+    space_to_batch_nd_python="space_to_batch_nd",
+    space_to_depth_python="space_to_depth",
+    strided_set_python="strided_set",
 )
 _GET_SCHEDULE = {
     f"get_{kind}_schedule": f"{_CLASSIC}.topi_schedule:get_schedule"
@@ -31,11 +117,11 @@ TABLES = (
     Table(
         "tvm.topi",
         "The operator library.",
-        names=leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip"),
+        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES},
         open=("tilewright.topi",),
     ),
     Table("tvm.topi.math", "Element by element.", open=("tilewright.topi.elemwise",)),
-    Table("tvm.topi.transform", "Shapes and places.", open=("tilewright.topi.transform",)),
+    Table("tvm.topi.transform", "Shapes and places.", names=_COMPUTES, open=("tilewright.topi.transform",)),
     Table("tvm.topi.utils", "Helpers.", names=_UTILS),
     Table("tvm.topi.util", "Helpers, by their oldest name.", names=_UTILS),
     Table(
@@ -43,17 +129,29 @@ TABLES = (
         "Kinds of operations.",
         names=leads_to("tilewright.topi.tag", "BROADCAST", "COMM_REDUCE", "ELEMWISE", "INJECTIVE", "is_injective"),
     ),
-    Table("tvm.topi.nn", "Operators of neural networks.", names=_NN, open=("tilewright.topi.nn",)),
+    Table("tvm.topi.nn", "Operators of neural networks.", names={**_NN_COMPUTES, **_NN}, open=("tilewright.topi.nn",)),
     Table("tvm.topi.nn.utils", "Padding.", names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple")),
     Table("tvm.topi.nn.pooling", "Pooling.", names=_NN),
-    Table("tvm.topi.image", "Operators of images.", open=("tilewright.topi.image",)),
+    Table("tvm.topi.image", "Operators of images.", names=_IMAGE, open=("tilewright.topi.image",)),
+    Table("tvm.topi.vision", "Operators of boxes.", names=_VISION),
+    Table("tvm.topi.vision.rcnn", "Regions.", names=_VISION),
+    Table("tvm.topi.vision.ssd", "Anchors.", names=_VISION),
+    Table(
+        "tvm.topi.random",
+        "Random numbers.",
+        names=leads_to(f"{_CLASSIC}.topi_computes", "threefry_generate", "threefry_split", "uniform"),
+    ),
     Table("tvm.topi.generic", "Schedules.", names=_SCHEDULES),
-    Table("tvm.topi.x86", "Schedules for processors.", names={**_SCHEDULES, **_NN}),
+    *[
+        Table(f"tvm.topi.{name}", "Operators and schedules for a kind of device.", names={**_SCHEDULES, **_FOR_DEVICES})
+        for name in _DEVICES
+    ],
     Table(
         "tvm.topi.testing",
         "References in NumPy, and schedules by target.",
         names={
             **leads_to(f"{_CLASSIC}.topi_references", *_REFERENCES),
+            **_FROM_RELAY,
             **leads_to(f"{_CLASSIC}.topi_schedule", "dispatch", "get_conv2d_nchw_implement"),
             **_GET_SCHEDULE,
         },

@@ -1,0 +1,531 @@
+"""Descriptions (see `through_relay`) of classic `topi.nn` operators: convolutions, pooling, rearrangements, losses.
+
+Each function takes Relay expressions in place of tensors; the other arguments are the classic ones, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.errors import InputError
+from tilewright.relay import op
+from tilewright.relay.expr import Expr
+from tilewright.relay.type_of import tensor_type_of
+
+nn = op.nn
+
+
+def spread(value: Any, rank: int) -> tuple[int, ...]:
+    """`rank` numbers, from one or as many."""
+    return (int(value),) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+
+
+def pads(padding: Any, window: Sequence[int]) -> tuple[int, ...]:
+    """Padding before, then after, each axis; of a number, one or two an axis, "VALID" or "SAME" (for a stride of 1)."""
+    rank = len(window)
+    if padding == "VALID":
+        return (0,) * (2 * rank)
+    if padding == "SAME":
+        return (*[size // 2 for size in window], *[(size - 1) // 2 for size in window])
+    if isinstance(padding, str):
+        raise InputError(f'padding is a number, {rank} or {2 * rank} of them, "VALID" or "SAME"; got {padding!r}')
+    given = spread(padding, rank)
+    return given if len(given) == 2 * rank else (*given, *given)
+
+
+def _shape(expr: Expr) -> tuple[Any, ...]:
+    return tensor_type_of(expr).shape
+
+
+def _window(kernel: Expr, layout: str, dilation: Sequence[int]) -> list[int]:
+    axes = [place for place, letter in enumerate(layout) if letter in "DHW"]
+    sizes = [_shape(kernel)[place] for place in axes]
+    return [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
+
+
+def _convolution(
+    build: Any,
+    data: Expr,
+    kernel: Expr,
+    layouts: tuple[str, str],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    **more: Any,
+) -> Expr:
+    rank = len(layouts[0]) - 2
+    steps = spread(dilation, rank)
+    given = pads(padding, _window(kernel, layouts[1], steps))
+    more["out_dtype"] = more.get("out_dtype") or ""
+    return build(  # type: ignore[no-any-return]
+        data, kernel, spread(stride, rank), given, steps, data_layout=layouts[0], kernel_layout=layouts[1], **more
+    )
+
+
+def conv1d_ncw(
+    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, C, W] with [O, C, K]."""
+    return _convolution(nn.conv1d, data, kernel, ("NCW", "OIW"), strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d_nwc(
+    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, W, C] with [K, C, O]."""
+    return _convolution(nn.conv1d, data, kernel, ("NWC", "WIO"), strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d(
+    data: Expr,
+    kernel: Expr,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> Expr:
+    """In the layout NCW or NWC."""
+    layouts = (data_layout, kernel_layout or ("OIW" if data_layout == "NCW" else "WIO"))
+    return _convolution(nn.conv1d, data, kernel, layouts, strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d_transpose_ncw(
+    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
+) -> Expr:
+    """Transposed: [N, C, W] with [C, O, K]."""
+    return _transposed(nn.conv1d_transpose, data, kernel, ("NCW", "IOW"), stride, padding, out_dtype, output_padding)
+
+
+def _transposed(
+    build: Any, data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, out_dtype: Any, more: Any
+) -> Expr:
+    after = spread(more, len(layouts[0]) - 2)
+    return _convolution(build, data, kernel, layouts, stride, padding, 1, out_dtype=out_dtype, output_padding=after)
+
+
+def conv3d_ncdhw(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, C, D, H, W] with [O, C / groups, KD, KH, KW]."""
+    layouts = ("NCDHW", "OIDHW")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def conv3d_ndhwc(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, D, H, W, C] with [KD, KH, KW, C / groups, O]."""
+    layouts = ("NDHWC", "DHWIO")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def conv3d_transpose_ncdhw(
+    Input: Expr, Filter: Expr, strides: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
+) -> Expr:
+    """Transposed: [N, C, D, H, W] with [C, O, KD, KH, KW]."""
+    layouts = ("NCDHW", "IODHW")
+    return _transposed(nn.conv3d_transpose, Input, Filter, layouts, strides, padding, out_dtype, output_padding)
+
+
+def conv3d_transpose_ncdhw_python(
+    data_np: Expr, weight_np: Expr, stride: Any, padding: Any, output_padding: Any = 0
+) -> Expr:
+    """The same with the arguments of its reference."""
+    return conv3d_transpose_ncdhw(data_np, weight_np, stride, padding, "", output_padding)
+
+
+def conv1d_transpose_ncw_python(a_np: Expr, w_np: Expr, stride: Any, padding: Any, output_padding: Any = 0) -> Expr:
+    """The same with the arguments of its reference."""
+    return conv1d_transpose_ncw(a_np, w_np, stride, padding, "", output_padding)
+
+
+def group_conv2d_nchw(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Expr:
+    """[N, C, H, W] with [O, C / groups, KH, KW]."""
+    layouts = ("NCHW", "OIHW")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def group_conv2d_nhwc(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Expr:
+    """[N, H, W, C] with [KH, KW, C / groups, O]."""
+    layouts = ("NHWC", "HWIO")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def group_conv2d_transpose_nchw(
+    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any, output_padding: Any, groups: int
+) -> Expr:
+    """Transposed: [N, C, H, W] with [C, O / groups, KH, KW]."""
+    more = {"groups": groups, "out_dtype": out_dtype, "output_padding": spread(output_padding, 2)}
+    return _convolution(nn.conv2d_transpose, data, kernel, ("NCHW", "IOHW"), stride, padding, 1, **more)
+
+
+def conv2d_hwcn(Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Expr:
+    """[H, W, C, N] with [KH, KW, C, O], to [H, W, O, N]."""
+    first, kernel = op.transpose(Input, (3, 2, 0, 1)), op.transpose(Filter, (3, 2, 0, 1))
+    made = group_conv2d_nchw(first, kernel, stride, padding, dilation, 1, out_dtype)
+    return op.transpose(made, (2, 3, 1, 0))
+
+
+def depthwise_conv2d_nhwc(
+    Input: Expr,
+    Filter: Expr,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    kernel_layout: str = "HWOI",
+    out_dtype: Any = None,
+) -> Expr:
+    """Each channel of [N, H, W, C] with its own M kernels of [KH, KW, C, M]."""
+    if kernel_layout != "HWOI":
+        raise InputError(f"topi.nn.depthwise_conv2d_nhwc: the kernel's layout is HWOI, not {kernel_layout}")
+    rows, columns, channels, factor = _shape(Filter)
+    kernel = op.reshape(Filter, (rows, columns, 1, channels * factor))
+    return group_conv2d_nhwc(Input, kernel, stride, padding, dilation, channels, out_dtype)
+
+
+def depthwise_conv2d_python_nhwc(input_np: Expr, filter_np: Expr, stride: Any, padding: Any) -> Expr:
+    """The same with the arguments of its reference."""
+    return depthwise_conv2d_nhwc(input_np, filter_np, stride, padding)
+
+
+def deformable_conv2d_nchw(
+    data: Expr,
+    offset: Expr,
+    kernel: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
+    out_dtype: Any = None,
+) -> Expr:
+    """[N, C, H, W] sampled at offsets, with [O, C / groups, KH, KW]."""
+    window = pads(padding, _window(kernel, "OIHW", spread(dilation, 2)))
+    return nn.deformable_conv2d(
+        data, offset, kernel, spread(strides, 2), window, spread(dilation, 2), deformable_groups, groups
+    )
+
+
+def deformable_conv2d_nhwc(
+    data: Expr,
+    offset: Expr,
+    kernel: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
+    out_dtype: Any = None,
+) -> Expr:
+    """[N, H, W, C] sampled at offsets, with [KH, KW, C / groups, O]."""
+    image, offsets = (op.transpose(x, (0, 3, 1, 2)) for x in (data, offset))
+    filters = op.transpose(kernel, (3, 2, 0, 1))
+    made = deformable_conv2d_nchw(image, offsets, filters, strides, padding, dilation, deformable_groups, groups)
+    return op.transpose(made, (0, 2, 3, 1))
+
+
+def correlation_nchw(
+    data1: Expr,
+    data2: Expr,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: Any,
+    is_multiply: bool,
+) -> Expr:
+    """The patches of two images compared at displacements."""
+    return nn.correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, "NCHW")
+
+
+def _pool(
+    rank: int, data: Expr, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, more: dict[str, Any]
+) -> Expr:
+    if pool_type not in ("avg", "max"):
+        raise InputError(f'pool_type is "avg" or "max"; got {pool_type!r}')
+    build = getattr(nn, f"{pool_type}_pool{rank}d")
+    window = spread(kernel, rank)
+    return build(data, window, spread(stride, rank), spread(dilation, rank), pads(padding, window), **more)  # type: ignore[no-any-return]
+
+
+def pool1d(
+    data: Expr,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+) -> Expr:
+    """Pooling over windows of a row."""
+    more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
+    return _pool(1, data, kernel, stride, dilation, padding, pool_type, more)
+
+
+def pool3d(
+    data: Expr,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+) -> Expr:
+    """Pooling over windows of a volume."""
+    more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
+    return _pool(3, data, kernel, stride, dilation, padding, pool_type, more)
+
+
+def poolnd_python(
+    np_data: Expr,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    padding_before: Sequence[int],
+    padding_after: Sequence[int],
+    pool_type: str,
+    count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    dtype: str = "float32",
+    layout: str = "",
+) -> Expr:
+    """Pooling over windows of 1, 2 or 3 dimensions."""
+    rank = len(kernel)
+    more: dict[str, Any] = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    more["layout"] = layout or {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank]
+    if rank == 2 and pool_type == "max":
+        del more["count_include_pad"]
+    pad = (*padding_before, *padding_after)
+    return _pool(rank, np_data, kernel, strides, dilation, pad, pool_type, more)
+
+
+def adaptive_pool3d(data: Expr, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW") -> Expr:
+    """Pooling over windows that divide the volume into `output_size` parts."""
+    build = {"avg": nn.adaptive_avg_pool3d, "max": nn.adaptive_max_pool3d}[pool_type]
+    return build(data, output_size, layout)
+
+
+def pool_grad(
+    grads: Expr,
+    data: Expr,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Expr:
+    """The gradient of 2d pooling in its data."""
+    window = spread(kernel, 2)
+    places = (window, spread(stride, 2), pads(padding, window), (1, 1), layout, ceil_mode)
+    if pool_type == "max":
+        return nn.max_pool2d_grad(grads, data, *places)
+    return nn.avg_pool2d_grad(grads, data, *places, count_include_pad)
+
+
+def pool_grad_nchw(
+    a_np: Expr,
+    out_grad_np: Expr,
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+) -> Expr:
+    """The same with the arguments of its reference."""
+    return pool_grad(
+        out_grad_np, a_np, pool_size, strides, padding, pool_type, ceil_mode, count_include_pad=count_include_pad
+    )
+
+
+def upsampling(
+    data: Expr,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Any = None,
+) -> Expr:
+    """An image `scale_h` times as high and `scale_w` times as wide."""
+    return nn.upsampling(data, scale_h, scale_w, layout, method, align_corners)
+
+
+def upsampling3d(
+    data: Expr,
+    scale_d: float,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+    output_shape: Any = None,
+) -> Expr:
+    """A volume larger by three factors."""
+    return nn.upsampling3d(data, scale_d, scale_h, scale_w, layout, method, coordinate_transformation_mode)
+
+
+def space_to_depth(data: Expr, block_size: int, layout: str = "NCHW") -> Expr:
+    """Blocks of an image as channels."""
+    return _channels_first(lambda x: nn.space_to_depth(x, block_size), data, layout)
+
+
+def depth_to_space(data: Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Expr:
+    """Channels as blocks of an image."""
+    return _channels_first(lambda x: nn.depth_to_space(x, block_size, mode), data, layout)
+
+
+def depth_to_space_python(data: Expr, block_size: int, mode: str = "DCR") -> Expr:
+    """The same with the arguments of its reference."""
+    return nn.depth_to_space(data, block_size, mode)
+
+
+def _channels_first(build: Any, data: Expr, layout: str) -> Expr:
+    if layout == "NCHW":
+        return build(data)  # type: ignore[no-any-return]
+    if layout != "NHWC":
+        raise InputError(f"the layouts are NCHW and NHWC, not {layout}")
+    return op.transpose(build(op.transpose(data, (0, 3, 1, 2))), (0, 2, 3, 1))
+
+
+def space_to_batch_nd(
+    data: Expr, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: float = 0
+) -> Expr:
+    """Blocks of the padded dimensions after the first as batches."""
+    paddings = list(zip(pad_before, pad_after, strict=True))
+    return nn.space_to_batch_nd(data, list(block_shape), paddings, pad_value)
+
+
+def batch_to_space_nd(
+    data: Expr, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
+) -> Expr:
+    """Batches as blocks of the dimensions after the first, which are then cropped."""
+    return nn.batch_to_space_nd(data, list(block_shape), list(zip(crop_begin_list, crop_end_list, strict=True)))
+
+
+def scale_shift_nchw(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
+    """Input * Scale + Shift, one of each a channel."""
+    rows = [op.expand_dims(x, axis=1, num_newaxis=2) for x in (Scale, Shift)]
+    return op.add(op.multiply(Input, rows[0]), rows[1])
+
+
+def scale_shift_nhwc(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
+    """Input * Scale + Shift, one of each a channel, which are last."""
+    return op.add(op.multiply(Input, Scale), Shift)
+
+
+def matmul(a: Expr, b: Expr, transp_a: bool = False, transp_b: bool = False) -> Expr:
+    """The product of two matrices, each transposed first if asked for."""
+    return nn.matmul(a, b, "", transp_a, transp_b)
+
+
+def sparse_dense(
+    dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr, sparse_lhs: bool = False
+) -> Expr:
+    """A matrix times the transpose of a sparse one in the form CSR or BSR."""
+    return nn.sparse_dense(dense_data, (sparse_data, sparse_indices, sparse_indptr), sparse_lhs)
+
+
+def sparse_add(
+    dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr
+) -> Expr:  # fmt: skip
+    """A matrix plus a sparse one in the form CSR."""
+    return nn.sparse_add(dense_data, (sparse_data, sparse_indices, sparse_indptr))
+
+
+def sparse_transpose(sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr) -> Expr:
+    """The transpose of a sparse matrix in the form CSR or BSR."""
+    return nn.sparse_transpose((sparse_data, sparse_indices, sparse_indptr))
+
+
+def _bitserial(
+    data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, bits: tuple[int, int], more: Any
+) -> Expr:
+    window = pads(padding, _window(kernel, layouts[1], (1, 1)))
+    return nn.bitserial_conv2d(data, kernel, spread(stride, 2), window, *bits, *layouts, *more)
+
+
+def bitserial_conv2d_nchw(
+    data: Expr,
+    kernel: Expr,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> Expr:
+    """Convolution of numbers of few bits, in NCHW with OIHW."""
+    bits = (activation_bits, weight_bits)
+    return _bitserial(data, kernel, ("NCHW", "OIHW"), stride, padding, bits, (out_dtype, unipolar))
+
+
+def bitserial_conv2d_nhwc(
+    data: Expr,
+    kernel: Expr,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> Expr:
+    """Convolution of numbers of few bits, in NHWC with HWIO."""
+    bits = (activation_bits, weight_bits)
+    return _bitserial(data, kernel, ("NHWC", "HWIO"), stride, padding, bits, (out_dtype, unipolar))
+
+
+def bitserial_dense(
+    data: Expr,
+    weight: Expr,
+    data_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> Expr:
+    """A product of matrices of numbers of few bits."""
+    return nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
+
+
+def batch_matmul(
+    tensor_a: Expr,
+    tensor_b: Expr,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Expr:
+    """Products of pairs of matrices."""
+    return nn.batch_matmul(tensor_a, tensor_b, out_dtype or "", transpose_a, transpose_b)
+
+
+def nll_loss(
+    predictions: Expr, targets: Expr, weights: Expr, reduction: str = "mean", ignore_index: int = -100
+) -> Expr:
+    """The negative of the predictions at the targets, weighted by class."""
+    return nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
+
+
+def fifo_buffer(data: Expr, buffer: Expr, axis: int) -> Expr:
+    """The buffer moved on along `axis`, with the data at its end."""
+    return nn.fifo_buffer(data, buffer, axis)

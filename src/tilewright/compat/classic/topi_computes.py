@@ -1,0 +1,16 @@
+"""Classic computations made of the descriptions in `nn_operators` and `array_operators`, or of a Relay operator alone.
+
+Each is made when its name is asked for: `topi_computes.conv3d_ncdhw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.compat.classic.descriptions import description
+from tilewright.compat.classic.through_relay import as_compute
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    return as_compute(description(name))
