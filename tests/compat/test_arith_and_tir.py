@@ -186,8 +186,8 @@ def test_functions_that_are_not_there_say_so() -> None:
         importlib.import_module("tvm.rpc")
     with pytest.raises(ImportError, match=r"autotvm is not part of .*; kernels are chosen by a cost model"):
         from tvm import autotvm  # noqa: F401
-    with pytest.raises(AttributeError, match=r"a store names its buffer: tvm.tir.BufferStore"):
-        _ = tvm.tir.Store
+    with pytest.raises(AttributeError, match=r"memory is an Allocate of a Buffer from the start"):
+        _ = tvm.tir.ProducerRealize
 
 
 def test_parameters_vary_together(tmp_path: Path) -> None:

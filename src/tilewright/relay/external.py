@@ -61,6 +61,22 @@ def find_external(name: str) -> ExternalCodegen:
     return _CODEGENS[name]
 
 
+def take_operator(name: str, op_name: str, predicate: Predicate) -> None:
+    """Let the code generator `name` take calls of one more operator.
+
+    One that is not there yet is made; it marks and partitions, and refuses to compile what it took.
+    """
+
+    def refuse(function: Function, args: Sequence[Expr]) -> Expr:
+        raise UnsupportedError(
+            f"nothing compiles what {name!r} takes: register the code generator with "
+            "tilewright.relay.external.register_external before its operators"
+        )
+
+    known = _CODEGENS.get(name) or ExternalCodegen(name, refuse)
+    _CODEGENS[name] = ExternalCodegen(name, known.lower, {**known.supported, op_name: predicate})
+
+
 def takes(codegen: ExternalCodegen, call: Call) -> bool:
     """True if `codegen` takes the call: of an operator, or of a composite function that is named for it."""
     if isinstance(call.op, Function):

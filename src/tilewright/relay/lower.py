@@ -50,7 +50,7 @@ def to_compute(function: Function) -> FusedCompute:
 
 
 def compute_graph(body: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
-    """The tensors of `body`, a typed expression of operator calls; `tensors` has those of its variables, and gets all."""
+    """The tensors of `body`, typed calls of operators; `tensors` has those of its variables, and gets all others."""
     for node in post_order(body):
         if node not in tensors:
             tensors[node] = _compute_node(node, tensors)

@@ -82,3 +82,24 @@ def spell_out() -> ClassicPass:
 def legalize() -> ClassicPass:
     """`relay.qnn.transform.Legalize()`: the rules of the enclosing scopes, applied to each call."""
     return CONSTRUCTORS["Legalize"]()
+
+
+def PrintIR(header: str = "", show_meta_data: bool = False) -> ClassicPass:
+    """Print the module after a line with `header`."""
+
+    def show(mod: RelayModule, _context: Any) -> RelayModule:
+        print(f"{header}\n{mod}" if header else mod)
+        return mod
+
+    return classic(Pass(PassInfo(0, "PrintIR"), show))
+
+
+def unchanged(name: str) -> Callable[..., ClassicPass]:
+    """The constructor of a pass that has nothing to do here."""
+    return lambda *_, **__: classic(Pass(PassInfo(0, name), lambda mod, _context: mod))
+
+
+#: Errors show the line of a program's text without it; calls keep the positions that they have.
+AnnotateSpans = unchanged("AnnotateSpans")
+#: Gradients are zero where nothing flows, and no tensor is made for them.
+LazyGradientInit = unchanged("LazyGradientInit")

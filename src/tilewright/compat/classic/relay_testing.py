@@ -10,12 +10,14 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.runtime import ADT
 from tilewright.compat.classic.testing import check_numerical_grads
 from tilewright.errors import UnsupportedError
+from tilewright.relay.interpreter import evaluate
 from tilewright.relay.transform.gradient import gradient
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.legalize import legalization
-from tilewright.relay.visitor import calls
+from tilewright.relay.visitor import calls, global_vars
 
 
 def run_infer_type(expr: relay.Expr) -> relay.Expr:
@@ -121,3 +123,41 @@ class TempOpAttr:
 
     def __exit__(self, *error: Any) -> None:
         self._scope.__exit__(*error)
+
+
+def run_as_python(expr: relay.Expr, mod: Any = None, target: Any = None) -> Any:
+    """The value of a closed expression: an array, a tuple of values, a constructor's value or a function.
+
+    Functions and data types are those of `mod`; operators run by their references in NumPy.
+    """
+    base = mod if mod is not None else relay.IRModule()
+    whole = base.with_function("main", relay.Function([], expr)) if "main" not in base else _beside(base, expr)
+    return _classic_value(evaluate(whole, ()))
+
+
+def _beside(mod: Any, expr: relay.Expr) -> Any:
+    """`mod` with `expr` as what is run. Raises `UnsupportedError` where the expression calls its `main`."""
+    if any(var.name == "main" for var in global_vars(expr)):
+        raise UnsupportedError(
+            "run_as_python: the expression calls @main of its module; give the function another name"
+        )
+    return mod.with_function("main", relay.Function([], expr))
+
+
+def _classic_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return ADT(0, [_classic_value(item) for item in value])
+    return array(value) if isinstance(value, np.ndarray) else value
+
+
+def to_cps(func: relay.Function, mod: Any = None) -> relay.Function:
+    """`func` with each function in it taking what is to be done with its result."""
+    from tilewright.compat.classic.passes import CONSTRUCTORS
+
+    base = mod if mod is not None else IRModule()
+    return CONSTRUCTORS["ToCPS"]()(as_module(base.with_function("main", func)))["main"]  # type: ignore[no-any-return]
+
+
+def _np_randn_from_type(t: Any, scale: float = 1, mean: float = 0) -> np.ndarray[Any, Any]:
+    """Random numbers of a tensor type."""
+    return (mean + scale * np.random.default_rng().standard_normal(t.concrete_shape)).astype(str(t.dtype))

@@ -37,3 +37,20 @@ def enabled(target: str) -> bool:
 def convert(value: Any) -> Any:
     """Python lists as tuples; anything else is a value as it is."""
     return tuple([convert(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+class ShapeTuple(tuple):
+    """Sizes as a value."""
+
+    def __new__(cls, shape: Sequence[int]) -> ShapeTuple:
+        """The sizes `shape`."""
+        return super().__new__(cls, (int(size) for size in shape))
+
+
+class _AnyFunction(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return callable(instance)
+
+
+class PackedFunc(metaclass=_AnyFunction):
+    """Functions that are called by position; here every Python callable is one."""

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilewright import target as own
+from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import TargetError
 
 _STACK: ContextVar[tuple[own.Target, ...]] = ContextVar("tilewright_compat_targets", default=())
@@ -18,6 +19,17 @@ class Target:
     def __new__(cls, target: Any = "llvm", host: Any = None) -> Any:
         """This package's target with the classic methods added."""
         return _scoped(own.Target(_spelling(target)))
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The kinds of targets there are."""
+        return sorted({*own.KINDS, *DEVICE_KINDS})
+
+    @staticmethod
+    def check_and_update_host_consist(target: Any, host: Any = None) -> tuple[Any, Any]:
+        """The target, and the host that goes with it: this processor unless another is given."""
+        made = None if target is None else Target(target)
+        return made, Target(host) if host is not None else Target("llvm")
 
     @staticmethod
     def current(allow_none: bool = True) -> Any:
@@ -74,3 +86,25 @@ def arm_cpu(model: str = "unknown", options: Any = None) -> Any:
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Any:
     """A GPU of NVIDIA. Raises `TargetError` as long as nothing is compiled for one."""
     return Target("cuda" if arch is None else f"cuda -arch={arch}")
+
+
+def mali(model: str = "unknown", options: Any = None) -> Any:
+    """A GPU of ARM, through OpenCL."""
+    return Target("opencl")
+
+
+def bifrost(model: str = "unknown", options: Any = None) -> Any:
+    """A GPU of ARM, through OpenCL."""
+    return Target("opencl")
+
+
+def intel_graphics(model: str = "unknown", options: Any = None) -> Any:
+    """A GPU of Intel, through OpenCL."""
+    return Target("opencl")
+
+
+def llvm_version_major(allow_none: bool = False) -> int:
+    """The version of LLVM that code is made with."""
+    from llvmlite import binding
+
+    return int(binding.llvm_version_info[0])

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tilewright import tir
 from tilewright.errors import InputError
+from tilewright.support.dtype import DType
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 
@@ -85,6 +87,34 @@ BufferStore = _class(
 )
 
 
+_POINTED: WeakKeyDictionary[tir.Var, dict[str, Buffer]] = WeakKeyDictionary()
+
+
+def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
+    """The buffer of elements of `dtype` at an address: always the same for the same variable."""
+    if buffer_var.dtype != "handle":
+        raise InputError(f"the address {buffer_var} is a {buffer_var.dtype}: it must be a variable of the type handle")
+    known = _POINTED.setdefault(buffer_var, {})
+    if dtype not in known:
+        known[dtype] = Buffer(buffer_var.name, (tir.Var("elements"),), dtype)
+    return known[dtype]
+
+
+def _load(dtype: str, buffer_var: tir.Var, index: Any, predicate: Any = None, span: Any = None) -> tir.Expr:
+    index = op.convert(index)
+    element = DType(dtype).element
+    return tir.BufferLoad(pointed(buffer_var, str(element)), (index,))
+
+
+def _store(buffer_var: tir.Var, value: Any, index: Any, predicate: Any = None, span: Any = None) -> tir.Stmt:
+    value = op.convert(value)
+    return tir.BufferStore(pointed(buffer_var, str(value.dtype.element)), value, (op.convert(index),))
+
+
+Load = _class(tir.BufferLoad, _load)
+Store = _class(tir.BufferStore, _store)
+
+
 def _for(
     loop_var: tir.Var,
     min_val: Any,
@@ -96,7 +126,9 @@ def _for(
     span: Any = None,
 ) -> tir.For:
     low, count = (op.cast(loop_var.dtype, op.convert(value)) for value in (min_val, extent))
-    return tir.For(loop_var, low, count, kind, body, annotations=dict(annotations or {}))
+    kinds = list(tir.ForKind)  # in the order of the classic numbers
+    chosen = kinds[kind] if isinstance(kind, int) else tir.ForKind(kind)
+    return tir.For(loop_var, low, count, chosen, body, annotations=dict(annotations or {}))
 
 
 For = _class(tir.For, _for)
@@ -110,13 +142,24 @@ def _prim_func(
     attrs: Mapping[str, Any] | None = None,
     span: Any = None,
 ) -> tir.PrimFunc:
-    """A function of buffers and scalars. Handles among `params` must name their buffers in `buffer_map`."""
+    """A function of buffers and scalars. Handles among `params` name their buffers in `buffer_map`, or are those that
+    `Load` and `Store` in `body` go to."""
     given = [(buffer_map or {}).get(param, param) for param in params]
+    given = [_only_buffer(param) if isinstance(param, tir.Var) else param for param in given]
     for param in given:
         if not isinstance(param, Buffer) and param.dtype == "handle":
             raise InputError(f"the parameter {param} is an address: say by buffer_map which buffer it is of")
     found = dict(attrs or {})
     return tir.PrimFunc(str(found.pop("global_symbol", "main")), given, body, found)
+
+
+def _only_buffer(param: tir.Var) -> Any:
+    """The buffer at an address that loads and stores have gone to; the variable itself if there is none."""
+    buffers = list(_POINTED.get(param, {}).values())
+    if len(buffers) > 1:
+        types = ", ".join(str(buffer.dtype) for buffer in buffers)
+        raise InputError(f"{param} is the address of several types of elements ({types}): say by buffer_map of which")
+    return buffers[0] if buffers else param
 
 
 PrimFunc = _class(tir.PrimFunc, _prim_func)

@@ -7,6 +7,25 @@ _EXECUTOR = leads_to(f"{_CLASSIC}.executor", "GraphModule", "create")
 _DEBUG = leads_to(f"{_CLASSIC}.executor", "create", GraphModuleDebug="GraphModule")
 
 TABLES = (
+    *[
+        Table(
+            f"tvm.contrib.{name}",
+            "Products of matrices.",
+            names=leads_to(f"{_CLASSIC}.linear_algebra", "batch_matmul", "matmul"),
+        )
+        for name in ("cblas", "mkl", "mkldnn", "cublas", "cublaslt")
+    ],
+    Table(
+        "tvm.contrib.cc",
+        "The C compiler.",
+        names=leads_to(f"{_CLASSIC}.compilers", "create_executable", "create_shared", "cross_compiler", "get_cc"),
+    ),
+    Table("tvm.contrib.clang", "Clang.", names=leads_to(f"{_CLASSIC}.compilers", "find_clang")),
+    Table(
+        "tvm.contrib.download",
+        "Files from the net.",
+        names=leads_to(f"{_CLASSIC}.compilers", "download", "download_testdata"),
+    ),
     Table("tvm.contrib", "What the classic stack kept beside its core."),
     Table("tvm.contrib.graph_executor", "The graph executor.", names=_EXECUTOR),
     Table("tvm.contrib.graph_runtime", "The graph executor, by its oldest name.", names=_EXECUTOR),
@@ -23,7 +42,9 @@ TABLES = (
     Table(
         "tvm.contrib.nvcc",
         "CUDA's compiler.",
-        names=leads_to(f"{_CLASSIC}.utils", have_fp16="no_gpu", have_int8="no_gpu", have_bf16="no_gpu"),
+        names=leads_to(
+            f"{_CLASSIC}.utils", have_fp16="no_gpu", have_int8="no_gpu", have_bf16="no_gpu", have_tensorcore="no_gpu"
+        ),
         absent={"compile_cuda": "there is no CUDA compiler here"},
     ),
 )

@@ -5,7 +5,7 @@ from tilewright.compat.tables.table import Table, leads_to
 _CLASSIC = "tilewright.compat.classic"
 _TRANSFORM = {
     **leads_to("tilewright.relay.transform.pass_manager", "PassContext", "PassInfo", "Pass"),
-    **leads_to(f"{_CLASSIC}.passes", "Sequential", "module_pass", "function_pass"),
+    **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", "function_pass", "module_pass", ModulePass="ClassicPass"),
 }
 _INSTRUMENT = leads_to(
     "tilewright.relay.transform.instrument",
@@ -31,6 +31,11 @@ _TYPES = leads_to(
 
 _TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 
+_NODES = leads_to(
+    f"{_CLASSIC}.ir_nodes",
+    *("EnvFunc", "PointerType", "PrimType", "SourceName", "Span", "make_node", "register_op_attr"),
+)
+
 TABLES = (
     Table(
         "tvm.ir",
@@ -45,8 +50,11 @@ TABLES = (
             **leads_to("tilewright.tir", PrimExpr="Expr"),
             **leads_to(f"{_CLASSIC}.arith", "Range"),
             **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),
+            **_NODES,
         },
     ),
+    Table("tvm.ir.expr", "Ranges.", names=leads_to(f"{_CLASSIC}.arith", "Range")),
+    Table("tvm.ir.op", "Operators.", names={**leads_to("tilewright.relay.op.registry", "Op"), **_NODES}),
     Table(
         "tvm.parser",
         "Programs as text.",

@@ -54,9 +54,27 @@ ADT = leads_to(
 #: Builders whose classic results unpack into fields.
 TUPLE_VALUED = leads_to(f"{_CLASSIC}.expr", "split")
 
+#: Operators written in others, and those of other names.
+COMPOSED = {
+    **leads_to(f"{_CLASSIC}.relay_extras", "logsumexp", "mean_std", "mean_variance", "segment_sum", "std"),
+    **leads_to("tilewright.relay.op", reverse_reshape="contrib_reverse_reshape"),
+    **leads_to("tilewright.relay.op.host", "shape_of"),
+}
+NN = {
+    **leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+    **leads_to(
+        f"{_CLASSIC}.relay_extras",
+        *("get_pad_tuple2d", "global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"),
+    ),
+    **leads_to(
+        "tilewright.relay.op.nn",
+        contrib_conv2d_nchwc="contrib_conv2d_NCHWc",
+        contrib_depthwise_conv2d_nchwc="contrib_depthwise_conv2d_NCHWc",
+    ),
+}
+
 _ABSENT = {
     "TypeRelation": "type rules are functions of an operator: relay.op.registry.register(type_rule=...)",
-    "build_config": "use tvm.transform.PassContext(opt_level=..., ...)",
 }
 
 TABLES = (
@@ -74,6 +92,9 @@ TABLES = (
             **leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
             **leads_to(f"{_CLASSIC}.module", Module="IRModule"),
             **leads_to(f"{_CLASSIC}.text", "astext", "fromtext", parse="parse"),
+            **COMPOSED,
+            **leads_to(f"{_CLASSIC}.relay_extras", "build_config"),
+            **leads_to(f"{_CLASSIC}.ir_nodes", "SourceName", "Span"),
         },
         open=("tilewright.relay.op",),
         absent=_ABSENT,

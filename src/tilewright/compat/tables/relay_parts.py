@@ -1,6 +1,6 @@
 """The namespaces below `tvm.relay`, but for `tvm.relay.testing`."""
 
-from tilewright.compat.tables.relay import ADT, EXPR, TUPLE_VALUED, TYPES
+from tilewright.compat.tables.relay import ADT, COMPOSED, EXPR, NN, TUPLE_VALUED, TYPES
 from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
@@ -8,7 +8,10 @@ _BUILD = {
     **leads_to(f"{_CLASSIC}.executor", "build", "create_executor", "optimize"),
     **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
 }
-_VM = leads_to(f"{_CLASSIC}.executor", "VirtualMachine", compile="vm_compile", Executable="ExecutorFactory")
+_VM = {
+    **leads_to(f"{_CLASSIC}.executor", "VirtualMachine", compile="vm_compile", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
+}
 _REGISTRY = leads_to("tilewright.relay.op.registry", "Op", "OpPattern", "get")
 
 TABLES = (
@@ -39,26 +42,33 @@ TABLES = (
     ),
     Table("tvm.relay.vm", "The virtual machine.", names=_VM),
     Table("tvm.relay.backend", "Executors."),
+    Table(
+        "tvm.relay.backend.te_compiler",
+        "The compiler of fused functions.",
+        names=leads_to(f"{_CLASSIC}.relay_extras", TECompiler="TECompiler", get="te_compiler"),
+    ),
+    Table("tvm.relay.loops", "Loops.", names=leads_to(f"{_CLASSIC}.relay_extras", "while_loop")),
+    Table("tvm.relay.base", "Positions in texts.", names=leads_to(f"{_CLASSIC}.ir_nodes", "SourceName", "Span")),
     Table("tvm.relay.backend.vm", "The virtual machine.", names=_VM),
     Table(
         "tvm.relay.backend.interpreter",
         "Values of the interpreter.",
         names=leads_to("tilewright.relay.values", "ConstructorValue", "RefValue", "Closure"),
     ),
-    Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **_REGISTRY}, open=("tilewright.relay.op",)),
+    Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY}, open=("tilewright.relay.op",)),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
     Table(
         "tvm.relay.nn",
         "Operators of neural networks.",
-        names=leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+        names=NN,
         open=("tilewright.relay.op.nn",),
     ),
     Table(
         "tvm.relay.op.nn",
         "Operators of neural networks.",
-        names=leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+        names=NN,
         open=("tilewright.relay.op.nn",),
     ),
     Table("tvm.relay.image", "Operators of images.", open=("tilewright.relay.op.image",)),
@@ -86,11 +96,12 @@ TABLES = (
         "tvm.relay.transform",
         "Graph passes.",
         names={
-            **leads_to(f"{_CLASSIC}.passes", "function_pass", "module_pass"),
+            **leads_to(f"{_CLASSIC}.passes", "AnnotateSpans", "LazyGradientInit", "function_pass", "module_pass"),
             **leads_to("tilewright.relay.transform.pass_manager", "PassContext", FunctionPass="Pass"),
             **leads_to("tilewright.relay.transform.gradient", "gradient"),
             **leads_to("tilewright.relay.transform.convert_layout", "LayoutConfig"),
             **leads_to("tilewright.relay.transform.un_cps", "un_cps"),
+            **leads_to(f"{_CLASSIC}.relay_testing", "to_cps"),
         },
         open=(f"{_CLASSIC}.pass_constructors",),
     ),
@@ -101,6 +112,9 @@ TABLES = (
             **leads_to("tilewright.relay.visitor", "all_vars", "bound_vars", "free_vars"),
             **leads_to("tilewright.relay.analysis", "alpha_equal"),
             **leads_to("tilewright.relay.well_formed", "well_formed"),
+            **leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
+            **leads_to(f"{_CLASSIC}.kinds", "check_kind"),
+            **leads_to(f"{_CLASSIC}.relay_extras", "CallGraph"),
             **leads_to(
                 f"{_CLASSIC}.analysis",
                 "all_type_vars",

@@ -19,7 +19,7 @@ TABLES = (
             **_ND,
             **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
-            **leads_to(f"{_CLASSIC}.runtime", "enabled", "convert"),
+            **leads_to(f"{_CLASSIC}.runtime", "PackedFunc", "String", "convert", "enabled"),
             **leads_to(f"{_CLASSIC}.device", "Device"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
@@ -36,7 +36,7 @@ TABLES = (
     Table(
         "tvm.runtime.container",
         "Values that are no arrays.",
-        names=leads_to(f"{_CLASSIC}.runtime", "ADT", "tuple_object", "String"),
+        names=leads_to(f"{_CLASSIC}.runtime", "ADT", "ShapeTuple", "String", "tuple_object"),
     ),
     Table("tvm.runtime.vm", "The virtual machine.", names=_VM),
     Table(

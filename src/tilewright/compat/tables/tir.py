@@ -20,8 +20,6 @@ TABLES = (
         names=_NAMES,
         open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir"),
         absent={
-            "Load": "a load names its buffer: tvm.tir.BufferLoad(buffer, indices)",
-            "Store": "a store names its buffer: tvm.tir.BufferStore(buffer, value, indices)",
             "Prefetch": "use Stage.prefetch of a schedule",
             "ProducerRealize": "memory is an Allocate of a Buffer from the start",
         },

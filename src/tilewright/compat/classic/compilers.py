@@ -1,0 +1,91 @@
+"""`tvm.contrib.cc`, `clang` and `download`: the C compiler of this machine, and files from the net."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.codegen.source.compile_c import find_compiler
+from tilewright.errors import EnvironmentError_, InputError
+
+
+def create_shared(output: str, objects: Any, options: Sequence[str] | None = None, cc: str | None = None) -> None:
+    """Link objects, or compile C sources, into the shared library `output`.
+
+    Raises `EnvironmentError_` without a C compiler, `InputError` with its messages where it refuses.
+    """
+    _compile(["-shared", "-fPIC"], output, objects, options, cc)
+
+
+def create_executable(output: str, objects: Any, options: Sequence[str] | None = None, cc: str | None = None) -> None:
+    """Link objects, or compile C sources, into the program `output`; errors as of `create_shared`."""
+    _compile([], output, objects, options, cc)
+
+
+def _compile(flags: Sequence[str], output: str, objects: Any, options: Any, cc: str | None) -> None:
+    compiler = [cc] if cc else list(find_compiler()[0])
+    inputs = [objects] if isinstance(objects, str) else list(objects)
+    command = [*compiler, *flags, "-o", str(output), *map(str, inputs), *(options or ())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EnvironmentError_(f"there is no C compiler {compiler[0]!r}; install it or leave cc= out") from None
+    if done.returncode:
+        raise InputError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+
+
+def cross_compiler(
+    compile_func: Any, options: Sequence[str] | None = None, output_format: str = "so", **_: Any
+) -> Callable[..., None]:
+    """A function like `create_shared` that runs another compiler: its name, or a function of (output, objects)."""
+
+    def run(output: str, objects: Any, more: Sequence[str] | None = None) -> None:
+        if callable(compile_func):
+            compile_func(output, objects, options=[*(options or ()), *(more or ())])
+        else:
+            create_shared(output, objects, [*(options or ()), *(more or ())], compile_func)
+
+    run.output_format = output_format  # type: ignore[attr-defined]
+    return run
+
+
+def get_cc() -> str | None:
+    """The C compiler, or None."""
+    try:
+        return find_compiler()[0][0]
+    except EnvironmentError_:
+        return None
+
+
+def find_clang(required: bool = True) -> list[str]:
+    """The paths of Clang; raises `EnvironmentError_` if one is required and there is none."""
+    found = [path for path in (shutil.which("clang"),) if path]
+    if required and not found:
+        raise EnvironmentError_("there is no clang on the PATH")
+    return found
+
+
+def download_testdata(url: str, relpath: str, module: Any = None, overwrite: bool = False) -> str:
+    """The file at `url`, kept below ~/.tvm_test_data. Raises `EnvironmentError_` where it cannot be fetched."""
+    parts = [module] if isinstance(module, str) else list(module or ())
+    path = Path.home().joinpath(".tvm_test_data", *parts, relpath)
+    if overwrite or not path.exists():
+        download(url, str(path), overwrite)
+    return str(path)
+
+
+def download(url: str, path: str, overwrite: bool = False, **_: Any) -> None:
+    """Fetch `url` into a file that is not there yet. Raises `EnvironmentError_` where it cannot be fetched."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with urllib.request.urlopen(url, timeout=60) as source:
+            target.write_bytes(source.read())
+    except OSError as error:
+        raise EnvironmentError_(f"{url} cannot be fetched: {error}; put the file at {target}") from None

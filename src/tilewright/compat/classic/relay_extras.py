@@ -1,0 +1,217 @@
+"""Small functions of classic Relay: composed operators, loops, the caches of its compiler, its pass configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tilewright import relay
+from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
+from tilewright.compat.classic.nn_operators import pads
+from tilewright.errors import InputError
+from tilewright.relay import op
+from tilewright.relay.lower import lower_function
+from tilewright.relay.scope_builder import ScopeBuilder
+from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.transform.pass_manager import PassContext
+from tilewright.relay.type_of import tensor_type_of, type_of
+from tilewright.target import Target
+
+
+def logsumexp(data: relay.Expr, axis: Any = None, keepdims: bool = False) -> relay.Expr:
+    """log(sum(exp(data))) along axes, by way of the maximum."""
+    top = op.max(data, axis, True)
+    total = op.add(op.log(op.sum(op.exp(op.subtract(data, top)), axis, True)), top)
+    return total if keepdims else op.squeeze(total, axis=None if axis is None else [*_axes(axis)])
+
+
+def _axes(axis: Any) -> Sequence[int]:
+    return [axis] if isinstance(axis, int) else list(axis)
+
+
+def std(
+    data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> relay.Expr:
+    """The root of the variance."""
+    return op.sqrt(op.variance(data, axis, keepdims, exclude, unbiased))
+
+
+def mean_variance(
+    data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> tuple[relay.Expr, relay.Expr]:
+    """The mean and the variance."""
+    return op.mean(data, axis, keepdims, exclude), op.variance(data, axis, keepdims, exclude, unbiased)
+
+
+def mean_std(
+    data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False
+) -> tuple[relay.Expr, relay.Expr]:
+    """The mean and the root of the variance."""
+    return op.mean(data, axis, keepdims, exclude), std(data, axis, keepdims, exclude)
+
+
+def global_avg_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
+    """The mean of each row."""
+    return op.nn.adaptive_avg_pool1d(data, 1, layout)
+
+
+def global_max_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
+    """The maximum of each row."""
+    return op.nn.adaptive_max_pool1d(data, 1, layout)
+
+
+def global_avg_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
+    """The mean of each volume."""
+    return op.nn.adaptive_avg_pool3d(data, 1, layout)
+
+
+def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
+    """The maximum of each volume."""
+    return op.nn.adaptive_max_pool3d(data, 1, layout)
+
+
+def segment_sum(data: relay.Expr, segment_ids: relay.Expr, num_segments: int | None = None) -> relay.Expr:
+    """The sums of the rows of `data` that have the same of `num_segments` numbers.
+
+    Raises `InputError` without `num_segments`: the size would depend on the values.
+    """
+    if num_segments is None:
+        raise InputError(
+            "relay.segment_sum needs num_segments here, as the size of the result may not depend on values"
+        )
+    kind = tensor_type_of(data)
+    rows = op.reshape(segment_ids, (-1, *[1] * (len(kind.shape) - 1)))
+    places = op.broadcast_to(rows, kind.shape)
+    return op.scatter_add(op.zeros((num_segments, *kind.shape[1:]), str(kind.dtype)), places, data, 0)
+
+
+def get_pad_tuple2d(padding: Any) -> tuple[int, int, int, int]:
+    """Padding as (top, left, bottom, right), from a number, 2 or 4 of them."""
+    return pads(padding if isinstance(padding, int) else tuple(padding), (1, 1))  # type: ignore[return-value]
+
+
+def while_loop(
+    cond: Callable[..., relay.Expr], loop_vars: Sequence[relay.Expr], loop_bodies: Callable[..., Any]
+) -> relay.Let:
+    """The function of the loop: from values for `loop_vars` to a tuple of the first ones for which not `cond`."""
+    builder = ScopeBuilder()
+    loop = relay.Var("while_loop")
+    fresh = [
+        relay.Var(getattr(var, "name", f"arg{place}"), getattr(var, "type_annotation", None) or type_of(var))
+        for place, var in enumerate(loop_vars)
+    ]
+    with builder.if_scope(cond(*fresh)):
+        made = loop_bodies(*fresh)
+        builder.ret(relay.Call(loop, list(made if isinstance(made, list | tuple) else [made])))
+    with builder.else_scope():
+        builder.ret(relay.Tuple(fresh))
+    return relay.Let(loop, relay.Function(fresh, builder.get()), loop)
+
+
+def build_config(
+    opt_level: int = 2, required_pass: Any = None, disabled_pass: Any = None, trace: Any = None
+) -> PassContext:
+    """`PassContext` by its oldest name."""
+    return PassContext(opt_level, required_pass, disabled_pass)
+
+
+class VMCompiler:
+    """Compiles for the virtual machine step by step: `set_params`, `lower`, `codegen`, `get_exec`."""
+
+    def __init__(self) -> None:
+        self._params: dict[str, Any] = {}
+        self._made: ExecutorFactory | None = None
+
+    def set_params(self, params: Any) -> None:
+        """Values of parameters."""
+        self._params = dict(params)
+
+    def get_params(self) -> dict[str, Any]:
+        """The values that were set."""
+        return self._params
+
+    def lower(self, mod: Any, target: Any = None, target_host: Any = None) -> None:
+        """Compile the module."""
+        self._made = vm_compile(mod, target, target_host, self._params or None)
+
+    def codegen(self) -> None:
+        """Nothing: `lower` has made the code."""
+
+    def get_exec(self) -> ExecutorFactory:
+        """What was compiled. Raises `InputError` before `lower`."""
+        if self._made is None:
+            raise InputError("VMCompiler.get_exec comes after lower(mod, target)")
+        return self._made
+
+
+class TECompiler:
+    """The classic compiler of single fused functions. Nothing is kept from one call to the next."""
+
+    def clear(self) -> None:
+        """Nothing is kept, so there is nothing to forget."""
+
+    def items(self) -> list[Any]:
+        """What is kept: nothing."""
+        return []
+
+    def lower(self, source_func: relay.Function, target: Any = None, mod_name: str = "default") -> Any:
+        """The loop function of a function of operators that fuse."""
+        mod = infer_type(relay.IRModule.from_expr(source_func))
+        return lower_function(mod["main"], f"{mod_name}_fused", Target(str(target or "llvm")))
+
+    def jit(self, source_func: relay.Function, target: Any = None) -> Callable[..., None]:
+        """Compiled code of such a function: its inputs, then its outputs, are the arguments."""
+        from tilewright.compat.classic.build import BuiltModule
+
+        func = self.lower(source_func, target)
+        return BuiltModule([func], Target(str(target or "llvm")))
+
+
+def te_compiler() -> TECompiler:
+    """The compiler of fused functions."""
+    return TECompiler()
+
+
+class CallGraph:
+    """Which function of a module calls which."""
+
+    def __init__(self, module: Any) -> None:
+        from tilewright.relay.visitor import calls
+
+        self.module = module
+        self._called = {
+            var.name: [call.op.name for call in calls(func.body) if isinstance(call.op, relay.GlobalVar)]
+            for var, func in module.functions.items()
+            if isinstance(func, relay.Function)
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._called)
+
+    def __str__(self) -> str:
+        return "\n".join(self.print_var(name) for name in self._called)
+
+    def print_var(self, var: Any) -> str:
+        """The function and those that it calls, as text."""
+        name = self._known(var)
+        return f"{name}: {', '.join(self._called[name]) or 'calls none'}"
+
+    def _known(self, var: Any) -> str:
+        name = var if isinstance(var, str) else var.name
+        if name not in self._called:
+            raise InputError(f"the module has no function {name!r}; it has: {', '.join(self._called)}")
+        return name  # type: ignore[no-any-return]
+
+    def global_call_count(self, var: Any) -> int:
+        """How many calls of functions of the module stand in the function."""
+        return len(self._called[self._known(var)])
+
+    def ref_count(self, var: Any) -> int:
+        """How many calls there are of the function."""
+        name = self._known(var)
+        return sum(called.count(name) for called in self._called.values())
+
+    def is_recursive(self, var: Any) -> bool:
+        """True if the function calls itself."""
+        name = self._known(var)
+        return name in self._called[name]
