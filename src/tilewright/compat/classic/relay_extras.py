@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright import relay
+from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
 from tilewright.compat.classic.nn_operators import pads
 from tilewright.errors import InputError
@@ -15,6 +16,7 @@ from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.pass_manager import PassContext
 from tilewright.relay.type_of import tensor_type_of, type_of
+from tilewright.relay.visitor import calls
 from tilewright.target import Target
 
 
@@ -161,8 +163,6 @@ class TECompiler:
 
     def jit(self, source_func: relay.Function, target: Any = None) -> Callable[..., None]:
         """Compiled code of such a function: its inputs, then its outputs, are the arguments."""
-        from tilewright.compat.classic.build import BuiltModule
-
         func = self.lower(source_func, target)
         return BuiltModule([func], Target(str(target or "llvm")))
 
@@ -176,8 +176,6 @@ class CallGraph:
     """Which function of a module calls which."""
 
     def __init__(self, module: Any) -> None:
-        from tilewright.relay.visitor import calls
-
         self.module = module
         self._called = {
             var.name: [call.op.name for call in calls(func.body) if isinstance(call.op, relay.GlobalVar)]

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.passes import CONSTRUCTORS
 from tilewright.compat.classic.runtime import ADT
 from tilewright.compat.classic.testing import check_numerical_grads
 from tilewright.errors import UnsupportedError
@@ -152,8 +153,6 @@ def _classic_value(value: Any) -> Any:
 
 def to_cps(func: relay.Function, mod: Any = None) -> relay.Function:
     """`func` with each function in it taking what is to be done with its result."""
-    from tilewright.compat.classic.passes import CONSTRUCTORS
-
     base = mod if mod is not None else IRModule()
     return CONSTRUCTORS["ToCPS"]()(as_module(base.with_function("main", func)))["main"]  # type: ignore[no-any-return]
 

@@ -105,6 +105,6 @@ def intel_graphics(model: str = "unknown", options: Any = None) -> Any:
 
 def llvm_version_major(allow_none: bool = False) -> int:
     """The version of LLVM that code is made with."""
-    from llvmlite import binding
+    from llvmlite import binding  # LLVM is loaded by those who compile only
 
     return int(binding.llvm_version_info[0])
