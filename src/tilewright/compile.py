@@ -37,6 +37,8 @@ from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 from tilewright.relay.vm.build import build_virtual_machine, needs_machine
 from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
+from tilewright.runtime.vm.debug import DebugMachine
+from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
 from tilewright.support import knobs, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
@@ -46,7 +48,7 @@ from tilewright.target import Target
 Shapes = Mapping[str, Sequence[Any]]
 
 #: What may run a compiled model.
-EXECUTORS = ("auto", "graph", "aot", "vm")
+EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
@@ -87,8 +89,9 @@ def compile(
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
     `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "aot"
     (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
-    which runs any program) or "auto": "graph" where that can run the model, else "vm". With `specialize`, a graph
-    executable with symbolic sizes is compiled again, in the background, for up to that many sizes that are run often.
+    which runs any program), "debug" (the same operator by operator, every result to be seen) or "auto": "graph" where
+    that can run the model, else "vm". With `specialize`, a graph executable with symbolic sizes is compiled again, in
+    the background, for up to that many sizes that are run often.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -145,9 +148,10 @@ def build(
             f'the executor "{executor}" runs straight graphs of tensor operators; this model needs the virtual machine '
             f'for {obstacle}. Use executor="vm" or "auto"'
         )
-    if not obstacle and executor != "vm":
+    if not obstacle and executor not in ("vm", "debug"):
         return build_executable(optimize(mod, target), target, threads, jobs, ahead_of_time=executor == "aot")
-    return build_virtual_machine(mod, target, optimize, threads)
+    kind = DebugMachine if executor == "debug" else VirtualMachine
+    return build_virtual_machine(mod, target, optimize, threads, kind=kind)
 
 
 def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model | None:

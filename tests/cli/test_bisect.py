@@ -18,7 +18,8 @@ from tests.cli.conftest import Command
 from tests.onnx_models import saved
 from tests.test_models import MODELS
 from tilewright import te
-from tilewright.cli.bisect import _evaluate, bisect
+from tilewright.cli.bisect import bisect
+from tilewright.cli.reference import values_of
 from tilewright.cli.straight_line import straight_line
 from tilewright.relay.op import registry
 
@@ -120,9 +121,9 @@ def test_branches_are_followed_as_they_are_taken() -> None:
 def test_a_straight_line_computes_what_the_model_does(sign: float) -> None:
     inputs = {"x": np.array([1.0, 2.0, -0.5], "float32") * np.float32(sign)}
     model = branching()
-    straight = straight_line(model, lambda made, names: _evaluate(made, inputs, names))
+    straight = straight_line(model, lambda made, names: values_of(made, inputs, names))
     assert "If" not in {node.op_type for node in straight.graph.node}
-    np.testing.assert_array_equal(_evaluate(straight, inputs, ["y"])["y"], _evaluate(model, inputs, ["y"])["y"])
+    np.testing.assert_array_equal(values_of(straight, inputs, ["y"])["y"], values_of(model, inputs, ["y"])["y"])
 
 
 def test_the_command_writes_a_model_that_shows_the_fault(tilewright: Command, tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from tilewright.cli.bisection import Bisection, Finding
 from tilewright.cli.inputs import complete_inputs, read_inputs
 from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.reference import read_whole, values_of
 from tilewright.cli.run import store
 from tilewright.cli.straight_line import straight_line
-from tilewright.cli.submodel import read_onnx, tensors_of
 from tilewright.cli.verify import compare
-from tilewright.errors import EnvironmentError_, UnsupportedError
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +47,7 @@ def bisect_command(
     data = str(Path(output).with_suffix(".npz"))
     for path in (output, data):
         check_writable(path, model)
-    proto = _load(model)
+    proto = read_whole(model, "bisect")
     executable = options.open(model)
     inputs, used_seed = complete_inputs(executable.inputs, given, seed)
     click.echo(
@@ -76,9 +75,9 @@ def bisect(
     Gives the finding, None where no output differs by more than atol + rtol * max|ref|, and the search that was made.
     Raises `UnsupportedError` where onnxruntime does not run the model.
     """
-    straight = straight_line(model, lambda made, names: _evaluate(made, inputs, names))
+    straight = straight_line(model, lambda made, names: values_of(made, inputs, names))
     names = [name for node in straight.graph.node for name in node.output if name]
-    reference = {name: a for name, a in _evaluate(straight, inputs, names).items() if isinstance(a, np.ndarray)}
+    reference = {name: a for name, a in values_of(straight, inputs, names).items() if isinstance(a, np.ndarray)}
 
     def differs(ours: Array, theirs: Array) -> bool:
         return not compare("", np.asarray(ours), theirs, rtol, atol).passed
@@ -98,47 +97,3 @@ def _run(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], lis
     results = executable.run(used)
     kernels = [(k.get("name", ""), k.get("source", "")) for k in executable.manifest.get("kernels", ())]
     return {spec.name: np.asarray(r) for spec, r in zip(executable.outputs, results, strict=True)}, kernels
-
-
-def _evaluate(model: Any, inputs: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
-    """Values of `model` by onnxruntime, its optimizations off so that every value exists."""
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError:
-        raise EnvironmentError_("onnxruntime is not installed; `pip install tilewright[compare]` installs it") from None
-    computed = {output for node in model.graph.node for output in node.output}
-    values = {name: inputs[name] for name in names if name in inputs}
-    values |= {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer if t.name in names}
-    wanted = [name for name in names if name in computed]
-    if not wanted:
-        return values
-    probe = onnx.ModelProto.FromString(model.SerializeToString())
-    kept = {output.name: output for output in probe.graph.output}
-    del probe.graph.output[:]
-    probe.graph.output.extend([kept.get(name) or onnx.ValueInfoProto(name=name) for name in wanted])
-    settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    settings.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(probe.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-        feed = {info.name: inputs[info.name] for info in session.get_inputs()}
-        return values | dict(zip(wanted, session.run(wanted, feed), strict=True))
-    except Exception as error:  # onnxruntime's bindings have no exception class in common.
-        raise UnsupportedError(f"onnxruntime does not run the model: {str(error).strip().splitlines()[-1]}") from None
-
-
-def _load(path: str) -> Any:
-    stored = read_onnx(path, load_external_data=False)
-    size = Path(path).stat().st_size + sum(
-        int(entry.value)
-        for tensor in tensors_of(stored.graph)
-        for entry in tensor.external_data
-        if entry.key == "length" and entry.value.isdigit()
-    )
-    if size >= 2**31:
-        raise UnsupportedError(
-            f"bisect makes models in memory, where ONNX has room for 2 GB; {path} holds {size / 2**30:.1f} GiB. "
-            "Compare inner values one by one: tilewright verify --at VALUE"
-        )
-    return read_onnx(path)

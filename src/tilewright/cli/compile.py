@@ -17,13 +17,15 @@ from tilewright.support import trace
 @click.option("-o", "--output", required=True, help="artifact (.tw), or a library with a C header (.so, .a, .o)")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
-def compile_command(model: str, output: str, options: ModelOptions, report: bool) -> None:
+@click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto; aot for a library]")
+def compile_command(model: str, output: str, options: ModelOptions, report: bool, executor: str | None) -> None:
     """Compile MODEL (.onnx) and write the result to OUTPUT."""
     check_writable(output, model)
+    library = Path(output).suffix in KINDS
     with trace.collect() as times:
-        executable = options.open(model)
+        executable = options.open(model, executor or ("aot" if library else "auto"))
         with trace.span("save"):
-            if Path(output).suffix in KINDS:
+            if library:
                 executable.export_library(output)
             else:
                 executable.save(output)

@@ -57,8 +57,8 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
 
-    def open(self, path: str) -> Model:
-        """The executable of a saved artifact, or of a model compiled (or found in the cache) now."""
+    def open(self, path: str, executor: str = "auto") -> Model:
+        """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now."""
         require_file(path)
         if is_artifact(path):
             # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
@@ -74,7 +74,12 @@ class ModelOptions:
         shapes = parse_shapes(self.shapes)
         with progress():
             return compile(
-                path, target=self.target or "cpu", input_shapes=shapes, threads=self.threads, cache=not self.no_cache
+                path,
+                target=self.target or "cpu",
+                input_shapes=shapes,
+                threads=self.threads,
+                cache=not self.no_cache,
+                executor=executor,
             )
 
     def refuse_for_artifact(self, path: str) -> None:

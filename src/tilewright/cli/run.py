@@ -9,26 +9,47 @@ from typing import Any
 import click
 import numpy as np
 
+from tilewright.cli.dump import check_folder, dump_to
 from tilewright.cli.inputs import complete_inputs, read_inputs
-from tilewright.cli.options import ModelOptions, model_options, parse_inputs
+from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.errors import InputError
+from tilewright.runtime.vm.debug import DebugMachine
 
 
 @click.command("run")
 @click.argument("model")
 @click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
 @click.option("--output", help="write the outputs to this .npz file")
+@click.option(
+    "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
+)
+@click.option("--against", type=click.Choice(["onnxruntime"]), help="compare what --dump writes with this engine")
 @click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
 @model_options
 def run_command(
-    model: str, pairs: tuple[str, ...], output: str | None, seed: int | None, options: ModelOptions
+    model: str,
+    pairs: tuple[str, ...],
+    output: str | None,
+    folder: str | None,
+    against: str | None,
+    seed: int | None,
+    options: ModelOptions,
 ) -> None:
     """Run MODEL (.onnx or a compiled .tw) once and print each output."""
     given = read_inputs(parse_inputs(pairs))
     if output:
         check_writable(output, model)
-    executable = options.open(model)
+    if against is not None and folder is None:
+        raise InputError("--against compares what --dump writes; give --dump DIR, or use tilewright verify")
+    if folder is not None:
+        require_model(model, "run --dump")
+        check_folder(folder)
+    executable = options.open(model, executor="auto" if folder is None else "debug")
     inputs, used_seed = complete_inputs(executable.inputs, given, seed)
+    agrees = True
+    if isinstance(executable, DebugMachine) and folder is not None:
+        agrees = dump_to(folder, model, executable, inputs, against is not None)
     start = time.perf_counter()
     results = executable.run(inputs)
     elapsed = time.perf_counter() - start
@@ -40,6 +61,8 @@ def run_command(
     click.echo(f"ran in {elapsed * 1e3:.3f} ms")
     if output:
         write_file(output, lambda path: store(path, arrays))
+    if not agrees:
+        click.get_current_context().exit(1)
 
 
 def describe(name: str, value: np.ndarray[Any, Any]) -> str:

@@ -10,10 +10,11 @@ from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
+from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 
 _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
-    kind.executor: kind for kind in (Executable, AheadOfTime, VirtualMachine)
+    kind.executor: kind for kind in (Executable, AheadOfTime, VirtualMachine, DebugMachine)
 }
 
 

@@ -29,6 +29,7 @@ from tilewright.relay.type import TensorType
 from tilewright.relay.visitor import post_order
 from tilewright.relay.vm.program import ProgramBuilder
 from tilewright.relay.vm.segments import is_tensor_operator
+from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
 from tilewright.target import Target
@@ -37,17 +38,25 @@ Optimize = Callable[[IRModule, Target], IRModule]
 
 
 def build_virtual_machine(
-    mod: IRModule, target: Target, optimize: Optimize, threads: int | None = None, jobs: int | None = None
+    mod: IRModule,
+    target: Target,
+    optimize: Optimize,
+    threads: int | None = None,
+    jobs: int | None = None,
+    kind: type[VirtualMachine] = VirtualMachine,
 ) -> VirtualMachine:
-    """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through."""
+    """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through.
+
+    `kind` may be `DebugMachine`; every operator then is a segment of its own.
+    """
     with trace.span("bytecode"):
-        builder = ProgramBuilder(mod)
+        builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
         program = builder.build()
     segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
     built = build_segments(segments, target, jobs, loaded)
     manifest = common_manifest(mod["main"], target) | {
-        "executor": VirtualMachine.executor,
+        "executor": kind.executor,
         "segments": built.segments,
         "program": program,
         "packed": builder.packed,
@@ -55,7 +64,7 @@ def build_virtual_machine(
         "weights": weights_manifest(built.constants),
     }
     with trace.span("link"):
-        return VirtualMachine(built.code, manifest, [c.data for c in built.constants], threads)
+        return kind(built.code, manifest, [c.data for c in built.constants], threads)
 
 
 def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> dict[str, Any]:

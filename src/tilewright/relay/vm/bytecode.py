@@ -62,7 +62,7 @@ class _Writer:
     def __init__(self, builder: ProgramBuilder, function: Function, captured: Sequence[Var]) -> None:
         self.builder = builder
         self.function = function
-        self.cut = cut_segments(function)
+        self.cut = cut_segments(function, builder.one_by_one)
         self.code: list[list[int]] = []
         self.count = 0
         #: Register of each value that is there, one dictionary for each scope that is open.

@@ -17,10 +17,14 @@ from tilewright.runtime.host_ops import HOST_OPS
 
 
 class ProgramBuilder:
-    """Collects what the functions of a module need: see the attributes, all in the order of their numbers."""
+    """Collects what the functions of a module need: see the attributes, all in the order of their numbers.
 
-    def __init__(self, mod: IRModule) -> None:
+    With `one_by_one` every operator is a segment of its own.
+    """
+
+    def __init__(self, mod: IRModule, one_by_one: bool = False) -> None:
         self.mod = mod
+        self.one_by_one = one_by_one
         self.segments: list[Function] = []
         self.packed: list[dict[str, Any]] = []
         self.constants: list[Constant] = []
@@ -63,7 +67,12 @@ class ProgramBuilder:
     def segment_number(self, segment: SegmentNodes, scopes: Scopes, function: Function) -> tuple[int, list[Expr]]:
         """The packed number of a segment, and the values to call it with."""
         body, arguments = segment_function(segment, scopes, function)
-        self.packed.append({"segment": len(self.segments)})
+        entry: dict[str, Any] = {"segment": len(self.segments)}
+        if self.one_by_one:
+            (call,) = segment.members
+            assert isinstance(call.op, Op)
+            entry |= {"operator": call.op.name, "source": call.span}
+        self.packed.append(entry)
         self.segments.append(body)
         return len(self.packed) - 1, arguments
 

@@ -58,13 +58,16 @@ def _is_numeric(type_: Type) -> bool:
     return isinstance(type_, TensorType) and not type_.dtype.is_string
 
 
-def cut_segments(function: Function) -> Steps:
-    """The segments of a function whose types are known."""
+def cut_segments(function: Function, one_by_one: bool = False) -> Steps:
+    """The segments of a function whose types are known; with `one_by_one` each operator is a segment of its own."""
     scopes = find_scopes(function.body)
     steps = Steps(scopes, {}, {})
     reads = _reads_of_regions(scopes)
     for scope in _all_scopes(scopes):
-        _cut_scope(scope, steps, reads)
+        if one_by_one:
+            _cut_everywhere(scope, steps)
+        else:
+            _cut_scope(scope, steps, reads)
     _find_outputs(steps)
     return steps
 
@@ -131,6 +134,19 @@ def _cut_scope(scope: Scope, steps: Steps, reads: dict[Expr, list[Expr]]) -> Non
     for turn in sorted(rounds):
         segment, rest = rounds[turn]
         order += [*([segment] if segment.members else []), *rest]
+    steps.steps[scope] = order
+
+
+def _cut_everywhere(scope: Scope, steps: Steps) -> None:
+    """A segment for each operator, all in the order of the scope's nodes."""
+    order: list[SegmentNodes | Expr] = []
+    for node in scope.nodes:
+        if is_tensor_operator(node):
+            assert isinstance(node, Call)
+            steps.segment_of[node] = SegmentNodes([node])
+            order.append(steps.segment_of[node])
+        elif not isinstance(node, Tuple | TupleGetItem):
+            order.append(node)
     steps.steps[scope] = order
 
 
