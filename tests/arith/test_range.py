@@ -22,7 +22,6 @@ def test_bounds_of_a_range() -> None:
     assert Range(2, 5).max is op.const(6)
     assert Range.from_bounds(2, 6) == Range(2, 5)
     assert Analyzer().simplify(Range(n, 4).max) is n + 3
-    assert Range(n, 1).is_single()
 
 
 def test_both_ends_have_one_integer_type() -> None:

@@ -170,7 +170,7 @@ def test_profile_names_kernels_and_sources(exe: Executable) -> None:
     rows = exe.profile({"x": X}, repeat=3)
     assert [(row.kernel, row.source) for row in rows] == [("scale", "Mul_0"), ("shift", "Add_1, Size_2")]
     assert all(row.seconds > 0 for row in rows)
-    assert list(exe._scratch.array().view(np.int32)[::16]) == [0, 1]  # each worker had its own scratch memory
+    assert list(exe._memory.scratch.array().view(np.int32)[::16]) == [0, 1]  # each worker had its own scratch memory
 
 
 def test_profile_of_a_manifest_that_does_not_fit_the_code(kernels: ModuleType) -> None:

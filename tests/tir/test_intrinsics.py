@@ -6,7 +6,7 @@ import pytest
 
 from tilewright import tir
 from tilewright.codegen.llvm import calls
-from tilewright.tir.intrinsics import INTRINSICS, is_pure
+from tilewright.tir.intrinsics import INTRINSICS
 
 
 def test_the_code_generator_knows_no_call_that_is_not_listed() -> None:
@@ -22,9 +22,3 @@ def test_builders_make_valid_calls(name: str) -> None:
     assert isinstance(call, tir.Call)
     assert INTRINSICS[call.op].rule(call) is None
     assert INTRINSICS[call.op].arity == len(call.args)
-
-
-def test_purity() -> None:
-    assert is_pure(tir.Call("float32", "exp", (tir.const(1.0),)))
-    assert not is_pure(tir.Call("int32", "barrier", ()))
-    assert not is_pure(tir.Call("int32", "unheard_of", ()))

@@ -9,7 +9,6 @@ from tilewright.tir.node import node
 from tilewright.tir.stmt import Stmt
 from tilewright.tir.visitor import (
     Rewriter,
-    Visitor,
     children,
     collect,
     collect_vars,
@@ -144,16 +143,3 @@ def test_rewriter_dispatches_by_class_and_base_class() -> None:
     assert renumber(X < Y + 1) is tir.Not(tir.LT(X, Y + 2))
     assert renumber(tir.select(X >= 1, X, 1)) is tir.Select(tir.Not(X >= 2), X, tir.const(2))
     assert renumber.calls == 1
-
-
-def test_visitor_sees_shared_nodes_once() -> None:
-    class Count(Visitor):
-        seen = 0
-
-        def visit_Min(self, x: tir.Min) -> None:
-            self.seen += 1
-            self.visit_children(x)
-
-    count = Count()
-    count(tir.Evaluate(deep(100)))
-    assert count.seen == 100

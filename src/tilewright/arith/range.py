@@ -30,10 +30,6 @@ class Range:
         """The last integer of the range."""
         return self.min + self.extent - 1
 
-    def is_single(self) -> bool:
-        """True if the extent is the constant 1."""
-        return op.as_const(self.extent) == 1
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Range) and self.min is other.min and self.extent is other.extent
 

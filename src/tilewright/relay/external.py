@@ -134,7 +134,7 @@ def _numbered(arg: Expr, numbers: Mapping[Expr, int]) -> int | list[int]:
 
 _HOST_PROGRAM = register_host("external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"])
 
-HOST = register_external(
+register_external(
     ExternalCodegen(
         "host",
         _host_program,

@@ -97,10 +97,6 @@ class IRModule:
         """A module of other functions and the same data types."""
         return IRModule(functions, self.type_definitions)
 
-    def with_type_data(self, *definitions: TypeData) -> IRModule:
-        """This module with data types added, or replaced if their names are taken."""
-        return IRModule(self.functions, {**self.type_definitions, **{data.header: data for data in definitions}})
-
     def merge(self, other: IRModule) -> IRModule:
         """The functions and data types of both; an internal error if both have a function of one name."""
         return IRModule({**other.functions, **self.functions}, {**other.type_definitions, **self.type_definitions})

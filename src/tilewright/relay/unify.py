@@ -207,8 +207,3 @@ def substitute_dims(type_: Type, mapping: Mapping[SizeVar, Any]) -> Type:
 
 def _as_expr(value: Any, var: Any) -> Any:
     return IntImm(var.dtype, value) if isinstance(value, int) else value
-
-
-def is_static_type(type_: Type) -> bool:
-    """True if every tensor within `type_` has a static shape."""
-    return all(part.is_static for part in walk_type(type_) if isinstance(part, TensorType))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.runtime.artifact import save_artifact
-from tilewright.runtime.memory import Array, Region, same_bytes
+from tilewright.runtime.memory import Array, same_bytes
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
@@ -93,10 +93,6 @@ class Executable(Model):
         if found is not None and found.threads != self.threads:
             found.set_threads(self.threads)
         return found
-
-    @property
-    def _scratch(self) -> Region:
-        return self._memory.scratch
 
     def _reserve(self, workers: int) -> None:
         self._segment.reserve(workers)

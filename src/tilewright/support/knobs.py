@@ -29,10 +29,6 @@ class Knob(Generic[T]):
     expects: str
     help: str
 
-    def is_set(self) -> bool:
-        """Whether the environment gives this knob a (non-blank) value."""
-        return bool(os.environ.get(self.name, "").strip())
-
     def get(self) -> T:
         """The value in force now. Raises `EnvironmentError_` when the variable holds something unreadable."""
         text = os.environ.get(self.name, "").strip()

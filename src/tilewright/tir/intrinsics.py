@@ -123,9 +123,3 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("packed_array", None, _handle, "address, type and dimensions of an array, for call_packed"),
     **_group("call_function", None, _named, "another function of the module", pure=False),
 }
-
-
-def is_pure(call: Call) -> bool:
-    """True if the call may be dropped, repeated or moved."""
-    known = INTRINSICS.get(call.op)
-    return known is not None and known.pure

@@ -107,56 +107,18 @@ def uses_var(node: Root, test: Callable[[Var], bool]) -> bool:
     return any(test(v) for v in collect_vars(node))
 
 
-class _Dispatch:
-    """Finds the `visit_<Class>` method for a node's class, once per pair of classes."""
-
-    _handlers: ClassVar[dict[type, Any]]
-
-    def __init_subclass__(cls) -> None:
-        cls._handlers = {}
-
-    def _handler(self, node_class: type) -> Any:
-        handlers = self._handlers
-        if node_class not in handlers:
-            found = (getattr(type(self), f"visit_{base.__name__}", None) for base in node_class.__mro__)
-            handlers[node_class] = next((f for f in found if f is not None), type(self).generic)
-        return handlers[node_class]
-
-    def generic(self, node: Any) -> Any:
-        """What is done with a node whose class has no method."""
-        raise NotImplementedError
-
-
-class Visitor(_Dispatch):
-    """Reads a program from the top down: `visit_<Class>` methods see nodes of that class, each expression once.
-
-    A method that wants the walk to go on below its node calls `self.visit_children(node)`.
-    """
-
-    def __init__(self) -> None:
-        self._seen: set[Expr] = set()
-
-    def __call__(self, node: Node) -> None:
-        if isinstance(node, Expr):
-            if node in self._seen:
-                return
-            self._seen.add(node)
-        self._handler(type(node))(self, node)
-
-    def visit_children(self, node: Node) -> None:
-        """Visit everything directly under `node`."""
-        for child in children(node):
-            self(child)
-
-    generic = visit_children
-
-
-class Rewriter(_Dispatch):
+class Rewriter:
     """Rewrites a program: `visit_<Class>` methods return what stands in place of their node.
 
     Each distinct expression is rewritten once and remembered in `memo`; clear it (`self.memo = {}`) when what the
     methods depend on changes during the walk, such as the bounds known inside a branch.
     """
+
+    #: The method for each class of node, found once; every subclass has its own.
+    _handlers: ClassVar[dict[type, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._handlers = {}
 
     def __init__(self) -> None:
         self.memo: dict[Expr, Expr] = {}
@@ -174,6 +136,13 @@ class Rewriter(_Dispatch):
         elif made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):
             made.at(node.position)
         return made
+
+    def _handler(self, node_class: type) -> Any:
+        """The method `visit_<Class>` for the nearest class of `node_class` that has one, or `generic`."""
+        found = (getattr(type(self), f"visit_{base.__name__}", None) for base in node_class.__mro__)
+        handler = next((f for f in found if f is not None), type(self).generic)
+        self._handlers[node_class] = handler
+        return handler
 
     def rebuild(self, node: Any) -> Any:
         """`node` with its children rewritten; the same object if none changed."""

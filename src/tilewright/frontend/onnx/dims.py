@@ -1,6 +1,6 @@
 """Dimensions in converters: integers, integer expressions over the model's symbolic extents, or unknown.
 
-Converters write `product(shape)` and `ceil_div(a, b)` rather than NumPy's functions, and get an integer wherever all
+Converters write `product(shape)` and `floor_div(a, b)` rather than NumPy's functions, and get an integer wherever all
 parts are integers.
 """
 
@@ -30,11 +30,6 @@ def product(dims: Iterable[Dim]) -> Dim:
     if not is_known(listed):
         return Any()
     return as_dim(math.prod(listed))
-
-
-def ceil_div(a: Dim, b: int) -> Dim:
-    """a / b rounded up."""
-    return -(-a // b) if isinstance(a, int) else as_dim((a + (b - 1)) // b)
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:

@@ -114,10 +114,6 @@ class OnnxNode:
             return list(known.reshape(-1))
         return self.ints(index, what)
 
-    def optional_dims(self, index: int, what: str) -> list[Any] | None:
-        """`dims` of an optional input, or None when it is absent."""
-        return self.dims(index, what) if self.has(index) else None
-
     def ints(self, index: int, what: str) -> list[int]:
         """A static integer-vector input as a list."""
         return [int(value) for value in self.static(index, what).reshape(-1)]

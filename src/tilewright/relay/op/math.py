@@ -72,10 +72,6 @@ def _reinterpret_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(data.shape, wanted)
 
 
-def _reinterpret_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(x).view(TensorType((), attrs["dtype"]).dtype.numpy).reshape(x.shape)
-
-
 register(
     "reinterpret",
     num_inputs=1,

@@ -60,8 +60,6 @@ class OpPattern(IntEnum):
     """reduction: sum, max"""
     OUT_ELEMWISE_FUSABLE = 4
     """complex-out-fusable: elementwise operators can follow in the same kernel: conv2d, dense"""
-    TUPLE = 7
-    """a tuple node, which is no operator"""
     OPAQUE = 8
     """cannot be fused"""
 

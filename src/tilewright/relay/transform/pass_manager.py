@@ -90,14 +90,6 @@ class PassContext:
         names = (sorted(self.required_pass), sorted(self.disabled_pass), sorted(self.config.items()))
         return f"opt_level={self.opt_level}, required, disabled, config={names}"
 
-    def override_instruments(self, instruments: Sequence[PassInstrument] | None) -> None:
-        """Put other instruments in place of those there are, as when the context is left and entered again."""
-        for instrument in self.instruments:
-            instrument.exit_pass_ctx()
-        self.instruments = tuple(instruments or ())
-        for instrument in self.instruments:
-            instrument.enter_pass_ctx()
-
     def enabled(self, info: PassInfo) -> bool:
         """True if a pass with this `info` runs in this context."""
         name = snake_case(info.name)

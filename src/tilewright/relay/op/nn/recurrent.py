@@ -27,9 +27,6 @@ from tilewright.topi.recurrent import (
 )
 from tilewright.topi.reference import recurrent as ref
 
-#: Inputs that may follow the states, and the kinds of layer that take them.
-OPTIONAL = {"peephole": ("lstm",), "bias": ("gru",), "lengths": ("lstm", "gru", "rnn")}
-
 
 def inputs_by_name(kind: str, attrs: Attrs, values: Sequence[Any]) -> dict[str, Any]:
     """The inputs of a call by name."""
