@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
@@ -49,3 +51,24 @@ def test_the_command_line_page_names_every_option(verb: str) -> None:
 
 def test_the_command_line_page_names_every_variable() -> None:
     assert not [knob.name for knob in knobs.all_knobs() if knob.name not in COMMANDS]
+
+
+def test_the_walkthrough_prints_what_it_shows(request: pytest.FixtureRequest) -> None:
+    """Its programs are one session; a text block shows what the program above it prints. `--accept` rewrites them."""
+    page = ROOT / "docs" / "walkthrough.md"
+    session: dict[str, object] = {}
+
+    def rerun(block: re.Match[str]) -> str:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(block["program"], str(page), "exec"), session)
+        shown = f"```text\n{printed.getvalue().rstrip()}\n```\n" if printed.getvalue() else ""
+        return f"```python\n{block['program']}```\n{shown}"
+
+    text = page.read_text()
+    block = r"^```python\n(?P<program>.*?)^```\n(?:```text\n.*?^```\n)?"
+    actual = re.sub(block, rerun, text, flags=re.MULTILINE | re.DOTALL)
+    if request.config.getoption("--accept"):
+        page.write_text(actual)
+    else:
+        assert actual == text, "the compiler prints something else now; run with --accept if it is meant to"

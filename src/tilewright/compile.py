@@ -2,6 +2,8 @@
 
 model file -> frontend -> Relay -> graph passes -> fused functions -> te schedules -> loop IR -> object code
            -> memory plan -> run loop -> Executable
+
+docs/walkthrough.md follows one convolution through all of it.
 """
 
 from __future__ import annotations
