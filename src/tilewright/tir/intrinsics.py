@@ -69,6 +69,14 @@ def _of_first(call: Call) -> str | None:
     return None if fits else f"gives {call.dtype} of a value of that dtype and two int32"
 
 
+def _dot(call: Call) -> str | None:
+    acc, a, b = call.args
+    lanes = acc.dtype.lanes
+    bytes_ = all(x.dtype.element in ("int8", "uint8") and x.dtype.lanes == 4 * lanes for x in (a, b))
+    fits = call.dtype is acc.dtype and acc.dtype.element == "int32" and bytes_
+    return None if fits else f"adds products of bytes to int32 lanes; {call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
+
+
 def _int32(call: Call) -> str | None:
     return None if call.dtype == "int32" else f"gives int32, not {call.dtype}"
 
@@ -104,6 +112,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("if_then_else", 3, _choice, "only the side that is taken is evaluated"),
     **_group("likely", 1, _like_arguments, "its argument, which is nearly always true"),
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
+    **_group("dot4", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("address_of", 1, _handle, "the address of the element a load names"),
     **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),

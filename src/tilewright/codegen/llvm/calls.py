@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
 from tilewright.codegen.llvm.builder import Block, FunctionBuilder, Value
+from tilewright.codegen.llvm.dot_product import dot4
 from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
@@ -336,6 +337,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "likely": _likely,
     "if_then_else": _if_then_else,
     **dict.fromkeys(_COMBINE, _vector_reduce),
+    "dot4": dot4,
     "worker_id": _context(0),
     "num_workers": _context(4),
     "pointer_add": _pointer_add,

@@ -1,0 +1,109 @@
+"""LLVM code for `dot4`, dot products of four bytes added to 32-bit lanes, by what the processor has.
+
+======================================== ==========================================================
+AVX-512 VNNI, AVX-VNNI                   vpdpbusd (unsigned by signed bytes)
+NEON dotprod, i8mm                       sdot, udot; usdot
+other x86                                the even and the odd bytes as 16-bit numbers, pmaddwd twice
+anything else                            32-bit multiplications
+======================================== ==========================================================
+
+pmaddubsw is not used: it saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong.
+"""
+
+from __future__ import annotations
+
+from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.types import register_type, splat
+from tilewright.support.dtype import DType
+from tilewright.target import Target
+from tilewright.tir.dot_product import expand_dot4
+from tilewright.tir.expr import Call, Expr
+
+#: pmaddwd by the number of 32-bit lanes it gives: LLVM's name and the feature it takes.
+_PMADDWD = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
+
+
+def has_vpdpbusd(target: Target, lanes: int) -> bool:
+    """True if the target multiplies unsigned by signed bytes into `lanes` 32-bit sums in one instruction."""
+    if lanes not in (4, 8, 16) or 32 * lanes > target.vector_bits:
+        return False
+    if target.supports("avx512vnni") and (lanes == 16 or target.supports("avx512vl")):
+        return True
+    return lanes < 16 and target.supports("avxvnni")
+
+
+def dot4(b: FunctionBuilder, call: Call) -> Value:
+    """The value of a `dot4` (see `tir/dot_product.py`)."""
+    target, lanes = b.target, call.dtype.lanes
+    unsigned = tuple([x.dtype.code == "uint" for x in call.args[1:]])
+    if has_vpdpbusd(target, lanes) and unsigned[0] != unsigned[1]:
+        return _vpdpbusd(b, call, unsigned[0])
+    name = _arm_instruction(target, lanes, unsigned)
+    if name is not None:
+        return _neon(b, call, name)
+    if target.architecture == "x86_64" and lanes in _PMADDWD and target.supports(_PMADDWD[lanes][1]):
+        return _by_pmaddwd(b, call)
+    return b.value(expand_dot4(call))
+
+
+def _words(b: FunctionBuilder, bytes_: Expr, lanes: int) -> Value:
+    """The bytes as a vector of 32-bit words."""
+    value = b.value(bytes_)
+    return b.defined_once(f"bitcast {register_type(bytes_.dtype)} {value.text} to <{lanes} x i32>", value)
+
+
+def _vpdpbusd(b: FunctionBuilder, call: Call, unsigned_first: bool) -> Value:
+    acc, a, c = call.args
+    lanes = call.dtype.lanes
+    if not unsigned_first:
+        a, c = c, a
+    kind = register_type(call.dtype)
+    operands = [b.value(acc), _words(b, a, lanes), _words(b, c, lanes)]
+    callee = b.module.declare(f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", kind, ", ".join([kind] * 3))
+    return b.define(f"call {kind} {callee}({', '.join(f'{kind} {x.text}' for x in operands)})", *operands)
+
+
+def _arm_instruction(target: Target, lanes: int, unsigned: tuple[bool, ...]) -> str | None:
+    if target.architecture != "aarch64" or lanes != 4 or not target.supports("dotprod"):
+        return None
+    if unsigned[0] != unsigned[1]:
+        return "usdot" if target.supports("i8mm") else None
+    return "udot" if unsigned[0] else "sdot"
+
+
+def _neon(b: FunctionBuilder, call: Call, name: str) -> Value:
+    acc, a, c = call.args
+    if name == "usdot" and a.dtype.code == "int":
+        a, c = c, a
+    operands = [b.value(acc), b.value(a), b.value(c)]
+    callee = b.module.declare(f"llvm.aarch64.neon.{name}.v4i32.v16i8", "<4 x i32>", "<4 x i32>, <16 x i8>, <16 x i8>")
+    listed = ", ".join(f"{register_type(x.dtype)} {v.text}" for x, v in zip((acc, a, c), operands, strict=True))
+    return b.define(f"call <4 x i32> {callee}({listed})", *operands)
+
+
+def _by_pmaddwd(b: FunctionBuilder, call: Call) -> Value:
+    """Even and odd bytes apart, so that both halves of each 32-bit lane belong to it, and no lane needs its neighbour.
+
+    pmaddwd multiplies signed 16-bit numbers and adds neighbours in 32 bits: bytes of either sign fit, exactly.
+    """
+    lanes = call.dtype.lanes
+    total = b.value(call.args[0])
+    kind, halves = register_type(call.dtype), register_type(DType("int16").with_lanes(2 * lanes))
+    callee = b.module.declare(f"llvm.x86.{_PMADDWD[lanes][0]}", kind, f"{halves}, {halves}")
+    for odd in (False, True):
+        x, y = (_halves(b, bytes_, odd) for bytes_ in call.args[1:])
+        pair = b.define(f"call {kind} {callee}({halves} {x.text}, {halves} {y.text})", x, y)
+        total = b.define(f"add {kind} {total.text}, {pair.text}", total, pair)
+    return total
+
+
+def _halves(b: FunctionBuilder, bytes_: Expr, odd: bool) -> Value:
+    """The even or the odd bytes as 16-bit numbers."""
+    dtype = DType("int16").with_lanes(bytes_.dtype.lanes // 2)
+    kind = register_type(dtype)
+    value = b.value(bytes_)
+    whole = b.defined_once(f"bitcast {register_type(bytes_.dtype)} {value.text} to {kind}", value)
+    shift = "ashr" if bytes_.dtype.code == "int" else "lshr"
+    if not odd:
+        whole = b.defined_once(f"shl {kind} {whole.text}, {splat(dtype, '8')}", whole)
+    return b.defined_once(f"{shift} {kind} {whole.text}, {splat(dtype, '8')}", whole)

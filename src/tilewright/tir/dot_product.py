@@ -1,0 +1,45 @@
+"""Dot products of four bytes, added to 32-bit sums: what AVX-512 VNNI and NEON have an instruction for.
+
+`dot4(acc, a, b)` is a call that the code generator spells by the target's instruction; `expand_dot4` is the same in
+plain arithmetic. Both are exact: nothing saturates, sums wrap around in 32 bits as any int32 addition does.
+"""
+
+from __future__ import annotations
+
+from tilewright.errors import InternalError
+from tilewright.tir import op
+from tilewright.tir.expr import Call, Expr
+
+#: Bytes that one lane of a sum combines.
+GROUP = 4
+
+
+def dot4(acc: Expr, a: Expr, b: Expr) -> Call:
+    """Lane i: acc[i] + sum over g < 4 of a[4 i + g] * b[4 i + g], of int32 lanes and four times as many bytes.
+
+    The element types of `a` and `b`, int8 or uint8, say how the bytes are read.
+    """
+    for bytes_ in (a, b):
+        if bytes_.dtype.bits != 8 or bytes_.dtype.lanes != GROUP * acc.dtype.lanes or acc.dtype.element != "int32":
+            raise InternalError(f"dot4 takes {GROUP} bytes for each int32 lane, not {bytes_.dtype} for {acc.dtype}")
+    return Call(acc.dtype, "dot4", (acc, a, b))
+
+
+def expand_dot4(call: Call) -> Expr:
+    """The value of a `dot4` by shifts and multiplications of 32-bit lanes."""
+    acc, a, b = call.args
+    total = acc
+    for place in range(GROUP):
+        total = total + _byte(a, acc, place) * _byte(b, acc, place)
+    return total
+
+
+def _byte(bytes_: Expr, like: Expr, place: int) -> Expr:
+    """Byte `place` of each group of four, as int32."""
+    word = op.call_intrin(like.dtype, "reinterpret", bytes_)
+    bits = 8 * GROUP
+    if bytes_.dtype.code == "int":
+        raised = op.call_intrin(like.dtype, "shift_left", word, op.const(bits - 8 * (place + 1), like.dtype))
+        return op.call_intrin(like.dtype, "shift_right", raised, op.const(bits - 8, like.dtype))
+    low = op.call_intrin(like.dtype, "shift_right", word, op.const(8 * place, like.dtype))
+    return op.call_intrin(like.dtype, "bitwise_and", low, op.const(255, like.dtype))
