@@ -98,6 +98,19 @@ def conv2d_layout(
     return tuple(choices)
 
 
+def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+    """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
+    from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
+
+    out_block = widest_block(types[1].shape[0], target)
+    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
+    if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
+        return None
+    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // 4}i{out_block}o4i"
+    out = f"NCHW{out_block}c"
+    return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
+
+
 def _shape(attrs: Attrs, types: Types) -> ConvolutionShape:
     """The facts of an `nn.conv2d` in NCHW and OIHW."""
     batch, channels, height, width = (size_hint(extent) for extent in types[0].shape)

@@ -7,6 +7,7 @@ from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, 
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
 from tilewright.topi.nn.conv2d_winograd import conv2d_winograd_NCHWc, conv2d_winograd_weight_transform
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
+from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, dense_dot
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
 from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
@@ -18,9 +19,11 @@ __all__ = [
     "adaptive_pool2d",
     "attention",
     "batch_matmul",
+    "batch_matmul_dot",
     "batch_norm",
     "bias_add",
     "conv2d_NCHWc",
+    "conv2d_dot_NCHWc",
     "conv2d_first_NCHWc",
     "conv2d_nchw",
     "conv2d_transpose_NCHWc",
@@ -28,6 +31,7 @@ __all__ = [
     "conv2d_winograd_NCHWc",
     "conv2d_winograd_weight_transform",
     "dense",
+    "dense_dot",
     "dense_pack",
     "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_nchw",

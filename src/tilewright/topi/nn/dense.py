@@ -37,7 +37,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     panels, depth, block = extents(weight)
     wide = sum_dtype(data, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
-    data = _rows_in_different_sets(data)
+    data = rows_in_different_sets(data)
 
     def body(*i: Any) -> Any:
         panel = weight(i[-1] // block, k, i[-1] % block)
@@ -49,15 +49,17 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     return finish(out, data, out_dtype)
 
 
-def _rows_in_different_sets(data: Tensor) -> Tensor:
+def rows_in_different_sets(data: Tensor) -> Tensor:
     """`data`, its rows moved apart by a cache line where they are whole pages long.
 
     A register tile walks along several rows at once; rows a page apart fall into one set of the first-level cache, and
-    push each other out. The copy costs a hundredth of the product.
+    push each other out. Rows of bytes, which are read faster, do so from half a page on: 2048 products at 2048 bytes
+    went at 129 in place of 430 G/s. The copy costs a hundredth of the product.
     """
     *rows, depth = extents(data)
-    line = _LINE_BYTES // data.dtype.itemsize
-    whole_pages = isinstance(depth, int) and depth * data.dtype.itemsize % _PAGE_BYTES == 0
+    size = data.dtype.itemsize
+    line = _LINE_BYTES // size
+    whole_pages = isinstance(depth, int) and depth * size % (_PAGE_BYTES // 2 if size == 1 else _PAGE_BYTES) == 0
     if not whole_pages or size_hint(math.prod(rows)) < _ROWS_OF_A_TILE:
         return data
     return pad(data, [0] * data.ndim, [0] * len(rows) + [line])

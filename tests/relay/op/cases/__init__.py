@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.relay.op.cases import backward, classic, nn, spatial, tensor, vision
+from tests.relay.op.cases import backward, classic, dot_product, nn, spatial, tensor, vision
 from tilewright.relay.expr import Call
 
 CASES: dict[str, list[Call]] = {
@@ -15,4 +15,5 @@ CASES: dict[str, list[Call]] = {
     **classic.CASES,
     **spatial.CASES,
     **vision.CASES,
+    **dot_product.CASES,
 }

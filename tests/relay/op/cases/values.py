@@ -7,6 +7,7 @@ import numpy as np
 from tilewright.relay.expr import Constant, const
 
 RNG = np.random.default_rng(17)
+_BYTES = np.random.default_rng(18)
 
 
 def f(*shape: int, low: float = -2.0, high: float = 2.0) -> Constant:
@@ -22,3 +23,8 @@ def i(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64") -> Constan
 def b(*shape: int) -> Constant:
     """Bools."""
     return const(RNG.random(shape) < 0.5)
+
+
+def byte(*shape: int, dtype: str = "uint8") -> Constant:
+    """Bytes of the whole range."""
+    return const(_BYTES.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype))

@@ -37,6 +37,11 @@ from tilewright.relay.op.nn.dense import (
     matmul,
 )
 from tilewright.relay.op.nn.displaced import correlation, deformable_conv2d
+from tilewright.relay.op.nn.dot_product import (
+    contrib_batch_matmul_int8,
+    contrib_conv2d_int8,
+    contrib_dense_int8,
+)
 from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
 from tilewright.relay.op.nn.normalization import (
     batch_flatten,
@@ -110,14 +115,17 @@ __all__ = [
     "bitpack",
     "bitserial_conv2d",
     "bitserial_dense",
+    "contrib_batch_matmul_int8",
     "contrib_conv2d_NCHWc",
     "contrib_conv2d_gemm_weight_transform",
     "contrib_conv2d_gemm_without_weight_transform",
+    "contrib_conv2d_int8",
     "contrib_conv2d_winograd_nnpack_weight_transform",
     "contrib_conv2d_winograd_weight_transform",
     "contrib_conv2d_winograd_without_weight_transform",
     "contrib_conv3d_winograd_weight_transform",
     "contrib_conv3d_winograd_without_weight_transform",
+    "contrib_dense_int8",
     "contrib_dense_pack",
     "contrib_depthwise_conv2d_NCHWc",
     "conv1d",

@@ -23,6 +23,7 @@ from tilewright.topi.schedule.cpu.conv2d_nchw import (
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_conv2d
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
+from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
@@ -47,6 +48,8 @@ TEMPLATES: dict[str, Template] = {
     "conv2d_transpose_nchw": schedule_conv2d_transpose_nchw,
     "dense_pack": schedule_dense,
     "batch_matmul": schedule_batch_matmul,
+    "dense_dot": schedule_dense_dot,
+    "conv2d_dot_NCHWc": schedule_conv2d_dot,
     "attention": schedule_attention,
     "pool": schedule_pool,
     "recurrent": schedule_recurrent,
@@ -64,6 +67,8 @@ SPACES: dict[str, SpaceOf] = {
     "depthwise_conv2d_nchw": spaces.depthwise_nchw_space,
     "dense_pack": spaces.dense_space,
     "batch_matmul": spaces.batch_matmul_space,
+    "dense_dot": spaces.dense_dot_space,
+    "conv2d_dot_NCHWc": spaces.conv2d_dot_space,
 }
 
 

@@ -7,6 +7,7 @@ Plain images are read and written where a change of layout would cost more than 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilewright.target import Target
@@ -96,6 +97,15 @@ def dense_block(units: int, rows: int, target: Target) -> int:
     One row (matrix times vector) is bound by memory: wide panels give long streams. Several rows share a panel in
     registers: the width is the one whose best register tile is the most efficient.
     """
+    return _panel(units, rows, target, lambda rows, vectors: True)
+
+
+def dot_block(units: int, rows: int, target: Target) -> int:
+    """As `dense_block`, for weights of bytes."""
+    return _panel(units, rows, target, lambda rows, vectors: tile.dot_fits(rows, vectors, target))
+
+
+def _panel(units: int, rows: int, target: Target, fits: Callable[[int, int], bool]) -> int:
     widths = [b for b in range(1, min(_PANEL_LIMIT, units) + 1) if units % b == 0]
     lanes = {b: power_of_two_lanes(b, target) for b in widths}
     whole = target.vector_bits // 32
@@ -104,7 +114,8 @@ def dense_block(units: int, rows: int, target: Target) -> int:
 
     def worth(b: int) -> tuple[float, int]:
         vectors = b // lanes[b]
-        best = max(tile.efficiency(r, vectors, rows, target) for r in range(1, min(rows, 14) + 1))
+        tiles = [r for r in range(1, min(rows, 14) + 1) if fits(r, vectors)]
+        best = max((tile.efficiency(r, vectors, rows, target) for r in tiles), default=0.0)
         return round(best * (0.6 + 0.4 * lanes[b] / whole), 3), -b
 
     return max(widths, key=worth)

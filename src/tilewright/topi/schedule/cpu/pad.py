@@ -13,8 +13,12 @@ def is_pad(tensor: te.Tensor) -> bool:
 
 def schedule_pad_at_root(s: te.Schedule, data: te.Tensor) -> None:
     """Write the padded copy of `data` in a parallel loop of its own; does nothing if `data` is not a padding stage."""
-    if not is_pad(data):
-        return
+    if is_pad(data):
+        schedule_at_root(s, data)
+
+
+def schedule_at_root(s: te.Schedule, data: te.Tensor) -> None:
+    """Write `data`, with what is computed before it inlined, in a parallel loop of its own."""
     inline_before(s, data)
     axes = list(s[data].op.axis)
     last = axes[-1]

@@ -230,3 +230,25 @@ def _rank_rows(space: ConfigSpace, rows: int, vectors: dict[int, int], usual: in
     if any(share(config) > 0 for config in space):
         space.require(lambda c: share(c) > 0)
     space.rank_by(share, lambda c: c["tile_rows"])
+
+
+def dense_dot_space(dense: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """A product of bytes: rows of the register tile; the width of a panel is in the layout of the weights."""
+    leading = shape_of(out)[:-1]
+    rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
+    panel = dense.op.attrs["block"]
+    vectors = panel // power_of_two_lanes(panel, target)
+    space = ConfigSpace()
+    space.define_split("tile_rows", rows, _PRODUCT_ROWS, exact=False)
+    space.require(lambda c: tile.dot_fits(c["tile_rows"], vectors, target))
+    _rank_rows(space, rows, {panel: vectors}, panel, target)
+    return space
+
+
+def conv2d_dot_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
+    """A convolution of bytes, blocked by channels: as `conv2d_space`."""
+    _, blocks, height, width, block = shape_of(out)
+    vectors = block // power_of_two_lanes(block, target)
+    space = image_space(height, width, blocks, block, target, _likely_widths(out, width))
+    space.require(lambda c: tile.dot_fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target))
+    return space

@@ -96,3 +96,13 @@ def choose_plain(filters: int, pixels: int, lanes: int, target: Target) -> Regis
     tiles = [(rows, vectors) for rows in divisors(filters, 16) for vectors in range(1, 9)]
     best = max(tiles, key=lambda t: (round(worth(*t), 4), -t[1]))
     return RegisterTile(*best)
+
+
+def dot_fits(rows: int, vectors: int, target: Target) -> bool:
+    """True if a tile of `rows` by `vectors` sums of dot products of bytes fits the registers.
+
+    Without an instruction for them, even and odd bytes of both operands are held apart, and their products apart.
+    """
+    if target.supports("avx512vnni") or target.supports("avxvnni") or target.supports("dotprod"):
+        return True
+    return rows * vectors + 2 * vectors + 3 <= max(target.vector_registers, 3 * vectors + 3)

@@ -1,0 +1,161 @@
+"""Products of bytes with sums in int32, as `transform.dot_products` writes them for processors that have them.
+
+Data are uint8 or int8 and weights the other or int8, as the processor's instruction wants; weights hold four inputs
+side by side (`topi/nn/dot_product.py`). Zero points are no part of these operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op.common import Types, call, require, tensors
+from tilewright.relay.op.layout_rules import conv2d_int8_layout
+from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.type import TensorType, Type
+from tilewright.topi.layout import transform_shape
+from tilewright.topi.reference import conv as conv_ref
+from tilewright.topi.reference import nn as ref
+from tilewright.topi.reference.layout import layout_transform
+from tilewright.topi.shapes import conv_output
+from tilewright.topi.util import four_sided, pair
+
+_BYTES = ("int8", "uint8")
+
+
+def _check_bytes(*types: TensorType) -> None:
+    for type_ in types:
+        require(str(type_.dtype) in _BYTES, f"it multiplies int8 and uint8, not {type_.dtype}")
+
+
+# ------------------------------------------------------------------------------------------------------ matrices
+def _dense_type(types: Types, attrs: Attrs) -> Type:
+    data, weight = tensors(types)
+    _check_bytes(data, weight)
+    units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
+    require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
+    require(data.shape[-1] == depth, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
+    return TensorType((*data.shape[:-1], units), "int32")
+
+
+def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    return ref.dense(data, layout_transform(weight, attrs["weight_layout"], "NC"), out_dtype="int32")
+
+
+register(
+    "nn.contrib_dense_int8",
+    num_inputs=2,
+    type_rule=_dense_type,
+    compute=lambda _attrs, inputs, _out: [topi.nn.dense_dot(*inputs)],
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=_dense_reference,
+)
+
+
+def contrib_dense_int8(data: Expr, weight: Expr, weight_layout: str) -> Call:
+    """`data` [..., K] times the transpose of `weight`, [N/b, K/4, b, 4] in layout ``"NC{b}n4c"``: int32 [..., N]."""
+    return call("nn.contrib_dense_int8", data, weight, weight_layout=weight_layout)
+
+
+def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
+    a, b = tensors(types)
+    _check_bytes(a, b)
+    batch, columns, depth = transform_shape(b.shape, attrs["layout"], "BNC")
+    require(a.ndim == 3 and a.shape[2] == depth, f"stacks {a.shape} and {b.shape} do not run over equal depths")
+    require(a.shape[0] == batch or 1 in (a.shape[0], batch), f"{a.shape[0]} and {batch} matrices")
+    return TensorType((batch if a.shape[0] == 1 else a.shape[0], a.shape[1], columns), "int32")
+
+
+def _batch_matmul_reference(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return ref.batch_matmul(a, layout_transform(b, attrs["layout"], "BNC"), out_dtype="int32")
+
+
+register(
+    "nn.contrib_batch_matmul_int8",
+    num_inputs=2,
+    type_rule=_batch_matmul_type,
+    compute=lambda _attrs, inputs, _out: [topi.nn.batch_matmul_dot(*inputs)],
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=_batch_matmul_reference,
+)
+
+
+def contrib_batch_matmul_int8(a: Expr, b: Expr, layout: str) -> Call:
+    """Products of stacks [B, M, K] and the transposes of [B, N, K], which are in panels (``"BNC{n}n4c"``): int32."""
+    return call("nn.contrib_batch_matmul_int8", a, b, layout=layout)
+
+
+# -------------------------------------------------------------------------------------------------- convolutions
+def _conv2d_type(types: Types, attrs: Attrs) -> Type:
+    data, kernel = tensors(types)
+    _check_bytes(data, kernel)
+    n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
+    o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
+    require(i == c, f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
+    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
+    oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
+    ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
+    return TensorType(transform_shape((n, o, oh, ow), "NCHW", attrs["out_layout"] or attrs["data_layout"]), "int32")
+
+
+def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    names = ("strides", "padding", "dilation", "pad_value")
+    data, kernel = inputs
+    if attrs["data_layout"] != "NCHW":
+        return [topi.nn.conv2d_dot_NCHWc(data, kernel, *(attrs[name] for name in names))]
+    wide = [topi.cast(x, "int32") for x in inputs]
+    pads = attrs["padding"]
+    padded = topi.nn.pad(wide[0], (0, 0, *pads[:2]), (0, 0, *pads[2:]), attrs["pad_value"])
+    return [topi.nn.conv2d_nchw(padded, wide[1], attrs["strides"], (0, 0, 0, 0), attrs["dilation"])]
+
+
+def _conv2d_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    top, left, bottom, right = attrs["padding"]
+    plain = layout_transform(data, attrs["data_layout"], "NCHW").astype("int32")
+    around = ((0, 0), (0, 0), (top, bottom), (left, right))
+    padded = np.pad(plain, around, constant_values=attrs["pad_value"])
+    weights = layout_transform(kernel, attrs["kernel_layout"], "OIHW").astype("int32")
+    out = conv_ref.conv2d_nchw(padded, weights, attrs["strides"], dilation=attrs["dilation"])
+    return layout_transform(out, "NCHW", attrs["out_layout"] or attrs["data_layout"])
+
+
+register(
+    "nn.contrib_conv2d_int8",
+    num_inputs=2,
+    type_rule=_conv2d_type,
+    compute=_conv2d_compute,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    reference=_conv2d_reference,
+    layout=conv2d_int8_layout,
+)
+
+
+def contrib_conv2d_int8(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    pad_value: int = 0,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+) -> Call:
+    """Convolution of bytes with sums in int32, `pad_value` around the image; layouts as `nn.conv2d`, the kernel
+    ``OIHW4i16o4i`` where the data are blocked."""
+    return call(
+        "nn.contrib_conv2d_int8",
+        data,
+        weight,
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        pad_value=pad_value,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+    )

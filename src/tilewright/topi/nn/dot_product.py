@@ -1,0 +1,114 @@
+"""Products of bytes summed in int32, laid out for dot products of four: weights hold four inputs side by side.
+
+A processor with such an instruction (AVX-512 VNNI, NEON sdot) multiplies sixteen to sixty-four bytes by as many at once
+and adds groups of four of the products to 32-bit sums. So the depth is the innermost axis of weights, in groups of
+four; data are read four neighbours at a time, which lie together as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.te import Tensor
+from tilewright.tir.dot_product import GROUP
+from tilewright.topi import tag
+from tilewright.topi.nn.conv2d import output_size, workload
+from tilewright.topi.nn.dense import rows_in_different_sets
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.util import extents
+
+_SUM = "int32"
+
+
+def dense_dot(data: Tensor, weight: Tensor) -> Tensor:
+    """`data` [..., K] times the transpose of a weight in panels of b rows, [N/b, K/4, b, 4]: int32 [..., N].
+
+    Stages: data_pad (where rows of data would share sets of the cache), dense_dot [..., N/b, b] with the reduction axes
+    k_outer and k_inner, dense_units.
+    """
+    panels, groups, block, _ = extents(weight)
+    data = rows_in_different_sets(data)
+    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, GROUP), name="k_inner")
+
+    def body(*i: Any) -> Any:
+        *row, panel, lane = i
+        value = data(*row, outer * GROUP + inner).astype(_SUM)
+        return te.sum(value * weight(panel, outer, lane, inner).astype(_SUM), axis=[outer, inner])
+
+    sums = te.compute(
+        (*data.shape[:-1], panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs={"block": block}
+    )
+    return te.compute(
+        (*data.shape[:-1], panels * block),
+        lambda *i: sums(*i[:-1], i[-1] // block, i[-1] % block),
+        name="dense_units",
+        tag=tag.INJECTIVE,
+    )
+
+
+def batch_matmul_dot(a: Tensor, b: Tensor) -> Tensor:
+    """Products of stacks [B, M, K] and, in panels of columns, [B, N/b, K/4, b, 4]: int32 [B, M, N]; a stack of 1
+    broadcasts.
+
+    Stages: batch_matmul_dot [B, M, N/b, b] with the reduction axes k_outer and k_inner, matmul_columns.
+    """
+    batch_a, rows, _ = extents(a)
+    batch_b, panels, groups, block, _ = extents(b)
+    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, GROUP), name="k_inner")
+
+    def body(n: Any, i: Any, panel: Any, lane: Any) -> Any:
+        n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
+        value = a(n_a, i, outer * GROUP + inner).astype(_SUM)
+        return te.sum(value * b(n_b, panel, outer, lane, inner).astype(_SUM), axis=[outer, inner])
+
+    batch = batch_b if batch_a == 1 else batch_a
+    sums = te.compute(
+        (batch, rows, panels, block),
+        body,
+        name="batch_matmul_dot",
+        tag=tag.DENSE_DOT,
+        attrs={"block": block, "row_axis": 1},
+    )
+    return te.compute(
+        (batch, rows, panels * block),
+        lambda n, i, j: sums(n, i, j // block, j % block),
+        name="matmul_columns",
+        tag=tag.INJECTIVE,
+    )
+
+
+def conv2d_dot_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    pad_value: int = 0,
+) -> Tensor:
+    """`data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib/4, ob, 4] to int32 [N, O/ob, OH, OW, ob].
+
+    `pad_value` stands around the image, as the code of zero. Stages: data_pad (if there is padding), conv2d_dot_NCHWc
+    with the reduction axes ic_outer, kh, kw, ic_group, ic_inner.
+    """
+    n, ico, h, w, _ = extents(data)
+    oco, _, kh, kw, groups, ob, _ = extents(kernel)
+    oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0), pad_value)
+    outer, ry, rx = (te.reduce_axis((0, size), name=name) for size, name in ((ico, "ic_outer"), (kh, "kh"), (kw, "kw")))
+    group, inner = te.reduce_axis((0, groups), name="ic_group"), te.reduce_axis((0, GROUP), name="ic_inner")
+
+    def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
+        row, column = y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1]
+        value = padded(b, outer, row, column, group * GROUP + inner).astype(_SUM)
+        weight = kernel(oc, outer, ry, rx, group, block, inner).astype(_SUM)
+        return te.sum(value * weight, axis=[outer, ry, rx, group, inner])
+
+    return te.compute(
+        (n, oco, oh, ow, ob),
+        body,
+        name="conv2d_dot_NCHWc",
+        tag=tag.CONV2D_DOT,
+        attrs=workload(strides, padding, dilation, 1, oc_block=ob),
+    )

@@ -1,0 +1,30 @@
+"""Cases of products of bytes."""
+
+from __future__ import annotations
+
+from tests.relay.op.cases.values import byte
+from tilewright.relay import op
+
+CASES = {
+    "nn.contrib_dense_int8": [
+        op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),
+        op.nn.contrib_dense_int8(byte(2, 3, 8, dtype="int8"), byte(1, 2, 8, 4, dtype="int8"), "NC8n4c"),
+    ],
+    "nn.contrib_batch_matmul_int8": [
+        op.nn.contrib_batch_matmul_int8(byte(2, 5, 12), byte(2, 3, 3, 8, 4, dtype="int8"), "BNC8n4c"),
+        op.nn.contrib_batch_matmul_int8(byte(1, 5, 12), byte(2, 3, 3, 8, 4, dtype="int8"), "BNC8n4c"),
+    ],
+    "nn.contrib_conv2d_int8": [
+        op.nn.contrib_conv2d_int8(byte(1, 4, 7, 6), byte(8, 4, 3, 3, dtype="int8"), padding=1, pad_value=7),
+        op.nn.contrib_conv2d_int8(
+            byte(1, 2, 7, 6, 8),
+            byte(1, 2, 3, 3, 2, 16, 4, dtype="int8"),
+            strides=(2, 1),
+            padding=1,
+            pad_value=7,
+            data_layout="NCHW8c",
+            kernel_layout="OIHW2i16o4i",
+            out_layout="NCHW16c",
+        ),
+    ],
+}
