@@ -20,9 +20,12 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.symbolic import fix_sizes
 from tilewright.relay.transform.alter_layout import alter_layout
 from tilewright.relay.transform.dead_code import dead_code
+from tilewright.relay.transform.dequantized_products import dequantized_products
+from tilewright.relay.transform.dot_products import dot_products
 from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.expand_calls import expand_calls
 from tilewright.relay.transform.expand_operators import expand_operators
+from tilewright.relay.transform.fake_quantization_to_integer import fake_quantization_to_integer
 from tilewright.relay.transform.fold_constant import fold_constant
 from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.fuse_attention import fuse_attention
@@ -55,12 +58,15 @@ EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
+    ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
+    ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),
     ("simplify_inference", lambda mod, target: simplify_inference(mod)),
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
     ("fold_constant", lambda mod, target: fold_constant(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
+    ("dot_products", dot_products),
     ("fuse_attention", lambda mod, target: fuse_attention(mod)),
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),

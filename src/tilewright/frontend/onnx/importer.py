@@ -20,7 +20,7 @@ from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, is_quantized_weight
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
@@ -352,7 +352,7 @@ def _fold(call: Call) -> Expr | None:
         values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
         data.extend(values)
         arguments.append(values if isinstance(arg, Tuple) else values[0])
-    if not isinstance(call.op, Op) or call.op.name in _NEVER_FOLDED:
+    if not isinstance(call.op, Op) or call.op.name in _NEVER_FOLDED or is_quantized_weight(call):
         return None
     leaves = _leaves(type_of(call))
     if leaves is None:

@@ -12,7 +12,9 @@ from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.expr import Call, Constant, Expr
+from tilewright.relay.interpreter import call_reference
+from tilewright.relay.transform.make import is_call
 from tilewright.relay.type import Type
 from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 
 # Attributes that say how to train or which kernel to prefer; they do not change what inference computes.
 _WITHOUT_EFFECT = frozenset({"consumed_inputs", "is_test", "momentum", "spatial", "seed", "stash_type", "name"})
+
+
+def is_quantized_weight(value: Any) -> bool:
+    """True for a constant matrix or kernel of bytes being dequantized: it stays as it is, for products of integers."""
+    if not isinstance(value, Call) or not is_call(value, "qnn.dequantize"):
+        return False
+    data = value.args[0]
+    constant = all(isinstance(arg, Constant) for arg in value.args)
+    return constant and tensor_type_of(data).ndim >= 2 and tensor_type_of(data).dtype in ("int8", "uint8")
 
 
 class NeedsValue(UnsupportedError):
@@ -90,6 +101,8 @@ class OnnxNode:
     def array(self, index: int) -> np.ndarray | None:
         """The value of input `index` if it is known at import time, else None."""
         value = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(value, Call) and is_quantized_weight(value):
+            return np.asarray(call_reference(value, [arg.data for arg in value.args]))  # type: ignore[attr-defined]
         return value.data if isinstance(value, Constant) else None
 
     def static(self, index: int, what: str) -> np.ndarray:

@@ -61,14 +61,21 @@ def _rule(node: Expr) -> Expr | None:
     data, scale, zero = node.args
     if not isinstance(scale, Constant) or not isinstance(zero, Constant) or scale.data.size != 1:
         return None
-    found = _integers(data)
+    found = integers_of(data)
     if found is None:
         return None
+    if _same_codes(found, scale, zero) and tensor_type_of(found.expr).dtype == node.attrs.out_dtype:
+        return found.expr
     old_scale, old_zero = Constant(found.scale), Constant(found.zero)
     return qnn.requantize(found.expr, old_scale, old_zero, scale, zero, axis=found.axis, out_dtype=node.attrs.out_dtype)
 
 
-def _integers(root: Expr) -> Affine | None:
+def _same_codes(found: Affine, scale: Constant, zero: Constant) -> bool:
+    """True if quantizing again gives the integers that there are."""
+    return found.scale.size == 1 and found.scale.item() == scale.data.item() and found.zero.item() == zero.data.item()
+
+
+def integers_of(root: Expr) -> Affine | None:
     """The integers for the float expression `root`; None if an operator on the way to them has no rule."""
     known: dict[Expr, Affine] = {}
     for node in post_order(root):
@@ -142,11 +149,27 @@ def _relu(call: Call, known: dict[Expr, Affine]) -> Affine | None:
 
 
 def _moved(call: Call, known: dict[Expr, Affine]) -> Affine | None:
-    """Operators that move or pick elements do so with the integers."""
+    """Operators that move or pick elements do so with the integers; scales along an axis follow it, if it stays one."""
     data = known.get(call.args[0])
-    if data is None or data.scale.size != 1:
+    axis = None if data is None else _axis_after(call, data)
+    if data is None or axis is None:
         return None
-    return data.like(Call(call.op, [data.expr, *call.args[1:]], call.attrs, call.span))
+    moved = Call(call.op, [data.expr, *call.args[1:]], call.attrs, call.span)
+    return Affine(moved, data.scale, data.zero, axis)
+
+
+def _axis_after(call: Call, data: Affine) -> int | None:
+    """Where the axis of the scales of `data` is after `call`; None if it is cut up."""
+    if data.scale.size == 1:
+        return data.axis
+    before, after = tensor_type_of(data.expr).shape, tensor_type_of(call).shape
+    axis = data.axis % len(before)
+    if is_call(call, "transpose"):
+        axes = call.attrs["axes"] or range(len(before))[::-1]
+        return [a % len(before) for a in axes].index(axis)
+    if is_call(call, "reshape") and before[: axis + 1] == after[: axis + 1]:
+        return axis
+    return None
 
 
 def _concatenated(call: Call, known: dict[Expr, Affine]) -> Affine | None:
