@@ -13,7 +13,7 @@ from tilewright import relay
 from tilewright.relay.op import qnn
 from tilewright.relay.transform.dot_products import dot_products, operand_types
 from tilewright.relay.transform.expand_operators import expand_operators
-from tilewright.relay.transform.infer_type import tensor_type_of
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import calls
 from tilewright.target import Target
 

@@ -100,8 +100,6 @@ def conv2d_layout(
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
-    from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
-
     out_block = widest_block(types[1].shape[0], target)
     in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
     if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:

@@ -18,8 +18,9 @@ from tilewright.relay.module import IRModule
 from tilewright.relay.op.tensor import cast, multiply
 from tilewright.relay.transform.fake_quantization_to_integer import RULES, integers_of
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import along_axis, is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import rewrite
 
 _PRODUCTS = ("nn.conv2d", "nn.dense", "nn.batch_matmul")

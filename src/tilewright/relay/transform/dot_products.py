@@ -27,8 +27,9 @@ from tilewright.relay.op.reduce import sum as sum_of
 from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
 from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
 from tilewright.relay.transform.fold_constant import fold_call
-from tilewright.relay.transform.infer_type import infer_type, tensor_type_of
+from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call
+from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import rebuild, rewrite
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
