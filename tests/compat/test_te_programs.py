@@ -327,3 +327,55 @@ def test_bounds_and_loops_of_a_schedule() -> None:
     loops: list = []
     tvm.tir.stmt_functor.post_order_visit(stmt, lambda node: loops.append(node) if isinstance(node, tvm.tir.For) else 0)
     assert len(loops) == 2
+
+
+@pytest.mark.parametrize(("target", "kind"), [("cuda -emulate=1", "cuda"), ("opencl", "opencl")])
+def test_arrays_of_a_device_stay_there(target: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tvm
+    from tvm import te
+
+    if kind == "opencl":
+        pytest.importorskip("pyopencl")
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+    func = tvm.build(s, [a, b], target, name="twice")
+    copies = _count_copies(func["twice"]._code.api, monkeypatch)
+    dev, data = tvm.device(kind, 0), _random(64)
+    x, y, z = tvm.nd.array(data, dev), tvm.nd.empty((64,), device=dev), tvm.nd.empty((64,), device=dev)
+    assert x.device == dev and copies == {"write": 0, "read": 0}
+    for _ in range(3):
+        func(x, y)
+        func(y, z)
+    assert copies == {"write": 3, "read": 0}
+    tvm.testing.assert_allclose(z.numpy(), data * 4)
+    tvm.testing.assert_allclose(z.numpy(), data * 4)
+    assert copies == {"write": 3, "read": 1}
+    x[0] = 5.0
+    func(x, y)
+    assert y.numpy()[0] == 10.0 and copies == {"write": 4, "read": 2}
+    seconds = func.time_evaluator("twice", dev, number=2, repeat=2)(x, y).results
+    assert len(seconds) == 2 and copies == {"write": 4, "read": 2}
+    tvm.testing.assert_allclose(y.copyto(tvm.cpu()).numpy(), x.numpy() * 2)
+    host = tvm.nd.empty((64,))
+    z.copyto(host)
+    tvm.testing.assert_allclose(host.numpy(), data * 4)
+    func(host, y.copyfrom(data))
+    tvm.testing.assert_allclose(y.numpy(), data * 8)
+    on_cpu = tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+    with pytest.raises(InputError, match=rf"argument 0 is an array of {kind}\(0\), and the function runs on cpu"):
+        on_cpu(x, host)
+
+
+def _count_copies(api: object, patch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often the device copies from and to the host from now on."""
+    counts = {"write": 0, "read": 0}
+    for name in counts:
+
+        def counted(*args: object, name: str = name, own: object = getattr(api, name)) -> object:
+            counts[name] += 1
+            return own(*args)
+
+        patch.setattr(api, name, counted)
+    return counts

@@ -31,8 +31,7 @@ class NDArray(Tensor):
         """Copy the elements into another array, or to a device: then a fresh array."""
         if isinstance(target, Device):
             return array(self, target)
-        target.numpy()[...] = self.numpy()
-        return target
+        return target.copyfrom(self.numpy())  # type: ignore[no-any-return]
 
     def copyfrom(self, source_array: Any) -> NDArray:
         """Overwrite the elements with those of a NumPy array of the same shape."""
@@ -56,18 +55,17 @@ class NDArray(Tensor):
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
     """A fresh array with the elements of `arr`, in the element type NumPy gives them.
 
-    For a device that kernels are built for, too, it is in the host's memory; each call of a kernel copies it.
+    For a device that kernels are built for it is a `DeviceNDArray`.
     """
-    _require_known(device)
-    return NDArray.from_numpy(np.asarray(arr), copy=True)  # type: ignore[return-value]
+    host = NDArray.from_numpy(np.asarray(arr), copy=True)
+    return _of_device(host, device)
 
 
 def empty(
     shape: Sequence[int], dtype: str = "float32", device: Device | None = None, mem_scope: str | None = None
 ) -> NDArray:
-    """Uninitialized memory, of the host for whatever device."""
-    _require_known(device)
-    return NDArray.empty(shape if isinstance(shape, Sequence) else (shape,), dtype)  # type: ignore[return-value]
+    """An array with arbitrary elements."""
+    return _of_device(NDArray.empty(shape if isinstance(shape, Sequence) else (shape,), dtype), device)
 
 
 def from_dlpack(producer: Any) -> NDArray:
@@ -75,9 +73,13 @@ def from_dlpack(producer: Any) -> NDArray:
     return NDArray.from_dlpack(producer)  # type: ignore[return-value]
 
 
-def _require_known(device: Device | None) -> None:
-    if getattr(device, "kind", "cpu") not in DEVICE_KINDS:
-        require_cpu(device)
+def _of_device(array: Any, device: Device | None) -> NDArray:
+    if device is not None and device.kind in DEVICE_KINDS:
+        from tilewright.compat.classic.device_array import DeviceNDArray  # derives from NDArray
+
+        return DeviceNDArray(array.numpy(), device)
+    require_cpu(device)
+    return array  # type: ignore[no-any-return]
 
 
 def require_cpu(device: Device | None) -> None:

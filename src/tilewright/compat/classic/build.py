@@ -11,13 +11,12 @@ from tilewright import codegen, te
 from tilewright.codegen.build_device import emit_device
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
-from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.device_array import argument_values
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, TargetError, UnsupportedError
-from tilewright.runtime.tensor import Tensor
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.legalize_float16 import legalize_float16
@@ -176,12 +175,8 @@ class BuiltFunction:
 
     def __call__(self, *args: Any) -> None:
         """Run once; results are written to arrays among `args`."""
-        self._code(*map(_host_value, args))
+        self._code(*argument_values(self._code, args))
 
     def time(self, *args: Any, number: int, repeat: int) -> list[float]:
         """Seconds a call takes: `repeat` times the mean of `number` calls."""
-        return list(self._code.time(*map(_host_value, args), number=number, repeat=repeat))
-
-
-def _host_value(value: Any) -> Any:
-    return to_numpy(value) if isinstance(value, Tensor) else value
+        return list(self._code.time(*argument_values(self._code, args), number=number, repeat=repeat))

@@ -97,7 +97,7 @@ class DeviceFunction:
     """One function: launches its kernels in order."""
 
     def __init__(self, api: DeviceApi, info: DeviceFunctionInfo, kernels: Mapping[str, Kernel]) -> None:
-        self.info, self._api, self._kernels = info, api, kernels
+        self.info, self.api, self._kernels = info, api, kernels
         scalars = [p.name for p in info.params if p.is_scalar]
         sizes = [t["elements"] for t in info.temporaries]
         grids = [size for launch in info.launches for size in launch["grid"]]
@@ -109,21 +109,21 @@ class DeviceFunction:
         """Run once; host arrays that the function writes to are filled when it returns."""
         values, copies = self._prepare(args)
         self._launch(values)
-        self._api.synchronize()
+        self.api.synchronize()
         for array, made in copies:
-            self._api.read(made.buffer, array)
+            self.api.read(made.buffer, array)
 
     def time(self, *args: Any, repeat: int = 10, number: int = 1) -> list[float]:
         """Seconds a call takes, `repeat` times the mean over `number` calls; host arrays are copied once, before."""
         values, _ = self._prepare(args)
         self._launch(values)
-        self._api.synchronize()
+        self.api.synchronize()
         times = []
         for _ in range(repeat):
             start = time.perf_counter()
             for _ in range(number):
                 self._launch(values)
-            self._api.synchronize()
+            self.api.synchronize()
             times.append((time.perf_counter() - start) / number)
         return times
 
@@ -139,7 +139,7 @@ class DeviceFunction:
             if param.written and not (value.flags.c_contiguous and value.flags.writeable):
                 place = f"{self.info.name}: argument {param}"
                 raise InputError(f"{place} must be C-contiguous and writable: it is written to")
-            made = values[param.name] = DeviceArray(self._api, value.shape, value.dtype).write(value)
+            made = values[param.name] = DeviceArray(self.api, value.shape, value.dtype).write(value)
             if param.written:
                 copies.append((value, made))
         for wrong in infer_extents(self.info.params, values):
@@ -152,7 +152,7 @@ class DeviceFunction:
         for made, size in zip(self.info.temporaries, sizes):
             dtype, known = DType(made["dtype"]).numpy, self._temporaries.get(made["name"])
             if known is None or known.shape[0] < size:
-                self._temporaries[made["name"]] = DeviceArray(self._api, (int(size),), dtype)
+                self._temporaries[made["name"]] = DeviceArray(self.api, (int(size),), dtype)
         place = len(self.info.temporaries)
         for launch in self.info.launches:
             grid = tuple(int(n) for n in sizes[place : place + 3])
