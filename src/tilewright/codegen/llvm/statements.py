@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.codegen.llvm.arithmetic import nonnegative
@@ -10,6 +9,7 @@ from tilewright.codegen.llvm.builder import EVERYTHING, NOTHING, Block, Function
 from tilewright.codegen.llvm.calls import effect
 from tilewright.codegen.llvm.memory import flat_index, store, wide
 from tilewright.codegen.llvm.types import memory_type
+from tilewright.codegen.statement_table import statement_table
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm
@@ -57,11 +57,6 @@ def _effects(value: Expr) -> frozenset[Any]:
 
 
 # ------------------------------------------------------------------------------------------------ simple ones
-def _sequence(b: FunctionBuilder, stmt: s.SeqStmt) -> None:
-    for part in stmt.stmts:
-        statement(b, part)
-
-
 def _store(b: FunctionBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
     if index.dtype.lanes != stmt.value.dtype.lanes:
@@ -78,10 +73,6 @@ def _let(b: FunctionBuilder, stmt: s.LetStmt) -> None:
     b.wide_variables.pop(stmt.var, None)
     b.bind(stmt.var, value)
     fact(b, stmt.var, stmt.value.dtype.is_int and nonnegative(b, stmt.value))
-    statement(b, stmt.body)
-
-
-def _attribute(b: FunctionBuilder, stmt: s.AttrStmt) -> None:
     statement(b, stmt.body)
 
 
@@ -241,16 +232,15 @@ def _while(b: FunctionBuilder, stmt: s.While) -> None:
     b.scopes[-1].block = after
 
 
-_STATEMENTS: dict[type, Callable[[FunctionBuilder, Any], None]] = {
-    s.SeqStmt: _sequence,
-    s.BufferStore: _store,
-    s.Evaluate: _evaluate,
-    s.LetStmt: _let,
-    s.AttrStmt: _attribute,
-    s.AssertStmt: _assert,
-    s.Allocate: _allocate,
-    s.DeclBuffer: _declare,
-    s.IfThenElse: _branch,
-    s.For: _for,
-    s.While: _while,
-}
+_STATEMENTS = statement_table(
+    statement,
+    store=_store,
+    evaluate=_evaluate,
+    let=_let,
+    check=_assert,
+    allocate=_allocate,
+    declare=_declare,
+    branch=_branch,
+    loop=_for,
+    while_loop=_while,
+)

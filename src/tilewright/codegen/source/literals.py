@@ -13,17 +13,20 @@ from tilewright.support.dtype import DType
 _LOWEST_INT32, _LOWEST_INT64 = -(2**31), -(2**63)
 
 
-def c_literal(dtype: DType, value: Any, infinity: str = "INFINITY", nan: str = "NAN") -> str:
-    """A constant as C and its relatives spell it; `infinity` and `nan` are the language's names of those."""
+def c_literal(dtype: DType, value: Any, infinity: str = "INFINITY", nan: str = "NAN", wide: str = "ll") -> str:
+    """A constant as C and its relatives spell it.
+
+    `infinity` and `nan` are the language's names of those, `wide` what follows an integer of 64 bits.
+    """
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_float:
         return _float(dtype, float(value), infinity, nan)
     if dtype.code == "uint":
-        return f"{value}{'ull' if dtype.bits == 64 else 'u' if dtype.bits == 32 else ''}"
+        return f"{value}{f'u{wide}' if dtype.bits == 64 else 'u' if dtype.bits == 32 else ''}"
     if value in (_LOWEST_INT32, _LOWEST_INT64):  # the magnitude alone would not fit the type
-        return f"({value + 1}{'ll' if dtype.bits == 64 else ''} - 1)"
-    text = f"{value}{'ll' if dtype.bits == 64 else ''}"
+        return f"({value + 1}{wide if dtype.bits == 64 else ''} - 1)"
+    text = f"{value}{wide if dtype.bits == 64 else ''}"
     return f"({text})" if value < 0 else text
 
 

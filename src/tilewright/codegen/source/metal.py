@@ -30,7 +30,7 @@ METAL = Dialect(
         ("clz", "int32"): "clz",
     },
     conversions=CONVERSIONS,
-    literal=lambda dtype, value: c_literal(dtype, value).replace("ull", "ul").replace("ll", "l"),
+    literal=lambda dtype, value: c_literal(dtype, value, wide="l"),
     threads={f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "threadgroup_barrier(mem_flags::mem_threadgroup);"},
     scopes={"local": "", "shared": "threadgroup "},

@@ -39,7 +39,7 @@ OPENCL = Dialect(
     functions={**float_names(_MATH, {"float32": "", "float64": ""}),
                **{("popcount", t): "popcount" for t in _INTEGERS}, **{("clz", t): "clz" for t in _INTEGERS}},
     conversions=CONVERSIONS,
-    literal=lambda dtype, value: c_literal(dtype, value).replace("ull", "ul").replace("ll", "l"),
+    literal=lambda dtype, value: c_literal(dtype, value, wide="l"),
     threads={f"{kind}.{axis}": f"(int){function}({i})" for kind, function in
              (("blockIdx", "get_group_id"), ("threadIdx", "get_local_id")) for i, axis in enumerate("xyz")},
     barriers={"shared": "barrier(CLK_LOCAL_MEM_FENCE);"},

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.expressions import flat_index, to_memory
+from tilewright.codegen.statement_table import statement_table
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm, StringImm
@@ -22,11 +23,6 @@ def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
         raise InternalError(f"no {b.dialect.name} code for statement {type(stmt).__name__}")
     with b.at(stmt.position):
         emit(b, stmt)
-
-
-def _sequence(b: SourceBuilder, stmt: s.SeqStmt) -> None:
-    for part in stmt.stmts:
-        statement(b, part)
 
 
 def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
@@ -125,10 +121,6 @@ def _let(b: SourceBuilder, stmt: s.LetStmt) -> None:
     _declared(b, stmt.var, text, stmt.body)
 
 
-def _attribute(b: SourceBuilder, stmt: s.AttrStmt) -> None:
-    statement(b, stmt.body)
-
-
 def _assert(b: SourceBuilder, stmt: s.AssertStmt) -> None:
     if not b.dialect.fail:
         raise UnsupportedError(
@@ -180,16 +172,15 @@ _EFFECTS: dict[str, Callable[[SourceBuilder, Call], None]] = {
     "call_function": _call_function,
 }
 
-_STATEMENTS: dict[type, Callable[[SourceBuilder, Any], None]] = {
-    s.SeqStmt: _sequence,
-    s.BufferStore: _store,
-    s.Evaluate: _evaluate,
-    s.LetStmt: _let,
-    s.AttrStmt: _attribute,
-    s.AssertStmt: _assert,
-    s.Allocate: _allocate,
-    s.DeclBuffer: _declare,
-    s.IfThenElse: _branch,
-    s.For: _for,
-    s.While: _while,
-}
+_STATEMENTS = statement_table(
+    statement,
+    store=_store,
+    evaluate=_evaluate,
+    let=_let,
+    check=_assert,
+    allocate=_allocate,
+    declare=_declare,
+    branch=_branch,
+    loop=_for,
+    while_loop=_while,
+)

@@ -6,15 +6,11 @@ and no constant that is infinite: those are read from variables.
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import Language
 from tilewright.codegen.source.literals import c_literal
 from tilewright.errors import UnsupportedError
-from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 
@@ -22,12 +18,9 @@ _MATH = (
     "exp exp2 log log2 sqrt rsqrt=inverseSqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh floor ceil trunc "
     "round fabs=abs abs atan2 fma"
 )
+# In parentheses: `a < bitcast<f32>(b)` reads as a template of `a`.
+_INFINITY, _NAN = "(bitcast<f32>(tilewright_infinity))", "(bitcast<f32>(tilewright_nan))"
 _STORED = ("int32", "uint32", "float32")
-
-
-def _literal(dtype: DType, value: Any) -> str:
-    text = c_literal(dtype, value, "bitcast<f32>(tilewright_infinity)", "bitcast<f32>(tilewright_nan)")
-    return text if math.isfinite(value) else f"({text})"
 
 
 WGSL = Dialect(
@@ -35,7 +28,7 @@ WGSL = Dialect(
     types={"bool": "bool", "int32": "i32", "uint32": "u32", "float32": "f32"},
     functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "countOneBits",
                ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod"},
-    literal=_literal,
+    literal=lambda dtype, value: c_literal(dtype, value, _INFINITY, _NAN),
     threads={f"{kind}.{axis}": f"i32({kind}.{axis})" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "workgroupBarrier();"},
     scopes={"local": "var", "shared": "var<workgroup>"},
