@@ -11,7 +11,8 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntI
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
 from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.specialize_borders import specialize_borders
+from tilewright.tir.transform.roll_loops import roll_loops
+from tilewright.tir.transform.specialize_borders import has_borders, specialize_borders
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
 from tilewright.tir.visitor import collect_vars, post_order
 
@@ -29,11 +30,13 @@ def shift_last_tile(func: PrimFunc) -> PrimFunc:
                                                                 c[start + ii] = a[start + ii]
                                                         else: (as before)
 
-    Where there is no room for one, positions behind the end stand for the last one, in tiles that are no vectors.
+    Where there is no room for one, positions behind the end stand for the last one; in tiles of vectors, loops of
+    single elements do the work (see `roll_loops`).
 
     The last tile computes some elements a second time, to the same values. So a tile must depend on its number through
     its first element only, and may not read what it writes. Tiles at the borders of an image get code of their own (see
-    `specialize_borders`). `loop_partition` does better where the extent is a number.
+    `specialize_borders`); one that is at both borders is rolled. `loop_partition` does better where the extent is a
+    number.
     """
     return func.with_body(_Shifter().stmt(func.body))
 
@@ -85,11 +88,13 @@ class _Shifter:
         last = self.analyzer.simplify(tiling.extent - tiling.factor)
         first = op.minimum(tiling.atom * tiling.factor, last)
         inner = self._versions(whole, others) if others and self.axes < MOST_AXES else None
-        shifted = specialize_borders(inner if inner is not None else self.stmt(whole), start, last)
-        small = _Clamper(tiling, _extents(body), self.analyzer).stmt(body)
-        result = IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
+        shifted = inner if inner is not None else self.stmt(whole)
         self.axes -= 1
-        return result
+        if has_borders(shifted, start):
+            return LetStmt(start, first, specialize_borders(shifted, start, last, roll_loops(body)))
+        clamped = _Clamper(tiling, _extents(body), self.analyzer).stmt(body)
+        small = roll_loops(body) if clamped is body else clamped
+        return IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
 
 
 def _tilings(loop: For, analyzer: Analyzer) -> list[_Tiling]:

@@ -9,19 +9,39 @@ from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
 from tilewright.tir.transform.statements import map_stmt, substitute_var, walk
 
 
-def specialize_borders(body: Stmt, start: Var, last: Expr) -> Stmt:
-    """`body`, a tile that begins at `start` (from 0 to `last`), in versions where its `likely` guards are certain.
+def specialize_borders(body: Stmt, start: Var, last: Expr, otherwise: Stmt) -> Stmt:
+    """`body`, a tile that begins at `start`, in versions where its `likely` guards are certain, else `otherwise`.
 
-        for i in unrolled(8):                           if start - 1 >= 0 and start + 8 < n:
+        for i in unrolled(8):                           if start >= 0 and start - 1 >= 0 and start + 8 < n:
             if likely(start + i - 1 >= 0)                   for i in unrolled(8): …
                     and likely(start + i + 1 < n):   =>  else if start == 0 and start + 8 < n:
                 …                                           (start is 0: the guard of i decides itself)
                                                         else if start == last and start - 1 >= 0:
                                                             (start is last)
-                                                        else: (as before)
+                                                        else: (otherwise)
 
-    Guards whose other variables are no loops of constant extent within `body` stay in all versions.
+    `start` is `last` at most, and below 0 where there is no room for a tile. Guards whose other variables are no loops
+    of constant extent within `body` stay in all versions.
     """
+    low, high = _border_guards(body, start)
+    low_holds, high_holds = _all(low), _all(high)
+    inside = op.logical_and(start >= 0, op.logical_and(low_holds, high_holds))
+    result = IfThenElse(inside, _without(body, {**low, **high}), otherwise)
+    if low and high:
+        at_end = substitute_var(_without(body, low), start, last)
+        result = _or_else(result, op.logical_and(op.eq(start, last), low_holds), at_end)
+        at_begin = substitute_var(_without(body, high), start, op.const(0, start.dtype))
+        result = _or_else(result, op.logical_and(op.eq(start, 0), high_holds), at_begin)
+    return result
+
+
+def has_borders(body: Stmt, start: Var) -> bool:
+    """True if some guards within `body` hold for all but the first and the last tiles."""
+    return any(_border_guards(body, start))
+
+
+def _border_guards(body: Stmt, start: Var) -> tuple[dict[Expr, Expr], dict[Expr, Expr]]:
+    """The guards that bound `start` from below and from above: what each needs in order to hold all over the tile."""
     ranges = {s.var: s.extent.value - 1 for s in walk(body) if isinstance(s, For) and isinstance(s.extent, IntImm)}
     low: dict[Expr, Expr] = {}
     high: dict[Expr, Expr] = {}
@@ -32,17 +52,7 @@ def specialize_borders(body: Stmt, start: Var, last: Expr) -> Stmt:
             worst = _worst(guard, ranges, body)
             if worst is not None:
                 (high if factor > 0 else low)[condition] = worst
-    if not low and not high:
-        return body
-    low_holds, high_holds = _all(low), _all(high)
-    result: Stmt = IfThenElse(op.logical_and(low_holds, high_holds), _without(body, {**low, **high}), body)
-    assert isinstance(result, IfThenElse)
-    if low and high:
-        at_end = substitute_var(_without(body, low), start, last)
-        result = _or_else(result, op.logical_and(op.eq(start, last), low_holds), at_end)
-        at_begin = substitute_var(_without(body, high), start, op.const(0, start.dtype))
-        result = _or_else(result, op.logical_and(op.eq(start, 0), high_holds), at_begin)
-    return result
+    return low, high
 
 
 def _or_else(versions: IfThenElse, condition: Expr, body: Stmt) -> IfThenElse:
