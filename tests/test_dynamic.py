@@ -47,6 +47,10 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
     "1x1": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(35, 42, 1, 1))), ODD),
     "1x1_strided": (lambda x: op.nn.conv2d(x, weight(35, 42, 1, 1), strides=2), ODD),
+    "1x1_blocked": (
+        lambda x: op.add(op.nn.relu(op.nn.conv2d(x, weight(64, 64, 1, 1))), x),
+        ((2, 64, H, W),),
+    ),
     "winograd": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1)), WIDE),
     "winograd_batch": (lambda x: op.nn.conv2d(x, weight(32, 32, 3, 3), padding=1), ((W, 32, H, 20),)),
     "winograd_strided": (lambda x: op.nn.conv2d(x, weight(64, 32, 3, 3), strides=2, padding=1), WIDE),
@@ -122,6 +126,16 @@ def test_minimal_filtering_of_images_unlike_the_hint(name: str, size: tuple[int,
     arrays = random(at(shapes, *size))
     (wanted,) = interpret(model(build, at(shapes, *size)), arrays)
     np.testing.assert_allclose(exe(*arrays), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "1x1", "1x1_blocked", "depthwise", "max_pool", "transposed"])
+def test_images_smaller_than_a_tile(name: str) -> None:
+    build, shapes = CASES[name]
+    exe = tw.compile(model(build, shapes), threads=1)
+    for size in [(1, 1), (2, 3), (9, 4), (3, 17), (1, 20)]:
+        arrays = random(at(shapes, *size))
+        (wanted,) = interpret(model(build, at(shapes, *size)), arrays)
+        np.testing.assert_allclose(exe(*arrays), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_memory_does_not_grow_with_the_shapes_seen() -> None:

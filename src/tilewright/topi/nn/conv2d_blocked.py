@@ -27,16 +27,26 @@ def conv2d_NCHWc(
     """`data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
 
     Stages: data_pad (if there is padding), conv2d_NCHWc with the reduction axes ic_outer, kh, kw, ic_inner. Of small
-    images only the columns are padded: rows of taps beside the image are left out, under `likely` conditions.
+    images only the columns are padded: rows of taps beside the image are left out, under `likely` conditions. One tap
+    on images of symbolic size: conv2d_NCHWc [N, O/ob, OH * OW, ob] with the axes ic_outer, ic_inner; conv2d_image.
     """
     n, ico, h, w, ib = extents(data)
     oco, _, kh, kw, _, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    wide = sum_dtype(data, out_dtype)
+    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
+    facts = workload(strides, padding, dilation, 1, ic_block=ib, oc_block=ob)
+    if _is_product((h, w), (kh, kw), strides, padding):
+
+        def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
+            value = data(b, outer, p // ow, p % ow, inner).astype(wide)
+            return te.sum(value * kernel(oc, outer, 0, 0, inner, block).astype(wide), axis=[outer, inner])
+
+        product = te.compute((n, oco, oh * ow, ob), pixel, "conv2d_NCHWc", tag.CONV2D_NCHWC, facts)
+        return finish(_image(product, oh, ow), data, out_dtype)
     cut = isinstance(oh, int) and oh <= _CUT_ROWS
     above, below = (0, 0) if cut else (padding[0], padding[2])
     padded = pad(data, (0, 0, above, padding[1], 0), (0, 0, below, padding[3], 0))
-    wide = sum_dtype(data, out_dtype)
-    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
@@ -47,13 +57,7 @@ def conv2d_NCHWc(
         where = tir.all(*inside) if inside else None
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner], where=where)
 
-    out = te.compute(
-        (n, oco, oh, ow, ob),
-        body,
-        name="conv2d_NCHWc",
-        tag=tag.CONV2D_NCHWC,
-        attrs=workload(strides, padding, dilation, 1, ic_block=ib, oc_block=ob),
-    )
+    out = te.compute((n, oco, oh, ow, ob), body, "conv2d_NCHWc", tag.CONV2D_NCHWC, facts)
     return finish(out, data, out_dtype)
 
 
@@ -72,11 +76,20 @@ def conv2d_first_NCHWc(
     n, c, h, w = extents(data)
     oco, _, kh, kw, ob = extents(kernel)
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
+    wide = sum_dtype(data, out_dtype)
+    rc = te.reduce_axis((0, c), name="ic")
+    facts = workload(strides, padding, dilation, 1, oc_block=ob)
+    if _is_product((h, w), (kh, kw), strides, padding):
+
+        def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
+            value = data(b, rc, p // ow, p % ow).astype(wide)
+            return te.sum(value * kernel(oc, rc, 0, 0, block).astype(wide), axis=rc)
+
+        product = te.compute((n, oco, oh * ow, ob), pixel, "conv2d_first_NCHWc", tag.CONV2D_FIRST, facts)
+        return finish(_image(product, oh, ow), data, out_dtype)
     cut = isinstance(oh, int) and oh <= _CUT_ROWS
     above, below = (0, 0) if cut else (padding[0], padding[2])
     padded = pad(data, (0, 0, above, padding[1]), (0, 0, below, padding[3]))
-    wide = sum_dtype(data, out_dtype)
-    rc = te.reduce_axis((0, c), name="ic")
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
 
     def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
@@ -86,14 +99,27 @@ def conv2d_first_NCHWc(
         product = value.astype(wide) * kernel(oc, rc, ry, rx, block).astype(wide)
         return te.sum(product, axis=[rc, ry, rx], where=tir.all(*inside) if inside else None)
 
-    out = te.compute(
-        (n, oco, oh, ow, ob),
-        body,
-        name="conv2d_first_NCHWc",
-        tag=tag.CONV2D_FIRST,
-        attrs=workload(strides, padding, dilation, 1, oc_block=ob),
-    )
+    out = te.compute((n, oco, oh, ow, ob), body, "conv2d_first_NCHWc", tag.CONV2D_FIRST, facts)
     return finish(out, data, out_dtype)
+
+
+def _is_product(size: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], padding: Sequence[int]) -> bool:
+    """True if the convolution is to run as a product over all pixels: one tap on images of symbolic size.
+
+    Their rows need not be whole register tiles, so that each row would have a tile that is partly wasted.
+    """
+    return (*kernel, *strides) == (1, 1, 1, 1) and not any(padding) and not all(isinstance(s, int) for s in size)
+
+
+def _image(product: Tensor, height: Any, width: Any) -> Tensor:
+    """The image [N, O/b, H, W, b] of the pixels of `product` [N, O/b, H * W, b]."""
+    n, blocks, _, block = extents(product)
+    return te.compute(
+        (n, blocks, height, width, block),
+        lambda b, f, y, x, lane: product(b, f, y * width + x, lane),
+        name="conv2d_image",
+        tag=tag.INJECTIVE,
+    )
 
 
 def _inside(position: Any, size: Any, before: int, after: int) -> list[Any]:

@@ -23,6 +23,8 @@ from tilewright.topi.schedule.cpu.space import Config
 
 def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], summed over channels and kernel) and its epilogue `out`."""
+    if len(conv.shape) == 4:
+        return _schedule_product(s, conv, out, target, config)
     schedule_pad_at_root(s, conv.op.input_tensors[0])
     block = shape_of(out)[-1]
     accumulator = inline_between(s, conv, out)
@@ -40,6 +42,24 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     # Positions outside channel blocks: each broadcast activation meets all its weight vectors at once, then is dead.
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, row, column, channel, lane)
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
+
+
+def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
+    """The same for one tap: `conv` is [N, O/b, pixels, b], tiles are of neighbouring pixels, of several rows maybe."""
+    block = shape_of(out)[-1]
+    accumulator = inline_between(s, conv, out)
+
+    batch, channel, row, column, lane = s[out].op.axis
+    group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
+    tiles, pixel = s[out].split(s[out].fuse(row, column), factor=config["tile_columns"])
+    s[out].reorder(batch, group, tiles, inner_block, pixel, lane)
+    _keep_in_registers(s, out, [inner_block, pixel], lane, block, target)
+    work = parallel_outer(s, out, [batch, group, tiles], terms_of(conv))
+
+    s[accumulator].compute_at(s[out], tiles if tiles in s[out].leaf_iter_vars else work)
+    batch, channel, pixel, lane = s[accumulator].op.axis
+    s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, pixel, channel, lane)
+    _keep_in_registers(s, accumulator, [pixel, channel], lane, block, target)
 
 
 def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

@@ -60,6 +60,8 @@ def image_space(
 def conv2d_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
     """Direct convolution, blocked by channels."""
     _, blocks, height, width, block = shape_of(out)
+    if len(conv.shape) == 4:
+        height, width = 1, shape_of(conv)[2]
     return image_space(height, width, blocks, block, target, _likely_widths(out, width))
 
 
