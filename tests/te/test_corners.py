@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright import te
+from tilewright import te, tir
 from tilewright.codegen.build import build
 from tilewright.tir.structural import structural_hash
 
@@ -93,3 +93,17 @@ def test_lowering_again_gives_the_same_program(parallel):
     if parallel:
         s[C].parallel(C.op.axis[0])
     assert structural_hash(te.lower(s, [A, C])) == structural_hash(te.lower(s, [A, C]))
+
+
+def test_a_stage_that_nothing_reads_once_others_are_inlined_is_left_out():
+    A = te.placeholder((4,), "int32", name="A")
+    B = te.compute((4,), lambda i: A[i] + 1, name="B")
+    C = te.compute((4,), lambda i: B[i] * 2, name="C")
+    P = te.compute((4,), lambda i: tir.if_then_else(i < 2, C[i], 7), name="P")
+    D = te.compute((4,), lambda i: P[3] + A[i], name="D")
+    s = te.create_schedule(D)
+    s[P].compute_inline()
+    s[C].compute_at(s[D], D.op.axis[0])
+    s[B].compute_at(s[C], C.op.axis[0])
+    func = te.lower(s, [A, D])
+    assert func.attrs["workspace_bytes"] == 0 and "D[i] = A[i] + 7" in str(func)

@@ -169,8 +169,7 @@ def _attached_region(
             at = evaluators[key]
             read = [None if index is None else at.eval(index) for index in indices]
             needed = read if needed is None else [at.union(a, b) for a, b in zip(needed, read, strict=True)]
-    if needed is None:
-        raise ScheduleError(f"compute_at of {stage.name}: nothing reads it")
+    assert needed is not None, "a stage in a loop that nothing reads is no part of a normalized schedule"
     still = IndexEvaluator({}, bounds.ranges)
     region = {}
     for iv, interval in zip(op.axis, needed, strict=isinstance(op, ComputeOp)):

@@ -154,7 +154,7 @@ class Schedule:
                 if stage_at not in made:
                     raise ScheduleError(f"compute_at of {stage.name}: {stage_at.name} is inlined and has no loops")
                 twin.attach_stage = made[stage_at]
-        copy.stages = list(made.values())
+        copy.stages = _needed(list(made.values()))
         copy.stage_map = {op: made[stage] for op, stage in self.stage_map.items() if stage in made}
         copy.stage_map.update({stage.op: stage for stage in copy.stages})
         for stage in copy.stages:
@@ -164,6 +164,17 @@ class Schedule:
 
     def __repr__(self) -> str:
         return "Schedule of " + ", ".join(s.name for s in self.stages)
+
+
+def _needed(stages: list[Stage]) -> list[Stage]:
+    """`stages` without those placed in a loop that nothing reads: where inlining proved that it is never read, say."""
+    read: set[Tensor] = set()
+    kept: list[Stage] = []
+    for stage in reversed(stages):
+        if stage.attach_stage is None or not read.isdisjoint(stage.outputs):
+            read.update(stage.op.input_tensors)
+            kept.append(stage)
+    return kept[::-1]
 
 
 def as_list(value: Any) -> list[Any]:
