@@ -8,8 +8,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tilewright import te, tir
+from tilewright.errors import ScheduleError
+from tilewright.te.bounds import infer_bounds
 from tilewright.te.group import Group
 from tilewright.te.operation import reduces_by_lanes
+from tilewright.te.rolling import rolling_value
+from tilewright.te.stage import nested_in
+from tilewright.tir.stmt import ForKind
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -273,7 +278,10 @@ def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
         stage.tensorize(stage.op.axis[-1], _intrinsic(stage.op.axis[-1].dom.extent.value))
         return
     if stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
-        stage.double_buffer()
+        if draw(st.booleans()) and may_roll(s, stage):
+            stage.rolling_buffer()
+        else:
+            stage.double_buffer()
     elif not stage.is_output and draw(st.integers(0, 3)) == 0:
         stage.storage_align(draw(st.sampled_from(stage.op.axis)), draw(st.integers(1, 4)), draw(st.integers(0, 3)))
     sources = [t for t in stage.op.input_tensors if s[t].attach_type == "root" and s[t].group is None]
@@ -283,6 +291,25 @@ def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     if draw(st.integers(0, 5)) == 0:
         axis = draw(st.sampled_from(stage.op.axis))
         stage.set_store_predicate(tir.all(axis >= 0, axis < axis.dom.extent))
+
+
+def may_roll(s: te.Schedule, stage: te.Stage) -> bool:
+    """Whether the stage, as it is placed now, has a buffer that can roll."""
+    normal = s.normalize()
+    twin = next((t for t in normal.stages if t.outputs == stage.outputs), None)
+    if twin is None or any(attr.intrin for t in normal.stages for attr in t.attrs.values()):
+        return False
+    try:
+        value = rolling_value(twin, infer_bounds(normal))
+    except ScheduleError:
+        return False
+    kinds = [
+        at.attr(iv).kind
+        for at, _ in nested_in(twin)
+        for iv in at.leaf_iter_vars
+        if value is not None and iv.var is value.args[0]
+    ]
+    return all(kind in (ForKind.SERIAL, ForKind.UNROLLED) for kind in kinds)
 
 
 def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:

@@ -50,6 +50,7 @@ def _compiled(data, stages):
     results = [np.full(shape_of(t), 55, "int32") for t in outputs]
     build(func, threads=2)["main"](values, *results)
     _compare(results, expected)
+    return source, outputs, schedule, values, expected
 
 
 @_settings(150)
@@ -59,10 +60,22 @@ def test_compiled_schedules_are_valid_at_every_stage_and_equal_the_definition(da
 
 
 @pytest.mark.long
-@_settings(3000)
-@given(st.data())
-def test_three_thousand_compiled_schedules_equal_the_definition(data):
-    _compiled(data, 6)
+def test_three_thousand_compiled_schedules_equal_the_definition_and_stay_in_bounds():
+    done = 0
+
+    @_settings(3000)
+    @given(st.data())
+    def case(data):
+        nonlocal done
+        source, outputs, schedule, values, expected = _compiled(data, 6)
+        checked = te.lower(schedule, [source, *outputs], check_bounds=True)
+        results = [np.full(shape_of(t), 55, "int32") for t in outputs]
+        build(checked)["main"](values, *results)
+        _compare(results, expected)
+        done += 1
+
+    case()
+    assert done >= 3000
 
 
 @_settings(40)
