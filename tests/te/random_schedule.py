@@ -116,6 +116,14 @@ def _window(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
     )
 
 
+def _rows(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
+    """Neighbours along the first axis summed up."""
+    first, *rest = shape_of(t)
+    size = min(draw(st.integers(2, 3)), first)
+    k = te.reduce_axis((0, size), "k")
+    return te.compute((first - size + 1, *rest), lambda i, *r: te.sum(t(i + k, *r) * (k + 2), axis=k), name=name)
+
+
 def _outer(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
     """All pairs along the first axis, multiplied and summed over the second."""
     shape = shape_of(t)
@@ -176,7 +184,7 @@ def _by_hand(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
 
 _UNARY = (
     _pointwise, _both, _shift, _transpose, _reverse, _reshape, _pad, _reduce, _window, _outer, _arg_maximum,
-    _cumulative, _by_hand,
+    _cumulative, _by_hand, _rows, _rows,
 )  # fmt: skip
 
 
@@ -277,11 +285,10 @@ def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     if _fits_intrinsic(s, stage):
         stage.tensorize(stage.op.axis[-1], _intrinsic(stage.op.axis[-1].dom.extent.value))
         return
-    if stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
-        if draw(st.booleans()) and may_roll(s, stage):
-            stage.rolling_buffer()
-        else:
-            stage.double_buffer()
+    if stage.attach_type == "at" and may_roll(s, stage) and draw(st.integers(0, 3)) > 0:
+        stage.rolling_buffer()
+    elif stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
+        stage.double_buffer()
     elif not stage.is_output and draw(st.integers(0, 3)) == 0:
         stage.storage_align(draw(st.sampled_from(stage.op.axis)), draw(st.integers(1, 4)), draw(st.integers(0, 3)))
     sources = [t for t in stage.op.input_tensors if s[t].attach_type == "root" and s[t].group is None]
@@ -294,7 +301,7 @@ def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
 
 
 def may_roll(s: te.Schedule, stage: te.Stage) -> bool:
-    """Whether the stage, as it is placed now, has a buffer that can roll."""
+    """Whether the stage, as it is placed now, makes some elements again that its buffer could keep."""
     normal = s.normalize()
     twin = next((t for t in normal.stages if t.outputs == stage.outputs), None)
     if twin is None or any(attr.intrin for t in normal.stages for attr in t.attrs.values()):
@@ -303,13 +310,10 @@ def may_roll(s: te.Schedule, stage: te.Stage) -> bool:
         value = rolling_value(twin, infer_bounds(normal))
     except ScheduleError:
         return False
-    kinds = [
-        at.attr(iv).kind
-        for at, _ in nested_in(twin)
-        for iv in at.leaf_iter_vars
-        if value is not None and iv.var is value.args[0]
-    ]
-    return all(kind in (ForKind.SERIAL, ForKind.UNROLLED) for kind in kinds)
+    if value is None:
+        return False
+    loops = [(at, iv) for at, _ in nested_in(twin) for iv in at.leaf_iter_vars if iv.var is value.args[0]]
+    return all(at.attr(iv).kind in (ForKind.SERIAL, ForKind.UNROLLED) for at, iv in loops)
 
 
 def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
