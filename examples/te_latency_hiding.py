@@ -15,16 +15,13 @@ import numpy as np
 
 from tilewright import te
 from tilewright.tir import PrimFunc
-from tilewright.tir.transform.coproc_sync import coproc_sync
-from tilewright.tir.transform.inject_copy_intrin import inject_copy_intrin
-from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
-from tilewright.tir.transform.unroll_loop import unroll_loop
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the machine is not part of the package
 from tests.tir.transform.dae_machine import Instruction, Machine, dma, priority
 
 ROWS, COLUMNS, DEPTH, TILE = 4, 16, 32, 4
 LOAD_CYCLES_PER_ELEMENT, COMPUTE_CYCLES_PER_PRODUCT = 4, 1
+MACHINE = te.Accelerator(name="decoupled", copy=dma)
 
 
 def program(threads: int) -> PrimFunc:
@@ -54,8 +51,7 @@ def program(threads: int) -> PrimFunc:
     for tensor in (rows, tiles):
         s[tensor].pragma(s[tensor].op.axis[0], "dma_copy")
 
-    func = unroll_loop(inject_virtual_thread(te.schedule_to_tir(s, [a, w, c])))
-    return coproc_sync(inject_copy_intrin(func, "dma_copy", dma))
+    return te.lower(s, [a, w, c], target=MACHINE)
 
 
 def latency(instruction: Instruction) -> int:

@@ -1,6 +1,7 @@
 """Tensor expressions: what to compute (`placeholder`, `compute`, reductions) and how (`Schedule`, `lower`)."""
 
 from tilewright.te import hybrid, wmma
+from tilewright.te.accelerator import Accelerator
 from tilewright.te.auto_inline import auto_inline_broadcast, auto_inline_elemwise, auto_inline_injective
 from tilewright.te.extern import ExternOp, extern
 from tilewright.te.gradient import gradient
@@ -19,6 +20,7 @@ from tilewright.te.tensor import Tensor, TensorSlice
 from tilewright.te.tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 __all__ = [
+    "Accelerator",
     "CommReducer",
     "ComputeOp",
     "ExternOp",

@@ -165,7 +165,7 @@ class _Walk:
             if isinstance(node, BufferLoad):
                 loads[node] = None
             elif isinstance(node, Call) and node.op == "address_of":
-                addresses.update(node.args)
+                addresses.add(node.args[0])
             elif isinstance(node, Call) and node.op == "if_then_else":
                 post_order(node.args[1:], conditional.add)
 

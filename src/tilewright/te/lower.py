@@ -9,6 +9,7 @@ from tilewright.device_target import DeviceTarget
 from tilewright.support.recursion import allow_deep_recursion
 from tilewright.support.trace import span, tally
 from tilewright.target import Target
+from tilewright.te.accelerator import Accelerator
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
@@ -65,7 +66,6 @@ PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
 #: The passes for a function with hardware threads. Its kernels are separated by `split_host_device`, when it is built.
 THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     rolling_buffer,
-    rolling_buffer,
     simplify,
     inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
     bind_threads,
@@ -88,7 +88,7 @@ THREAD_PASSES: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
 SHUFFLING_KINDS = ("cuda", "metal")
 
 
-def _for_target(func: PrimFunc, target: Target | str | None) -> PrimFunc:
+def _for_target(func: PrimFunc, target: Target | Accelerator | str | None) -> PrimFunc:
     made = Target(target) if isinstance(target, str) else target
     if not isinstance(made, DeviceTarget) or made.kind not in SHUFFLING_KINDS or made.thread_warp_size <= 1:
         return func
@@ -101,7 +101,7 @@ def lower_stages(
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
-    target: Target | str | None = None,
+    target: Target | Accelerator | str | None = None,
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
     allow_deep_recursion()
@@ -110,6 +110,8 @@ def lower_stages(
     func = _for_target(func, target)
     yield "schedule_to_tir", func
     passes = THREAD_PASSES if has_threads(func) else PASSES
+    if isinstance(target, Accelerator):
+        passes = target.passes()
     for transform in (insert_bound_checks, *passes) if check_bounds else passes:
         with span(transform.__name__):
             func = transform(func)
@@ -122,13 +124,14 @@ def lower(
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
-    target: Target | str | None = None,
+    target: Target | Accelerator | str | None = None,
 ) -> PrimFunc:
     """The function `name` that runs `schedule` on `args` (tensors, buffers, scalar variables, in call order).
 
     With `check_bounds`, for debugging, all loops are serial and an access outside of its buffer makes the call raise
     `InputError`. With a `target` whose threads shuffle (CUDA), reductions over threads of one warp do without shared
-    memory; the function is for targets of that kind only. See `schedule_to_tir` for the arguments and errors.
+    memory; the function is for targets of that kind only. With an `Accelerator` as target the result are its units'
+    instructions, with the tokens that order them. See `schedule_to_tir` for the arguments and errors.
     """
     with tally():
         *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds, target)

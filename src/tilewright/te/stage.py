@@ -261,7 +261,7 @@ class Stage:
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].tensorize(j, plus_one)
-        after: for i in range(4): call_extern("int32", 'plus_one', address_of(C[i, 0]), address_of(A[i, 0]))
+        after: for i in range(4): call_extern("int32", 'plus_one', address_of(C[i, 0]), address_of(A[i, 0], 'r'))
         """
         self._set_kind(axis, ForKind.SERIAL, "tensorize")
         self.attrs[axis].intrin = intrin

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.support.dtype import DType
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, StringImm
 
 if TYPE_CHECKING:
     from tilewright.tir.stmt import Stmt
@@ -73,7 +73,8 @@ class Buffer:
         """The address of element number `offset` in memory order, for a call that reads or writes as the mask says."""
         if access_mask not in ("r", "w", "rw"):
             raise ValueError(f'access_ptr of {self.name}: the access is "r", "w" or "rw"; got {access_mask!r}')
-        start = Call("handle", "address_of", (self[tuple([0] * len(self.shape))],))
+        first = self[tuple([0] * len(self.shape))]
+        start = Call("handle", "address_of", (first, StringImm("r")) if access_mask == "r" else (first,))
         if isinstance(offset, int) and offset == 0:
             return start
         size = IntImm("int64", self.dtype.itemsize * self.dtype.lanes)

@@ -114,7 +114,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
     **_group("dot4", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
-    **_group("address_of", 1, _handle, "the address of the element a load names"),
+    **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),
     **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),
     **_group("thread_axes", None, _handle, "thread variables, listed for an attribute"),
     **_group(
@@ -132,3 +132,11 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("packed_array", None, _handle, "address, type and dimensions of an array, for call_packed"),
     **_group("call_function", None, _named, "another function of the module", pure=False),
 }
+
+
+def written_through(call: Call) -> bool:
+    """True if memory may be written through the address that the call gives."""
+    if call.op == "access_region":
+        mask = call.args[0]
+        return isinstance(mask, StringImm) and "w" in mask.value
+    return call.op == "address_of" and len(call.args) == 1

@@ -9,8 +9,8 @@ bare machine, call a kernel with `tilewright_alone` as its context.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, float_names
@@ -77,13 +77,17 @@ class EmittedSource:
     messages: tuple[str, ...]
 
 
-def emit_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
-    """The C99 text of one translation unit that holds `funcs` and their packed entries."""
+def emit_c(funcs: Sequence[PrimFunc], scopes: Mapping[str, str] | None = None) -> EmittedSource:
+    """The C99 text of one translation unit that holds `funcs` and their packed entries.
+
+    `scopes` spells how arrays in further storage scopes are declared.
+    """
     messages: list[str] = []
-    declared = [f"int32_t {f.name}({_parameters(f, _builder(f))});" for f in funcs]
+    dialect = replace(C99, scopes={**C99.scopes, **(scopes or {})})
+    declared = [f"int32_t {f.name}({_parameters(f, _builder(f, dialect))});" for f in funcs]
     parts = [_prelude(), "\n".join(declared)]
     for func in funcs:
-        parts += [_function(func, messages), _entry(func)]
+        parts += [_function(func, messages, dialect), _entry(func)]
     return EmittedSource("\n\n".join(parts) + "\n", tuple(messages))
 
 
@@ -110,14 +114,14 @@ def _parameters(func: PrimFunc, b: SourceBuilder) -> str:
     return ", ".join([*names, "const tilewright_context* ctx"])
 
 
-def _builder(func: PrimFunc) -> SourceBuilder:
-    b = SourceBuilder(C99, EXPRESSIONS)
+def _builder(func: PrimFunc, dialect: Dialect) -> SourceBuilder:
+    b = SourceBuilder(dialect, EXPRESSIONS)
     b.reserve("ctx", func.name, *C_KEYWORDS)
     return b
 
 
-def _function(func: PrimFunc, messages: list[str]) -> str:
-    b = _builder(func)
+def _function(func: PrimFunc, messages: list[str], dialect: Dialect) -> str:
+    b = _builder(func, dialect)
     b.messages = messages
     for param in func.params:
         if isinstance(param, Var) and isinstance(param, SizeVar):

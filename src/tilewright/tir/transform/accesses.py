@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr
+from tilewright.tir.intrinsics import written_through
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, Stmt
 from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.statements import map_stmt, with_fields
@@ -28,12 +29,12 @@ class Accesses:
         return map_stmt(stmt, self.stmt, self.expr)
 
     def expr(self, x: Expr) -> Expr:
-        """Notes what `x` reads; memory whose address is taken counts as written too. Returns `x`."""
+        """Notes what `x` reads; memory whose address is taken to write counts as written too. Returns `x`."""
         if x not in self._seen:
             self._seen.add(x)
             if isinstance(x, BufferLoad):
                 self.reads[x.buffer] = None
-            elif isinstance(x, Call) and x.op == "address_of":
+            elif isinstance(x, Call) and x.op == "address_of" and written_through(x):
                 self.writes[x.args[0].buffer] = None  # type: ignore[attr-defined]
             map_children(x, self.expr)
         return x

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.intrinsics import written_through
 from tilewright.tir.op import const
 from tilewright.tir.stmt import BufferStore, For, Stmt, While
 from tilewright.tir.transform.statements import walk
@@ -28,7 +29,7 @@ def boxes_of(stmt: Stmt, loops: Sequence[For] = ()) -> list[Box]:
     """Every access in `stmt`, which `loops` are around.
 
     A call of `access_region` says its box and whether it writes; memory whose address is taken otherwise may be
-    accessed whole, and written.
+    accessed whole, and written unless the address is for reading.
     """
     inner = (*loops, *[s for s in walk(stmt) if isinstance(s, For)])
     nodes = collect(stmt, BufferStore, BufferLoad, Call)
@@ -43,11 +44,9 @@ def boxes_of(stmt: Stmt, loops: Sequence[For] = ()) -> list[Box]:
         load = next(a for a in call.args if isinstance(a, BufferLoad))
         if call.op == "address_of":
             zeros = tuple(const(0) for _ in load.indices)
-            found.append(Box(load.buffer, zeros, load.buffer.shape, True, inner))
+            found.append(Box(load.buffer, zeros, load.buffer.shape, written_through(call), inner))
         else:
-            mask = call.args[0]
-            assert isinstance(mask, StringImm)
-            found.append(Box(load.buffer, load.indices, call.args[2:], "w" in mask.value, inner))
+            found.append(Box(load.buffer, load.indices, call.args[2:], written_through(call), inner))
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.intrinsics import written_through
 from tilewright.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -86,12 +87,14 @@ class _Injector:
         for stmt in walk(self.loop.body):
             if isinstance(stmt, BufferStore) and self._depends(stmt.value, *stmt.indices):
                 self.touched.add(stmt.buffer)
+            elif isinstance(stmt, Evaluate) and self._depends(stmt.value):
+                self.touched.update(_written(stmt.value))
             elif (isinstance(stmt, LetStmt) and self._depends(stmt.value)) or (
                 isinstance(stmt, For) and self._depends(stmt.min, stmt.extent)
             ):
                 self.touched.add(stmt.var)
             elif isinstance(stmt, IfThenElse | While) and self._depends(stmt.condition):
-                self.touched.update(s.buffer for s in walk(stmt) if isinstance(s, BufferStore))
+                self.touched.update(_made(stmt))
         return len(self.touched) > before
 
     def _depends(self, *exprs: Expr) -> bool:
@@ -110,7 +113,7 @@ class _Injector:
         if isinstance(stmt, Evaluate):
             return self._each(stmt) if self._depends(stmt.value) else stmt
         if _is_whole(stmt):
-            own = any(s.buffer in self.touched & self.inside for s in walk(stmt) if isinstance(s, BufferStore))
+            own = not _made(stmt).isdisjoint(self.touched & self.inside)
             return self._each(stmt) if own or any(x in self.touched for x in _used(stmt)) else stmt
         heads = [v for v in stmt.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
         if self._depends(*heads) and not isinstance(stmt, Allocate):
@@ -126,6 +129,18 @@ def _is_whole(stmt: Stmt) -> bool:
     if isinstance(stmt, AttrStmt):
         return stmt.key in WHOLE
     return isinstance(stmt, For) and any(key in stmt.annotations for key in WHOLE)
+
+
+def _made(stmt: Stmt) -> set[Var | Buffer]:
+    """The buffers that `stmt` may write to."""
+    made: set[Var | Buffer] = {s.buffer for s in walk(stmt) if isinstance(s, BufferStore)}
+    return made.union(*[_written(s.value) for s in walk(stmt) if isinstance(s, Evaluate)])
+
+
+def _written(value: Expr) -> set[Var | Buffer]:
+    """The buffers that a call may write to by the addresses it gets."""
+    calls = [call for call in collect(value, Call) if written_through(call)]
+    return {load.buffer for call in calls for load in call.args if isinstance(load, BufferLoad)}
 
 
 def _used(stmt: Stmt) -> set[Var | Buffer]:
