@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tilewright.arith.linear import Linear
@@ -19,6 +20,8 @@ from tilewright.te.itervar import IterVar
 from tilewright.te.loop_relation import Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
+from tilewright.te.scan import ScanOp
+from tilewright.te.scan_region import Dimension, scan_reads, spatial_axes
 from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Expr, FloorMod, IntImm, Var
@@ -37,12 +40,14 @@ Indices = tuple[Expr | None, ...]  # of one read; None stands for all of a dimen
 class StageBounds:
     """What one stage computes: from `mins[axis]` on, `extents[axis]` iterations; `extents` has the derived axes too.
 
-    `inside[axis]` tells whether the region is known not to start before the tensor, and not to end after it.
+    `inside[axis]` tells whether the region is known not to start before the tensor, and not to end after it. `spatial`
+    has the axes of a scan that is computed in part (`scan_region`).
     """
 
     mins: dict[IterVar, Linear] = field(default_factory=dict)
     extents: dict[IterVar, Expr] = field(default_factory=dict)
     inside: dict[IterVar, tuple[bool, bool]] = field(default_factory=dict)
+    spatial: dict[Dimension, IterVar] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,19 +69,32 @@ def infer_bounds(schedule: Schedule) -> Bounds:
     for stage in reversed(schedule.stages):
         if isinstance(stage.op, PlaceholderOp):
             continue
-        region = _attached_region(stage, readers, bounds, evaluators) if stage.attach_stage is not None else {}
-        bounds.stages[stage] = _stage_bounds(stage, stage.op, region, bounds.ranges)
-        for tensor, indices in stage.op.reads():
+        region: dict[IterVar, Interval] = {}
+        spatial: dict[Dimension, IterVar] = {}
+        if stage.attach_stage is not None:
+            needed = [_needed(stage, tensor, readers, bounds, evaluators) for tensor in stage.outputs]
+            if isinstance(stage.op, ScanOp):
+                spatial = spatial_axes(schedule.stages, stage.op)
+                region = _scan_region(spatial, needed, bounds)
+            else:
+                region = _region(stage.op, needed, bounds)
+        bounds.stages[stage] = _stage_bounds(stage, stage.op, region, bounds.ranges, spatial)
+        reads = scan_reads(stage.op, spatial) if isinstance(stage.op, ScanOp) else stage.op.reads()
+        for tensor, indices in reads:
             readers.setdefault(tensor, []).append((stage, indices))
     return bounds
 
 
 def _stage_bounds(
-    stage: Stage, op: Operation, region: Mapping[IterVar, Interval], ranges: dict[Var, Span]
+    stage: Stage,
+    op: Operation,
+    region: Mapping[IterVar, Interval],
+    ranges: dict[Var, Span],
+    spatial: dict[Dimension, IterVar],
 ) -> StageBounds:
-    result = StageBounds()
+    result = StageBounds(spatial=spatial)
     still = IndexEvaluator({}, ranges)
-    for iv in (*op.axis, *op.reduce_axis):
+    for iv in (*op.axis, *op.reduce_axis, *dict.fromkeys(spatial.values())):
         assert iv.dom is not None
         interval = region.get(iv)
         if interval is None:
@@ -150,30 +168,49 @@ def _end(interval: Interval) -> Linear:
 
 
 # --------------------------------------------------------------------------------- stages computed inside a loop
-def _attached_region(
+def _needed(
     stage: Stage,
+    tensor: Tensor,
     readers: Mapping[Tensor, list[tuple[Stage, Indices]]],
     bounds: Bounds,
     evaluators: dict[tuple[Stage, IterVar], IndexEvaluator],
-) -> dict[IterVar, Interval]:
-    """The interval of each axis of `stage` that is read inside the loop it is attached to."""
+) -> list[Interval | None] | None:
+    """What is read of `tensor` inside the loop that `stage`, which makes it, is attached to; None: nothing."""
     path = nested_in(stage)
     fixed = _enclosing_loops(stage, path)
-    op, attach_ivar = stage.op, path[0][1]
     needed: list[Interval | None] | None = None
-    for tensor in stage.outputs:
-        for reader, indices in readers.get(tensor, ()):
-            key = (reader, attach_ivar)
-            if key not in evaluators:
-                evaluators[key] = _reader_evaluator(stage, reader, path, fixed, bounds)
-            at = evaluators[key]
-            read = [None if index is None else at.eval(index) for index in indices]
-            needed = read if needed is None else [at.union(a, b) for a, b in zip(needed, read, strict=True)]
-    assert needed is not None, "a stage in a loop that nothing reads is no part of a normalized schedule"
+    for reader, indices in readers.get(tensor, ()):
+        key = (reader, path[0][1])
+        if key not in evaluators:
+            evaluators[key] = _reader_evaluator(stage, reader, path, fixed, bounds)
+        at = evaluators[key]
+        read = [None if index is None else at.eval(index) for index in indices]
+        needed = read if needed is None else [at.union(a, b) for a, b in zip(needed, read, strict=True)]
+    return needed
+
+
+def _region(op: Operation, needed: Sequence[list[Interval | None] | None], bounds: Bounds) -> dict[IterVar, Interval]:
+    """The interval of each axis of `op`: what is read of any of its outputs."""
+    still = IndexEvaluator({}, bounds.ranges)
+    read = [intervals for intervals in needed if intervals is not None]
+    assert read, "a stage in a loop that nothing reads is no part of a normalized schedule"
+    region = {}
+    for iv, intervals in zip(op.axis, zip(*read, strict=True), strict=isinstance(op, ComputeOp)):
+        clipped = _clipped(reduce(still.union, intervals), iv, still)
+        if clipped is not None:
+            region[iv] = clipped
+    return region
+
+
+def _scan_region(
+    spatial: Mapping[Dimension, IterVar], needed: Sequence[list[Interval | None] | None], bounds: Bounds
+) -> dict[IterVar, Interval]:
+    """The interval of each spatial axis of a scan: what is read of any state in a dimension that goes with it."""
     still = IndexEvaluator({}, bounds.ranges)
     region = {}
-    for iv, interval in zip(op.axis, needed, strict=isinstance(op, ComputeOp)):
-        clipped = _clipped(interval, iv, still)
+    for iv in dict.fromkeys(spatial.values()):
+        read = [needed[n][d] for (n, d), axis in spatial.items() if axis is iv and needed[n] is not None]  # type: ignore[index]
+        clipped = _clipped(reduce(still.union, read), iv, still) if read else None
         if clipped is not None:
             region[iv] = clipped
     return region
@@ -263,6 +300,9 @@ def _root_intervals(
 ) -> tuple[dict[Var, Interval], dict[Expr, Interval]]:
     """Intervals of the reader's own axes, from those of its loops; and of `y * width + x` where y and x are fused."""
     env = running.env
+    for iv in dict.fromkeys(its.spatial.values()):
+        env[iv.var] = _whole(its.extents[iv])
+        full.add(iv)
     known: dict[Expr, Interval] = {}
     at_zero = {iv for iv, low in its.mins.items() if not low.terms and low.constant == 0}
     starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}

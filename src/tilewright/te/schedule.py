@@ -10,7 +10,7 @@ from tilewright.te import cache
 from tilewright.te.group import Group, create_group
 from tilewright.te.inline import inline
 from tilewright.te.itervar import IterVar
-from tilewright.te.operation import Operation
+from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.record import replay, steps_to_json, steps_to_text
 from tilewright.te.rfactor import rfactor
 from tilewright.te.scan import ScanOp
@@ -157,9 +157,13 @@ class Schedule:
         copy.stages = _needed(list(made.values()))
         copy.stage_map = {op: made[stage] for op, stage in self.stage_map.items() if stage in made}
         copy.stage_map.update({stage.op: stage for stage in copy.stages})
-        for stage in copy.stages:
-            if isinstance(stage.op, ScanOp):
-                _attach_body(copy, stage, stage.op)
+        scans = [(stage, stage.op) for stage in copy.stages if isinstance(stage.op, ScanOp)]
+        for stage, op in scans:
+            _attach_first_steps(copy, stage, op)
+        for stage, op in scans:
+            _attach_body(copy, stage, op)
+        for stage, op in scans:  # those that another scan has just placed
+            _attach_first_steps(copy, stage, op)
         return copy
 
     def __repr__(self) -> str:
@@ -224,13 +228,25 @@ def _attach_body(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
     inside = set(op.states)
     for stage in schedule.stages[: schedule.stages.index(scan)]:
         if any(t in inside for t in stage.op.input_tensors) or any(t in op.update for t in stage.outputs):
-            if isinstance(stage.op, ScanOp):
-                raise ScheduleError(f"{stage.name} is a scan that reads the state of the scan {scan.name}: unroll it")
             if stage.is_output:
                 raise ScheduleError(f"{stage.name} exists within the scan {scan.name} only; it cannot be an output")
             inside.update(stage.outputs)
             if stage.attach_type == ROOT:
                 stage.attach_type, stage.attach_stage, stage.attach_ivar = AT, scan, op.scan_axis
+
+
+def _attach_first_steps(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
+    """Places what makes the first steps of `scan` alone beside it, in the loop that it is computed in, if any."""
+    for first in op.init if scan.attach_stage is not None else ():
+        source = schedule[first]
+        readers = [s for s in schedule.stages if not set(s.op.input_tensors).isdisjoint(source.outputs)]
+        if (
+            isinstance(source.op, ComputeOp)
+            and source.attach_type == ROOT
+            and readers == [scan]
+            and not source.is_output
+        ):
+            source.attach_type, source.attach_stage, source.attach_ivar = AT, scan.attach_stage, scan.attach_ivar
 
 
 def _copy_stage(schedule: Schedule, stage: Stage) -> Stage:

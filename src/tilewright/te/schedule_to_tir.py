@@ -90,9 +90,8 @@ class _Builder:
         roots: list[Stage] = []
         internal: list[Buffer] = []
         for stage in self.schedule.stages:
-            if isinstance(stage.op, ScanOp):
-                internal.extend(self._make_buffers(stage))
-                self._share_buffers(stage, stage.op)
+            if isinstance(stage.op, ScanOp) and stage.attach_stage is None:
+                internal.extend(self._scan_buffers(stage, stage.op))
         for stage in self.schedule.stages:
             if isinstance(stage.op, PlaceholderOp):
                 continue
@@ -104,7 +103,8 @@ class _Builder:
                     rolling_value(stage, self.bounds)  # raises: nothing rolls at the root
                 if stage.is_output:
                     self._check_outputs(stage)
-                internal.extend(self._make_buffers(stage))
+                if not isinstance(stage.op, ScanOp):
+                    internal.extend(self._make_buffers(stage))
         body = seq(*[self._emit(stage) for stage in roots])
         for buffer in reversed(internal):
             body = Allocate(buffer, body)
@@ -122,38 +122,55 @@ class _Builder:
 
     def _make_buffers(self, stage: Stage) -> list[Buffer]:
         """Buffers for the outputs of `stage` that the caller does not pass, as large as its region."""
-        op, bounds = stage.op, self.bounds.stages[stage]
-        axis = op.axis if isinstance(op, ComputeOp) else ()
-        region = [bounds.extents[iv] for iv in axis]
-        starts = tuple(bounds.mins[iv] for iv in axis)
         made = []
         for tensor in stage.outputs:
+            shape, starts = self._box(stage, tensor)
             if tensor in self.buffers:
                 if stage.attach_stage is not None and tensor not in self.whole:
                     raise ScheduleError(f"compute_at of {stage.name}: it is an argument and must be whole")
                 continue
-            shape = region if isinstance(op, ComputeOp) else tensor.shape
-            strides = _strides(stage, region)
+            strides = _strides(stage, shape)
             self.buffers[tensor] = Buffer(tensor.name, shape, tensor.dtype, stage.scope or "global", strides)
             if any(s.terms or s.constant for s in starts):
                 self.starts[tensor] = starts
             made.append(self.buffers[tensor])
         return made
 
-    def _share_buffers(self, stage: Stage, op: ScanOp) -> None:
-        """The state, the updates and where possible the first steps of a scan are in the buffer of its result."""
+    def _box(self, stage: Stage, tensor: Tensor) -> tuple[Sequence[Expr], tuple[Linear, ...]]:
+        """The size of the part of `tensor` that `stage` makes, and where it starts."""
+        op, bounds = stage.op, self.bounds.stages[stage]
+        if isinstance(op, ComputeOp):
+            return [bounds.extents[iv] for iv in op.axis], tuple(bounds.mins[iv] for iv in op.axis)
+        axes = [bounds.spatial.get((tensor.value_index, d)) for d in range(tensor.ndim)]
+        shape = [size if iv is None else bounds.extents[iv] for iv, size in zip(axes, tensor.shape, strict=True)]
+        return shape, tuple(Linear({}) if iv is None else bounds.mins[iv] for iv in axes)
+
+    def _scan_buffers(self, stage: Stage, op: ScanOp) -> list[Buffer]:
+        """Buffers for the results of a scan.
+
+        The state, the updates and where possible the first steps are in the same.
+        """
+        buffers = self._make_buffers(stage)
         for result, state, made, first in zip(stage.outputs, op.states, op.update, op.init, strict=True):
             for tensor in (state, made):
                 if tensor in self.buffers:
                     raise ScheduleError(
                         f"lower: {tensor.name} exists within the scan {op.name} only, not as an argument"
                     )
-                self.buffers[tensor] = self.buffers[result]
-            self.whole.add(made)
+                self._put_in_place(tensor, result)
             source = self.schedule[first]
             readers = [s for s in self.schedule.stages if first in s.op.input_tensors]
-            if isinstance(source.op, ComputeOp) and readers == [stage] and not source.is_output:
-                self.buffers.setdefault(first, self.buffers[result])
+            beside = source.attach_ivar is stage.attach_ivar and first not in self.buffers
+            if isinstance(source.op, ComputeOp) and readers == [stage] and not source.is_output and beside:
+                self._put_in_place(first, result)
+        return buffers
+
+    def _put_in_place(self, tensor: Tensor, result: Tensor) -> None:
+        """`tensor` is computed in the buffer of `result`."""
+        self.buffers[tensor] = self.buffers[result]
+        self.whole.add(tensor)
+        if result in self.starts:
+            self.starts[tensor] = self.starts[result]
 
     def _free_variables(self) -> list[Var]:
         """Variables in the parameters' shapes that are not parameters themselves."""
@@ -193,15 +210,28 @@ class _Builder:
         """First steps that are not in place yet copied there, then the loop over time around the updates."""
         copies = []
         for result, first in zip(stage.outputs, op.init, strict=True):
-            source, target = self._buffer(first), self.buffers[result]
-            if source is not target:
-                variables = [Var(f"i{d}", size.dtype) for d, size in enumerate(first.shape)]
-                copy: Stmt = BufferStore(target, BufferLoad(source, variables), tuple(variables))
-                for var, size in reversed(list(zip(variables, first.shape, strict=True))):
-                    copy = For(var, tir_op.const(0, var.dtype), size, ForKind.SERIAL, copy)
-                copies.append(copy)
+            if self._buffer(first) is not self.buffers[result]:
+                copies.append(self._copied(stage, result, first))
         nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
         return seq(*copies, nest.wrap(seq(), range(1), [], self._children(nest)))
+
+    def _copied(self, stage: Stage, result: Tensor, first: Tensor) -> Stmt:
+        """The first steps in `first` copied to those of `result`, as far as the scan computes them."""
+        shape, starts = self._box(stage, result)
+        sizes = [first.shape[0], *shape[1:]]
+        variables = [Var(f"i{d}", size.dtype) for d, size in enumerate(sizes)]
+        places = [
+            v + to_expr(start, v.dtype) if start.terms or start.constant else v
+            for v, start in zip(variables, starts, strict=True)
+        ]
+        copy: Stmt = BufferStore(self.buffers[result], self._read(first, tuple(places)), tuple(variables))
+        inside = [
+            tir_op.all(p >= 0, p < n) for p, v, n in zip(places, variables, first.shape, strict=True) if p is not v
+        ]
+        copy = guarded(inside, copy)
+        for var, size in reversed(list(zip(variables, sizes, strict=True))):
+            copy = For(var, tir_op.const(0, var.dtype), size, ForKind.SERIAL, copy)
+        return copy
 
     def _compute(self, stage: Stage) -> Stmt:
         op = stage.op
@@ -228,7 +258,7 @@ class _Builder:
         stage = nest.stage
         places = {p: iv for p, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
         children = {p: self.attached[stage, iv] for p, iv in places.items()}
-        buffers = {p: [b for s in stages for b in self._make_buffers(s)] for p, stages in children.items()}
+        buffers = {p: self._buffers_at(stages) for p, stages in children.items()}
 
         def at_loop(place: int, body: Stmt) -> Stmt:
             if place in children:
@@ -246,6 +276,11 @@ class _Builder:
             inside = ", ".join(s.name for p in places if p >= intrin_places[0] for s in children[p])
             raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
         return at_loop
+
+    def _buffers_at(self, stages: Sequence[Stage]) -> list[Buffer]:
+        """Buffers of stages computed in one loop; those of scans first, as other stages are computed in place there."""
+        made = [b for s in stages if isinstance(s.op, ScanOp) for b in self._scan_buffers(s, s.op)]
+        return made + [b for s in stages if not isinstance(s.op, ScanOp) for b in self._make_buffers(s)]
 
     def _check_prefetch(self, stage: Stage, prefetch: Prefetch, inside: Sequence[IterVar]) -> None:
         """What is made within the loop of a prefetch cannot be brought from memory ahead of it."""
@@ -338,7 +373,7 @@ class _Builder:
     def _place(self, nest: Nest, tensor: Tensor) -> tuple[Expr, ...]:
         """The indices of the element at hand in the buffer of `tensor`."""
         if tensor in self.whole:
-            return tuple(nest.values[iv.var] for iv in nest.op.axis)
+            return self._relative(tensor, [nest.values[iv.var] for iv in nest.op.axis])
         return tuple(nest.roots[iv] for iv in nest.op.axis)
 
     def _predicated(self, nest: Nest, body: Stmt) -> Stmt:
@@ -354,15 +389,17 @@ class _Builder:
 
     def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
         """The load that a read of `tensor` becomes."""
-        buffer = self._buffer(tensor)
+        return BufferLoad(self._buffer(tensor), self._relative(tensor, indices))
+
+    def _relative(self, tensor: Tensor, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Where the element of the whole tensor at `indices` is in its buffer."""
         starts = self.starts.get(tensor)
         if starts is None:
-            return BufferLoad(buffer, indices)
-        shifted = [
+            return tuple(indices)
+        return tuple(
             self._minus(index, start, size) if start.terms or start.constant else index
-            for index, start, size in zip(indices, starts, buffer.shape, strict=True)
-        ]
-        return BufferLoad(buffer, tuple(shifted))
+            for index, start, size in zip(indices, starts, self._buffer(tensor).shape, strict=True)
+        )
 
     def _minus(self, index: Expr, start: Linear, size: Expr) -> Expr:
         """index - start, terms cancelled."""

@@ -455,8 +455,8 @@ class Stage:
         """Raises ScheduleError, naming the primitive `what`, if this stage has its place for good."""
         if isinstance(self.op, PlaceholderOp):
             raise ScheduleError(f"{what} of {self.name}: a placeholder is given by the caller, not computed")
-        if isinstance(self.op, ScanOp):
-            raise ScheduleError(f"{what} of {self.name}: a scan is computed at the root")
+        if isinstance(self.op, ScanOp) and what != "compute_at":
+            raise ScheduleError(f"{what} of {self.name}: a scan makes its steps in place, one after the other")
         if any(stage.op.scan_reads(self.outputs) for stage in self.schedule.stages if isinstance(stage.op, ScanOp)):
             raise ScheduleError(f"{what} of {self.name}: it is a first step or an update of a scan, which places it")
         if self.is_output:
