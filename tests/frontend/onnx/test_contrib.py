@@ -102,6 +102,43 @@ CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
         {"K": 32, "N": 5, "bits": 4, "block_size": 16},
     ),
     ("ExpandDims", [floats(2, 3)], [np.int32(1)], 1, {}),
+    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24), np.int32([3, 5])], 1, {"num_heads": 2}),
+    ("Attention", [floats(2, 5, 8)], [floats(8, 24), floats(24), np.int32([3, 5, 1, 0])], 1, {"num_heads": 2}),
+    ("Attention", [floats(2, 3, 8)], [floats(8, 24), floats(24), None, floats(2, 2, 2, 4, 4)], 2, {"num_heads": 2}),
+    (
+        "MultiHeadAttention",
+        [floats(2, 5, 8), floats(2, 6, 8), floats(2, 6, 8)],
+        [None, np.int32([3, 6])],
+        1,
+        {"num_heads": 2},
+    ),
+    (
+        "QAttention",
+        [bytes_(2, 5, 8)],
+        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, None, ZERO, np.int8(3)],
+        1,
+        {"num_heads": 2},
+    ),
+    (
+        "QAttention",
+        [bytes_(2, 5, 8)],
+        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, np.int32([3, 5]), ZERO, np.int8(0)],
+        1,
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+    ("RotaryEmbedding", [floats(2, 5, 16), np.array([3])], [floats(12, 4), floats(12, 4)], 1, {"num_heads": 2}),
+    (
+        "RotaryEmbedding",
+        [floats(2, 5, 16), np.array([3])],
+        [floats(12, 2), floats(12, 2)],
+        1,
+        {"num_heads": 2, "rotary_embedding_dim": 4},
+    ),
+    ("Trilu", [floats(4, 5)], [np.int64(1)], 1, {"upper": 1}),
+    ("GatherND", [floats(4, 5), np.array([[0, 1], [2, 3]])], [], 1, {}),
+    ("Pad", [floats(2, 3)], [np.array([0, 1, 0, 1]), np.float32(2)], 1, {}),
+    ("Range", [], [np.float32(0), np.float32(5), np.float32(1)], 1, {}),
+    ("GridSample", [floats(1, 2, 4, 4), floats(1, 3, 3, 2).clip(-1, 1)], [], 1, {}),
 ]
 
 
@@ -172,3 +209,18 @@ def test_grouped_heads_over_a_past(make_model: Any, run_model: Any, run_referenc
     model = make_model([node], feeds, ["y", "nk", "nv"], 17, consts, {MS: 1})
     for ours, theirs in zip(run_model(model, feeds), run_reference(model, feeds), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_keys_and_values(run_model: Any, make_model: Any) -> None:
+    """onnxruntime has them on GPUs only; here they are the same as keys and values of their own."""
+    from onnx import helper
+
+    feeds = {"q": floats(2, 5, 8), "kv": floats(2, 6, 2, 2, 4)}
+    node = helper.make_node("MultiHeadAttention", ["q", "kv"], ["y"], domain=MS, num_heads=2)
+    (packed,) = run_model(make_model([node], feeds, ["y"], 17, {}, {MS: 1}), feeds)
+    key, value = (feeds["kv"][:, :, :, i].reshape(2, 6, 8) for i in range(2))
+    apart = {"q": feeds["q"], "k": key, "v": value}
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["y"], domain=MS, num_heads=2)
+    np.testing.assert_allclose(
+        packed, run_model(make_model([node], apart, ["y"], 17, {}, {MS: 1}), apart)[0], rtol=1e-5
+    )

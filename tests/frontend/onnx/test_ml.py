@@ -150,6 +150,91 @@ CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+VECTORS = np.random.default_rng(4).standard_normal((7, 3)).astype(np.float32)
+WEIGHTS = np.random.default_rng(5).standard_normal(14).astype(np.float32)
+
+
+def support_vectors(per_class: list[int], **more: Any) -> dict[str, Any]:
+    """A classifier of pairs: one row of coefficients less than there are classes."""
+    pairs = len(per_class) * (len(per_class) - 1) // 2
+    return {
+        "vectors_per_class": per_class,
+        "support_vectors": VECTORS.ravel().tolist(),
+        "coefficients": WEIGHTS[: 7 * (len(per_class) - 1)].tolist(),
+        "rho": [0.3, -0.2, 0.1][:pairs],
+        "kernel_params": [0.3, 0.1, 2.0],
+        "classlabels_ints": [4, 5, 6][: len(per_class)],
+        **more,
+    }
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "RBF", "POLY", "SIGMOID"])
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
+@pytest.mark.parametrize("per_class", [[2, 3, 2], [3, 4]], ids=["three classes", "two classes"])
+def test_support_vectors(check_node: Any, per_class: list[int], transform: str, kernel: str) -> None:
+    attributes = support_vectors(per_class, kernel_type=kernel, post_transform=transform)
+    check_node("SVMClassifier", [X], opset=15, domain=ML, outputs=2, **attributes)
+
+
+@pytest.mark.parametrize("per_class", [[2, 3, 2], [3, 4]], ids=["three classes", "two classes"])
+def test_probabilities_of_pairs(check_node: Any, per_class: list[int]) -> None:
+    pairs = len(per_class) * (len(per_class) - 1) // 2
+    platt = {"prob_a": [-1.2, 0.4, 0.9][:pairs], "prob_b": [0.1, -0.3, 0.5][:pairs]}
+    attributes = support_vectors(per_class, kernel_type="RBF", **platt)
+    check_node("SVMClassifier", [X], opset=15, domain=ML, outputs=2, **attributes)
+
+
+CATEGORIES = {"cats_strings": ["a", "b"], "cats_int64s": [3, 4], "default_int64": 9, "default_string": "zz"}
+NAMES = np.array(["a", "b", "q"], object)
+
+
+def test_texts_and_numbers(make_model: Any, run_reference: Any) -> None:
+    from onnx import helper
+
+    from tilewright.frontend.onnx import from_onnx
+
+    for name, data, attributes in (
+        ("CategoryMapper", NAMES, CATEGORIES),
+        ("CategoryMapper", np.array([3, 4, 7]), CATEGORIES),
+        ("OneHotEncoder", NAMES, {"cats_strings": ["a", "b"], "zeros": 1}),
+    ):
+        model = make_model(
+            [helper.make_node(name, ["x"], ["y"], domain=ML, **attributes)], {"x": data}, ["y"], 15, {}, {ML: 1}
+        )
+        module, _ = from_onnx(model)
+        np.testing.assert_array_equal(evaluate(module, [data]), run_reference(model, {"x": data})[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "values", "attributes"),
+    [
+        ("DictVectorizer", "STRING", {"a": 1.0, "c": 3.0}, {"string_vocabulary": ["a", "b", "c"]}),
+        ("DictVectorizer", "INT64", {5: 1.0, 2: 3.0}, {"int64_vocabulary": [2, 3, 5]}),
+        ("CastMap", "INT64", {3: 3.0, 0: 1.0}, {"map_form": "DENSE"}),
+        ("CastMap", "INT64", {0: 1.0, 3: 3.0}, {"map_form": "SPARSE", "max_map": 6}),
+    ],
+)
+def test_maps_to_rows(name: str, key: str, values: dict[Any, float], attributes: dict[str, Any]) -> None:
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    from tilewright.frontend.onnx import from_onnx
+
+    value = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    kind = helper.make_map_type_proto(getattr(TensorProto, key), value)
+    graph = helper.make_graph(
+        [helper.make_node(name, ["x"], ["y"], domain=ML, **attributes)],
+        "test",
+        [helper.make_value_info("x", kind)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    imports = [helper.make_opsetid("", 15), helper.make_opsetid(ML, 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    module, _ = from_onnx(model)
+    np.testing.assert_array_equal(evaluate(module, [values]), session.run(None, {"x": values})[0])
+
+
 @pytest.mark.parametrize(("name", "attributes"), CLASSIFIERS, ids=lambda value: value if isinstance(value, str) else "")
 def test_classifiers(check_node: Any, name: str, attributes: dict[str, Any]) -> None:
     check_node(name, [X], opset=15, domain=ML, outputs=2, **attributes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from tilewright.frontend.onnx.build import (
 )
 from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.quantize import MICROSOFT
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.expr import Expr
 
@@ -29,7 +28,7 @@ def _gelu(node: OnnxNode, x: Expr) -> Expr:
     return op.multiply(half, op.add(op.erf(op.multiply(x, scalar_like(node, 0.5**0.5, x))), scalar_like(node, 1, x)))
 
 
-def _fast_gelu(node: OnnxNode, x: Expr) -> Expr:
+def fast_gelu(node: OnnxNode, x: Expr) -> Expr:
     """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³))) / 2."""
     cubic = op.multiply(op.multiply(op.multiply(x, x), x), scalar_like(node, 0.044715, x))
     inner = op.multiply(op.add(x, cubic), scalar_like(node, (2 / np.pi) ** 0.5, x))
@@ -46,7 +45,7 @@ def convert_gelu(node: OnnxNode) -> Expr:
 @converts("FastGelu", domain=MICROSOFT)
 def convert_fast_gelu(node: OnnxNode) -> Expr:
     """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
-    return _fast_gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
+    return fast_gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
 
 
 @converts("QuickGelu", domain=MICROSOFT)
@@ -155,19 +154,29 @@ def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
 @converts("EmbedLayerNormalization", domain=MICROSOFT)
 def convert_embed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """Word, position and segment embeddings added up and normalized; and how many tokens the mask leaves."""
+    tables = [node[index] if node.has(index) else None for index in range(2, 7)]
+    return embedded(node, tables, mask=7, positions=8 if node.has(8) else None)
+
+
+def embedded(node: OnnxNode, tables: Sequence[Expr | None], mask: int, positions: int | None) -> list[Expr | None]:
+    """The outputs of an `EmbedLayerNormalization` with these tables: words, places, segments, gamma and beta.
+
+    `mask` and `positions` are numbers of inputs.
+    """
+    words, places, segments, gamma, beta = tables
+    assert words is not None and places is not None and gamma is not None
     (batch, length) = node.shape()
-    words: Expr = op.take(node[2], node[0], axis=0, mode="clip")
-    if node.has(8):
-        places: Expr = op.take(node[3], node[8], axis=0, mode="clip")
+    total: Expr = op.take(words, node[0], axis=0, mode="clip")
+    if positions is not None:
+        total = op.add(total, op.take(places, node[positions], axis=0, mode="clip"))
     else:
-        places = slice_axis(node, node[3], 0, 0, length)
-    total: Expr = op.add(words, places)
-    if node.has(1) and node.has(4):
-        total = op.add(total, op.take(node[4], node[1], axis=0, mode="clip"))
-    result = _layer_norm(node, total, node[5], node[6], float(node.attr("epsilon", 1e-12)))
+        total = op.add(total, slice_axis(node, places, 0, 0, length))
+    if node.has(1) and segments is not None:
+        total = op.add(total, op.take(segments, node[1], axis=0, mode="clip"))
+    result = _layer_norm(node, total, gamma, beta, float(node.attr("epsilon", 1e-12)))
     node.ignore("mask_index_type")
-    if node.has(7):
-        counts = op.sum(cast(node, node[7], "int32"), axis=(1,), keepdims=False)
+    if node.has(mask):
+        counts = op.sum(cast(node, node[mask], "int32"), axis=(1,), keepdims=False)
     else:
         counts = constant(np.zeros(batch), "int32")
     return [result, counts, total]

@@ -7,8 +7,8 @@ import numpy as np
 from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape, scalar_like, slice_axis, transpose
 from tilewright.frontend.onnx.nn import matmul
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.quantize import MICROSOFT
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.quantize import integer_product
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.expr import Expr
 
@@ -19,11 +19,19 @@ def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:
     return transpose(reshape(node, x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
 
 
-def attend(node: OnnxNode, query: Expr, key: Expr, value: Expr, mask: Expr | None, scale: float) -> Expr:
-    """softmax(query key' * scale + mask) value, of [batch, heads, length, depth]; as [batch, length, heads * depth]."""
+def attend(
+    node: OnnxNode, query: Expr, key: Expr, value: Expr, mask: Expr | None, scale: float, limit: float = 0.0
+) -> Expr:
+    """softmax(query key' * scale + mask) value, of [batch, heads, length, depth]; as [batch, length, heads * depth].
+
+    A `limit` other than 0 squeezes the scores into its range: limit * tanh(score / limit).
+    """
     batch, heads, rows, depth = node.shape(query)
     scores = matmul(node, query, transpose(key, (0, 1, 3, 2)))
     scores = op.multiply(scores, scalar_like(node, scale, scores))
+    if limit:
+        bound = scalar_like(node, limit, scores)
+        scores = op.multiply(op.tanh(op.divide(scores, bound)), bound)
     if mask is not None:
         scores = op.add(scores, mask)
     mixed = matmul(node, op.nn.softmax(scores, axis=-1), value)
@@ -31,14 +39,34 @@ def attend(node: OnnxNode, query: Expr, key: Expr, value: Expr, mask: Expr | Non
     return reshape(node, transpose(mixed, (0, 2, 1, 3)), (batch, rows, heads * depth))
 
 
-def padding_mask(node: OnnxNode, mask: Expr, lowest: float, rows: int, like: Expr) -> Expr:
-    """What to add to the scores [batch, heads, rows, columns] for a mask of tokens to keep, or their counts."""
+def padding_mask(node: OnnxNode, mask: Expr, lowest: float, columns: int, like: Expr) -> Expr:
+    """What to add to the scores [batch, heads, rows, columns] for a mask of tokens to keep, or for their places.
+
+    A vector holds the end of each sequence, or of all sequences the ends and then the beginnings.
+    """
     rank, shape = node.rank(mask), node.shape(mask)
     if rank == 1:
-        node.unsupported("a mask of sequence lengths; give one of tokens [batch, length]")
+        kept_tokens = _between(node, cast(node, mask, "int64"), columns)
+        mask, rank, shape = kept_tokens, 2, node.shape(kept_tokens)
     wide = reshape(node, mask, {2: (shape[0], 1, 1, shape[-1]), 3: (shape[0], 1, *shape[1:])}.get(rank, shape))
     kept = cast(node, cast(node, wide, "bool"), node.dtype(like))
     return op.multiply(op.subtract(scalar_like(node, 1, like), kept), scalar_like(node, lowest, like))
+
+
+def _between(node: OnnxNode, places: Expr, columns: int) -> Expr:
+    """[batch, columns]: true from the beginning of a sequence up to its end."""
+    (count,), batch = node.shape(places), node.shape()[0]
+    if count not in (batch, 2 * batch):
+        node.unsupported(
+            f"a mask of {count} numbers for {batch} sequences: their ends, or ends and beginnings, are needed"
+        )
+    column = constant(np.arange(columns)[None], "int64")
+    ends = reshape(node, slice_axis(node, places, 0, 0, batch), (batch, 1))
+    kept = op.less(column, ends)
+    if count == batch:
+        return kept
+    begins = reshape(node, slice_axis(node, places, 0, batch, 2 * batch), (batch, 1))
+    return op.logical_and(kept, op.greater_equal(column, begins))
 
 
 def causal_mask(node: OnnxNode, rows: int, columns: int, like: Expr, lowest: float) -> Expr:
@@ -59,13 +87,26 @@ def _total_mask(node: OnnxNode, masks: list[Expr | None]) -> Expr | None:
 @converts("Attention", domain=MICROSOFT)
 def convert_attention(node: OnnxNode) -> list[Expr | None]:
     """One product for query, key and value, then attention; with the keys and values of earlier steps if given."""
+    projected = matmul(node, node[0], node[1])
+    if node.has(2):
+        projected = op.add(projected, node[2])
+    return _attention(node, projected, 3, 4, 5)
+
+
+@converts("QAttention", domain=MICROSOFT)
+def convert_qattention(node: OnnxNode) -> list[Expr | None]:
+    """`Attention` whose first product is of quantized input and weights."""
+    product = integer_product(node, node[0], node[1], 6, 7)
+    scale = op.multiply(node[3], node[4])
+    return _attention(node, op.add(op.multiply(op.cast(product, dtype="float32"), scale), node[2]), 5, 8, None)
+
+
+def _attention(node: OnnxNode, projected: Expr, mask_at: int, past_at: int, bias_at: int | None) -> list[Expr | None]:
+    """Attention of the query, key and value that stand side by side in `projected`; the rest by input number."""
     heads = int(node.require("num_heads"))
     lowest = float(node.attr("mask_filter_value", -10000.0))
     node.choice("do_rotary", 0, (0,))
     node.ignore("past_present_share_buffer")
-    projected = matmul(node, node[0], node[1])
-    if node.has(2):
-        projected = op.add(projected, node[2])
     width = node.shape(projected)[2]
     sizes = node.attr("qkv_hidden_sizes") or [width // 3] * 3
     ends = np.cumsum(sizes).tolist()
@@ -73,16 +114,16 @@ def convert_attention(node: OnnxNode) -> list[Expr | None]:
         heads_first(node, slice_axis(node, projected, 2, end - size, end), heads) for size, end in zip(sizes, ends)
     )
     present: Expr | None = None
-    if node.has(4):
-        past = node[4]
+    if node.has(past_at):
+        past = node[past_at]
         parts = [reshape(node, slice_axis(node, past, 0, i, i + 1), node.shape(past)[1:]) for i in (0, 1)]
         key, value = concatenate([parts[0], key], 2), concatenate([parts[1], value], 2)
     if node.wants(1):
         present = concatenate([op.expand_dims(part, axis=0, num_newaxis=1) for part in (key, value)], 0)
     rows, columns = node.shape(query)[2], node.shape(key)[2]
-    mask = padding_mask(node, node[3], lowest, rows, query) if node.has(3) else None
+    mask = padding_mask(node, node[mask_at], lowest, columns, query) if node.has(mask_at) else None
     causal = causal_mask(node, rows, columns, query, lowest) if node.attr("unidirectional", 0) else None
-    bias = node[5] if node.has(5) else None
+    bias = node[bias_at] if bias_at is not None and node.has(bias_at) else None
     scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
     return [attend(node, query, key, value, _total_mask(node, [mask, causal, bias]), scale), present]
 
@@ -96,7 +137,7 @@ def convert_multi_head_attention(node: OnnxNode) -> list[Expr | None]:
     if node.has(6):
         key, value = concatenate([node[6], key], 2), concatenate([node[7], value], 2)
     rows, columns = node.shape(query)[2], node.shape(key)[2]
-    mask = padding_mask(node, node[4], lowest, rows, query) if node.has(4) else None
+    mask = padding_mask(node, node[4], lowest, columns, query) if node.has(4) else None
     causal = causal_mask(node, rows, columns, query, lowest) if node.attr("unidirectional", 0) else None
     bias = node[5] if node.has(5) else None
     scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
@@ -113,9 +154,13 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
             reshape(node, slice_axis(node, packed, 0, i, i + 1), (batch, count, length, depth)) for i in range(3)
         )
         return query, key, value
-    inputs = [node[0], node[1], node[2]] if node.has(2) else [node[0]]
-    if len(inputs) == 1:
-        node.unsupported("packed keys and values; give three tensors or one packed one")
+    if node.has(2):
+        inputs = [node[0], node[1], node[2]]
+    else:
+        batch, length, count, _, depth = node.shape(1)
+        packed = transpose(node[1], (3, 0, 2, 1, 4))
+        halves = [slice_axis(node, packed, 0, i, i + 1) for i in range(2)]
+        inputs = [node[0], *[reshape(node, half, (batch, count, length, depth)) for half in halves]]
     if node.has(3):
         begin = 0
         for index, part in enumerate(inputs):
@@ -125,52 +170,6 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
                 begin += width
     split = [heads_first(node, part, heads) if node.rank(part) == 3 else part for part in inputs]
     return split[0], split[1], split[2]
-
-
-@converts("GroupQueryAttention", domain=MICROSOFT)
-def convert_group_query_attention(node: OnnxNode) -> list[Expr]:
-    """Causal attention of many query heads on fewer key heads, over the past and this step's keys and values.
-
-    Every sequence is taken to be as long as the past and this step together.
-    """
-    node.ignore("smooth_softmax", "kv_cache_bit_width")
-    node.choice("softcap", 0.0, (0.0,))
-    heads, shared = int(node.require("num_heads")), int(node.require("kv_num_heads"))
-    query, key, value = _grouped(node, heads, shared)
-    past = node.shape(3)[2] if node.has(3) else 0
-    if node.attr("do_rotary", 0):
-        places = constant(np.arange(past, past + node.shape(query)[2])[None], "int64")
-        pairs = bool(node.attr("rotary_interleaved", 0))
-        query, key = (rotate(node, part, places, node[7], node[8], pairs) for part in (query, key))
-    if node.has(3):
-        key, value = concatenate([node[3], key], 2), concatenate([node[4], value], 2)
-    rows, columns = node.shape(query)[2], node.shape(key)[2]
-    mask = causal_mask(node, rows, columns, query, float(np.finfo(np.float32).min))
-    window = int(node.attr("local_window_size", -1))
-    if window > 0:
-        near = np.tril(np.ones((rows, columns), bool), columns - rows - window)
-        mask = op.add(mask, constant(np.where(near, -1e30, 0.0)[None, None], node.dtype(query)))
-    scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
-    repeated = [_repeat_heads(node, part, heads // shared) for part in (key, value)]
-    return [attend(node, query, repeated[0], repeated[1], mask, scale), key, value]
-
-
-def _grouped(node: OnnxNode, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
-    if node.has(1):
-        return heads_first(node, node[0], heads), heads_first(node, node[1], shared), heads_first(node, node[2], shared)
-    depth = node.shape()[2] // (heads + 2 * shared)
-    ends = np.cumsum([heads * depth, shared * depth, shared * depth]).tolist()
-    starts = [0, *ends[:2]]
-    parts = [slice_axis(node, node[0], 2, begin, end) for begin, end in zip(starts, ends)]
-    return heads_first(node, parts[0], heads), heads_first(node, parts[1], shared), heads_first(node, parts[2], shared)
-
-
-def _repeat_heads(node: OnnxNode, x: Expr, times: int) -> Expr:
-    """Each head `times` times in a row."""
-    if times == 1:
-        return x
-    picked = np.repeat(np.arange(node.shape(x)[1]), times)
-    return op.take(x, constant(picked, "int64"), axis=1, mode="clip")
 
 
 @converts("RotaryEmbedding", domain=MICROSOFT)

@@ -16,7 +16,7 @@ from tilewright.relay.type import Any, TensorType, TupleType, Type
 from tilewright.relay.type_of import type_of
 from tilewright.support.dtype import DType
 
-_PREFIXES = {"": "", "ai.onnx.ml": "ml.", "com.microsoft": "ms."}
+_PREFIXES = {"": "", "com.microsoft": "ms."}
 #: Constants larger than this are not shown to ONNX's type inference; none that decide a shape are.
 _MOST_SHAPE_ELEMENTS = 4096
 

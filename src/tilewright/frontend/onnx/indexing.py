@@ -17,7 +17,7 @@ from tilewright.frontend.onnx.build import (
     transpose,
 )
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
 
@@ -51,6 +51,7 @@ def convert_gather_elements(node: OnnxNode) -> Expr:
 
 
 @converts("GatherND", since=11)
+@converts("GatherND", domain=MICROSOFT)
 def convert_gather_nd(node: OnnxNode) -> Expr:
     """Slices picked by index tuples, which ONNX keeps in the last axis and Relay in the first."""
     rank = node.rank(1)
@@ -68,6 +69,7 @@ def convert_one_hot(node: OnnxNode) -> Expr:
 
 
 @converts("Trilu", since=14)
+@converts("Trilu", domain=MICROSOFT)
 def convert_trilu(node: OnnxNode) -> Expr:
     """The upper or lower triangle, zero elsewhere."""
     diagonal = int(node.static(1, "diagonal").reshape(-1)[0]) if node.has(1) else 0

@@ -208,11 +208,14 @@ def convert_svm_regressor(node: OnnxNode) -> Expr:
 
 @converts("SVMClassifier", domain=ML)
 def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
-    """One vote for each pair of classes (or with linear classes one score each); label and scores."""
+    """One vote for each pair of classes (or with linear classes one score each); label and scores.
+
+    With Platt's parameters the scores are probabilities. Those of two classes are -s and s, or the logistic functions;
+    with another transform 1 - s and s, as onnxruntime has it.
+    """
     labels = node.attr("classlabels_strings") or node.attr("classlabels_ints") or []
-    node.ignore("classlabels_ints", "prob_a", "prob_b")
-    if node.attr("prob_a"):
-        node.unsupported("attribute prob_a, probabilities by Platt scaling")
+    node.ignore("classlabels_ints")
+    slopes, offsets = node.attr("prob_a") or [], node.attr("prob_b") or []
     per_class = node.attr("vectors_per_class")
     data = cast(node, node[0], "float32")
     data = reshape(node, data, (1, node.shape()[0])) if node.rank() == 1 else data
@@ -229,11 +232,17 @@ def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
         op.nn.dense(_kernel(node, data, vectors), constant(weights, "float32"), units=len(weights)),
         constant(rho, "float32"),
     )
-    votes = _votes(scores, classes)
-    label = _label(node, op.argmax(votes, axis=1), labels)
-    if classes == 2:
-        scores = _pair(op.negative(scores), scores) if transform == "NONE" else scores
-    return [label, post_transformed(node, scores, transform)]
+    label = _label(node, op.argmax(_votes(scores, classes), axis=1), labels)
+    if slopes:
+        rows = node.shape(scores)[0]
+        attrs = {"slopes": tuple(slopes), "offsets": tuple(offsets), "classes": classes}
+        chances = host_call("ml.PairProbabilities", [scores], TensorType((rows, classes), "float32"), **attrs)
+        return [label, post_transformed(node, chances, transform)]
+    if classes > 2:
+        return [label, post_transformed(node, scores, transform)]
+    if transform in ("NONE", "LOGISTIC"):
+        return [label, post_transformed(node, _pair(op.negative(scores), scores), transform)]
+    return [label, _pair(op.subtract(constant(1.0, "float32"), scores), scores)]
 
 
 def _linear_classes(node: OnnxNode, data: Expr, labels: Sequence[Any], transform: str) -> list[Expr]:

@@ -65,14 +65,23 @@ def _round_up(window: Window, extent: int) -> Window:
 @converts("MaxPool")
 def convert_max_pool(node: OnnxNode) -> list[Expr]:
     """Maximum over windows; padding never wins."""
-    column_major = bool(node.attr("storage_order", 0))
-    extents = node.shape()[2:]
-    found = windows(node, extents, node.require("kernel_shape"))
+    if node.wants(1):
+        column_major = bool(node.attr("storage_order", 0))
+        return _pool_with_places(node, _max_windows(node, node.shape()[2:]), column_major)
+    return [max_pool(node, node[0])]
+
+
+def max_pool(node: OnnxNode, data: Expr) -> Expr:
+    """The maximum over the windows of `data` [N, C, …] that the attributes of `node` describe."""
+    node.ignore("storage_order")
+    return _pool(node, data, _max_windows(node, node.shape(data)[2:]), "max")
+
+
+def _max_windows(node: OnnxNode, extents: Sequence[int]) -> list[Window]:
+    found = windows(node, tuple(extents), node.require("kernel_shape"))
     if node.attr("ceil_mode", 0):
         found = [_round_up(window, extent) for window, extent in zip(found, extents)]
-    if node.wants(1):
-        return _pool_with_places(node, found, column_major)
-    return [_pool(node, node[0], found, "max")]
+    return found
 
 
 def _pool_with_places(node: OnnxNode, found: list[Window], column_major: bool) -> list[Expr]:

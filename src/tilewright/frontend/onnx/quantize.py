@@ -11,7 +11,7 @@ from tilewright.frontend.onnx.build import cast, constant, reshape, transpose
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr, Tuple
@@ -19,8 +19,6 @@ from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
 from tilewright.topi.narrow import FLOATS
-
-MICROSOFT = "com.microsoft"
 
 
 def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> Expr:
@@ -113,9 +111,14 @@ def _given(node: OnnxNode, index: int) -> Expr | None:
 @converts("MatMulInteger", since=10)
 def convert_matmul_integer(node: OnnxNode) -> Expr:
     """The product of integers in int32; zero points by rows of the left and columns of the right operand."""
-    left = _shifted(node, node[0], _given(node, 2), node.rank(0) - 2 if node.rank(0) > 1 else 0)
-    right = _shifted(node, node[1], _given(node, 3), node.rank(1) - 1)
-    return matmul(node, left, right)
+    return integer_product(node, node[0], node[1], 2, 3)
+
+
+def integer_product(node: OnnxNode, left: Expr, right: Expr, left_zero: int, right_zero: int) -> Expr:
+    """The product in int32 of two tensors less their zero points, which are inputs of these numbers."""
+    rank = node.rank(left)
+    left = _shifted(node, left, _given(node, left_zero), rank - 2 if rank > 1 else 0)
+    return matmul(node, left, _shifted(node, right, _given(node, right_zero), node.rank(right) - 1))
 
 
 @converts("ConvInteger", since=10)
@@ -161,7 +164,12 @@ def requantized(node: OnnxNode, total: Expr, scale: Expr, output: int) -> Expr:
 @converts("QLinearConv", since=10)
 def convert_qlinear_conv(node: OnnxNode) -> Expr:
     """The convolution of quantized tensors with an int32 bias, quantized to the output's scale."""
-    data = _shifted(node, node[0], node[2], None)
+    return qlinear_conv(node, node[0])
+
+
+def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
+    """`convert_qlinear_conv` with `data` [N, C, …] in the place of the first input."""
+    data = _shifted(node, data, node[2], None)
     total = convolve(node, data, _shifted(node, node[3], node[5], 0))
     rank = node.rank(total)
     if node.has(8):
@@ -174,13 +182,14 @@ def convert_qlinear_conv(node: OnnxNode) -> Expr:
 
 
 # ------------------------------------------------------------------------ com.microsoft, as onnxruntime has them
-def _real(node: OnnxNode, data: int) -> Expr:
+def real_of(node: OnnxNode, data: int) -> Expr:
     """The real numbers of the quantized input `data`, whose scale and zero point follow it."""
     zero = zero_point_of(node, data + 2)
     return qnn.dequantize(node[data], node[data + 1], cast(node, zero, "int32"))
 
 
-def _quantized(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
+def quantized_like(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
+    """`value` at the scale of input `scale` and the zero point after it, in the type of input `like`."""
     zero = zero_point_of(node, scale + 1, node.dtype(like))
     return qnn.quantize(value, node[scale], cast(node, zero, "int32"), out_dtype=str(node.dtype(like)))
 
@@ -191,7 +200,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {"QLinearAdd": op.add, "QLine
 @converts(*_BINARY, domain=MICROSOFT)
 def convert_qlinear_binary(node: OnnxNode) -> Expr:
     """Broadcasting arithmetic of quantized tensors."""
-    return _quantized(node, _BINARY[node.op_type](_real(node, 0), _real(node, 3)), 6, 0)
+    return quantized_like(node, _BINARY[node.op_type](real_of(node, 0), real_of(node, 3)), 6, 0)
 
 
 _UNARY: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
@@ -205,7 +214,7 @@ _UNARY: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
 def convert_qlinear_unary(node: OnnxNode) -> Expr:
     """A function of the real numbers that a quantized tensor stands for."""
     node.ignore("opset")
-    return _quantized(node, _UNARY[node.op_type](node, _real(node, 0)), 3, 0)
+    return quantized_like(node, _UNARY[node.op_type](node, real_of(node, 0)), 3, 0)
 
 
 @converts("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -213,13 +222,13 @@ def convert_qlinear_global_average_pool(node: OnnxNode) -> Expr:
     """The mean over all places, channels first or last."""
     rank = node.rank()
     axes = tuple(range(1, rank - 1)) if node.attr("channels_last", 0) else tuple(range(2, rank))
-    return _quantized(node, op.mean(_real(node, 0), axis=axes, keepdims=True), 3, 0)
+    return quantized_like(node, op.mean(real_of(node, 0), axis=axes, keepdims=True), 3, 0)
 
 
 @converts("QLinearConcat", domain=MICROSOFT)
 def convert_qlinear_concat(node: OnnxNode) -> Expr:
     """Quantized tensors joined along an axis, each brought to the output's scale."""
-    parts = [_real(node, index) for index in range(2, len(node.inputs), 3)]
+    parts = [real_of(node, index) for index in range(2, len(node.inputs), 3)]
     joined = op.concatenate(Tuple(parts), axis=int(node.require("axis")))
     return qnn.quantize(joined, node[0], cast(node, node[1], "int32"), out_dtype=str(node.dtype(1)))
 
@@ -269,7 +278,7 @@ def convert_qgemm(node: OnnxNode) -> Expr:
 
 
 @converts("MatMulNBits", domain=MICROSOFT)
-def convert_matmul_n_bits(node: OnnxNode) -> Expr:
+def convert_matmul_ncode_bits(node: OnnxNode) -> Expr:
     """A product with weights of 2, 4 or 8 bits in blocks of one scale each, unpacked at compile time.
 
     Weights [N, blocks, block bytes]; scales and zero points by block; the zero point is the middle where none is given.
@@ -279,14 +288,24 @@ def convert_matmul_n_bits(node: OnnxNode) -> Expr:
     bits, block = int(node.attr("bits", 4)), int(node.require("block_size"))
     packed = node.static(1, "weights")
     blocks = -(-depth // block)
-    codes = _bits(packed.reshape(columns, -1), bits).reshape(columns, blocks, -1)[:, :, :block].astype(np.float32)
+    codes = code_bits(packed.reshape(columns, -1), bits).reshape(columns, blocks, -1)[:, :, :block].astype(np.float32)
     scales = node.static(2, "scales").reshape(columns, blocks, 1)
-    weights = (codes - _zero_points(node, columns, blocks, bits)) * scales.astype(np.float32)
+    weights = _weights(node, codes, _zero_points(node, columns, blocks, bits), scales.astype(np.float32))
     weights = weights.reshape(columns, blocks * block)[:, :depth]
-    if node.has(4):
-        node.unsupported("a permutation of the columns (g_idx)")
     result = matmul_with(node, node[0], constant(weights, node.dtype()))
     return op.add(result, node[5]) if node.has(5) else result
+
+
+def _weights(node: OnnxNode, codes: np.ndarray, zeros: np.ndarray | float, scales: np.ndarray) -> np.ndarray:
+    """(code - zero point) * scale by block; with `g_idx` each element names the block whose numbers it takes."""
+    if not node.has(4):
+        return (codes - zeros) * scales
+    group = node.static(4, "g_idx").reshape(-1)
+    columns, blocks, block = codes.shape
+    group = np.pad(group, (0, blocks * block - len(group)))
+    flat = codes.reshape(columns, -1)
+    own = zeros if isinstance(zeros, float) else zeros[:, group, 0]
+    return (flat - own) * scales[:, group, 0]
 
 
 def _zero_points(node: OnnxNode, columns: int, blocks: int, bits: int) -> np.ndarray | float:
@@ -295,10 +314,10 @@ def _zero_points(node: OnnxNode, columns: int, blocks: int, bits: int) -> np.nda
     given = node.static(3, "zero points")
     if given.dtype != np.uint8:
         return given.reshape(columns, blocks, 1).astype(np.float32)
-    return _bits(given.reshape(columns, -1), bits)[:, :blocks].reshape(columns, blocks, 1).astype(np.float32)
+    return code_bits(given.reshape(columns, -1), bits)[:, :blocks].reshape(columns, blocks, 1).astype(np.float32)
 
 
-def _bits(packed: np.ndarray, bits: int) -> np.ndarray:
+def code_bits(packed: np.ndarray, bits: int) -> np.ndarray:
     """The numbers of `bits` bits in each row of bytes, lowest bits first."""
     if bits not in (2, 4, 8):
         raise ModelError(f"weights of {bits} bits; 2, 4 and 8 are supported")

@@ -19,6 +19,9 @@ Converter = Callable[["OnnxNode"], "Expr | Sequence[Expr | None]"]
 
 Function = TypeVar("Function", bound=Converter)
 
+#: The domain of onnxruntime's own operators.
+MICROSOFT = "com.microsoft"
+
 _TABLE: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 
 

@@ -20,7 +20,7 @@ from tilewright.frontend.onnx.build import (
     transpose,
 )
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
 
@@ -37,6 +37,7 @@ class _Tap:
 
 
 @converts("GridSample", since=16)
+@converts("GridSample", domain=MICROSOFT)
 def convert_grid_sample(node: OnnxNode) -> Expr:
     """Samples of X (N, C, …) at the places in a grid (N, …, axes), whose last axis counts from the last extent."""
     mode = _MODES[node.choice("mode", "bilinear" if node.opset < 20 else "linear", tuple(_MODES))]

@@ -11,7 +11,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import constant, reshape
 from tilewright.frontend.onnx.dims import floor_div, is_known, is_static, product
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
@@ -166,6 +166,7 @@ _LONGEST_RANGE = 1 << 28  # elements; more is a damaged model rather than an ind
 
 
 @converts("Range", since=11)
+@converts("Range", domain=MICROSOFT)
 def convert_range(node: OnnxNode) -> Expr:
     """start, start + delta, … below limit; the bounds must be constant."""
     node.ignore("stash_type")

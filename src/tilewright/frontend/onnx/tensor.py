@@ -20,7 +20,7 @@ from tilewright.frontend.onnx.build import (
 )
 from tilewright.frontend.onnx.dims import broadcast, is_static
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
-from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.type import Any as Any_
@@ -207,6 +207,7 @@ def convert_pad_1(node: OnnxNode) -> Expr:
 
 
 @converts("Pad", since=11)
+@converts("Pad", domain=MICROSOFT)
 def convert_pad_11(node: OnnxNode) -> Expr:
     """Amounts, value and (opset 18) axes as inputs."""
     pads = node.ints(1, "pads")

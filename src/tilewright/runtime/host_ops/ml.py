@@ -120,6 +120,45 @@ def label(attrs: Attrs, index: Array) -> Array:
     return _named(attrs["labels"], index)
 
 
+@onnx_op("ml.PairProbabilities")
+def pair_probabilities(attrs: Attrs, scores: Array) -> Array:
+    """Probabilities of the classes [rows, classes] from the scores of their pairs (0, 1), (0, 2), …
+
+    Each score becomes the chance of the first of the pair by Platt's sigmoid; the classes' probabilities agree best
+    with those (Wu, Lin and Weng, JMLR 5, 2004, algorithm 2, as in LIBSVM, to its tolerance of 0.005 / classes).
+    """
+    count = attrs["classes"]
+    slopes, offsets = (np.array(attrs[name], np.float32) for name in ("slopes", "offsets"))
+    chances = np.clip(1 / (1 + np.exp(scores * slopes + offsets)), 1e-7, 1 - 1e-7)
+    first, second = np.triu_indices(count, 1)
+    result = np.empty((len(scores), count), np.float32)
+    for row, chance in enumerate(chances):
+        won = np.zeros((count, count))
+        won[first, second], won[second, first] = chance, 1 - chance
+        result[row] = _coupled(won)
+    return result
+
+
+def _coupled(won: Array) -> Array:
+    """The probabilities of classes of which class i beats class j with the probability won[i, j]."""
+    count = len(won)
+    terms = -won * won.T
+    np.fill_diagonal(terms, (won**2).sum(0))
+    found = np.full(count, 1 / count)
+    for _ in range(max(100, count)):
+        slope = terms @ found
+        total = found @ slope
+        if np.abs(slope - total).max() < 0.005 / count:
+            break
+        for k in range(count):
+            step = (total - slope[k]) / terms[k, k]
+            found[k] += step
+            total = (total + step * (step * terms[k, k] + 2 * slope[k])) / (1 + step) ** 2
+            slope = (slope + step * terms[k]) / (1 + step)
+            found /= 1 + step
+    return found
+
+
 @onnx_op("ml.OneHotEncoder")
 def one_hot_encoder(attrs: Attrs, data: Array) -> Array:
     """1 at the category that a text equals, along a new last axis."""
