@@ -94,6 +94,14 @@ def test_convolutions_with_the_zero_point_around(channels: int, data: str) -> No
     assert "nn.contrib_conv2d_int8" in _check(sums, _bytes(data, 1, channels, 9, 7))
 
 
+def test_convolutions_whose_weights_have_a_zero_point() -> None:
+    x = relay.var("x", shape=(1, 8, 9, 7), dtype="uint8")
+    w = relay.const(_bytes("uint8", 16, 8, 3, 3))
+    window = {"strides": (2, 1), "padding": (1, 0), "dilation": (1, 2)}
+    sums = qnn.conv2d(x, w, relay.const(5), relay.const(100), *_scales(), **window)
+    assert {"nn.contrib_conv2d_int8", "sum"} <= set(_check(sums, _bytes("uint8", 1, 8, 9, 7)))
+
+
 def test_a_convolution_whose_zero_point_is_known_at_run_time() -> None:
     x, zero = relay.var("x", shape=(1, 4, 6, 6), dtype="uint8"), relay.var("z", shape=(), dtype="uint8")
     w = relay.const(_bytes("int8", 8, 4, 3, 3))

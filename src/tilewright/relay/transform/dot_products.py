@@ -272,7 +272,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         return _depthwise(call, data, kernel)
     data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
     assert isinstance(kernel.expr, Constant)
-    if kernel.zero != 0 or channel_block(kernel.expr.data.shape[0], wanted.target) is None:
+    if channel_block(kernel.expr.data.shape[0], wanted.target) is None:
         return None
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):
@@ -288,7 +288,23 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         pad_value=data.zero if isinstance(data.zero, int) else 0,
     )
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
-    return _less_columns(product, channels, data.zero, 0, 0)
+    assert isinstance(kernel.zero, int)
+    product = _less_columns(product, channels, data.zero, kernel.zero, kernel.expr.data[0].size)
+    if kernel.zero == 0:
+        return product
+    return subtract(product, multiply(_int32(kernel.zero), _window_sums(call, image, data.zero, padding)))
+
+
+def _window_sums(call: Call, image: Expr, zero: int | Expr, padding: tuple[int, ...]) -> Expr:
+    """The sum of the bytes that each result of the convolution `call` sees, [N, 1, OH, OW]: of channels, then taps."""
+    sums = sum_of(cast(image, "int32"), axis=[1], keepdims=True)
+    if any(padding):
+        assert isinstance(zero, int)
+        top, left, bottom, right = padding
+        beyond = zero * tensor_type_of(image).shape[1]
+        sums = nn.pad(sums, ((0, 0), (0, 0), (top, bottom), (left, right)), beyond)
+    taps = Constant(np.ones((1, 1, *tensor_type_of(call.args[1]).shape[2:]), np.int32))
+    return nn.conv2d(sums, taps, strides=call.attrs["strides"], dilation=call.attrs["dilation"])
 
 
 def _surrounded(data: Bytes, padding: tuple[int, ...]) -> Expr:
