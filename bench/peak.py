@@ -14,12 +14,14 @@ from pathlib import Path
 
 from report import machine, table, thread_counts
 
-from tilewright.cli.peak import copy_bandwidth, fma_peak, memory_sizes, read_bandwidth
+from tilewright.cli.peak import copy_bandwidth, dot_peak, fma_peak, memory_sizes, read_bandwidth
+
+_PEAKS = {"fma": "FMA peak, GFLOP/s", "dot": "int8 dot product peak, G/s"}
 
 
 def measure_machine(threads: int, seconds: float, sizes: dict[str, int]) -> dict[str, float]:
-    """The figures of one number of threads: "fma" in GFLOP/s, "read L2", "copy DRAM" and so on in GB/s."""
-    figures = {"fma": fma_peak(threads, seconds)}
+    """The figures of one number of threads: "fma" and "dot" in 10^9 a second, "read L2", "copy DRAM"... in GB/s."""
+    figures = {"fma": fma_peak(threads, seconds), "dot": dot_peak(threads, seconds)}
     for level, nbytes in sizes.items():
         figures[f"read {level}"] = read_bandwidth(nbytes, threads, seconds)
         figures[f"copy {level}"] = copy_bandwidth(nbytes, threads, seconds)
@@ -29,10 +31,7 @@ def measure_machine(threads: int, seconds: float, sizes: dict[str, int]) -> dict
 def markdown(figures: dict[int, dict[str, float]]) -> str:
     """A table with one row per figure and one column per number of threads."""
     names = next(iter(figures.values()))
-    rows = [
-        ["FMA peak, GFLOP/s" if name == "fma" else f"{name}, GB/s", *(f"{f[name]:.1f}" for f in figures.values())]
-        for name in names
-    ]
+    rows = [[_PEAKS.get(name, f"{name}, GB/s"), *(f"{f[name]:.1f}" for f in figures.values())] for name in names]
     return table(["", *(f"{n} thread{'s' if n > 1 else ''}" for n in figures)], rows)
 
 

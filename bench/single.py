@@ -36,10 +36,10 @@ class Machine:
     bandwidth: dict[str, float]
 
     @staticmethod
-    def measured(threads: int, seconds: float = 0.5) -> Machine:
+    def measured(threads: int, seconds: float = 0.5, peak: Callable[[int, float], float] = fma_peak) -> Machine:
         """Measure each figure for `seconds`; well below half a second they do not repeat on a busy machine."""
         levels = {level: read_bandwidth(size, threads, seconds) for level, size in memory_sizes().items()}
-        return Machine(threads, fma_peak(threads, seconds), levels)
+        return Machine(threads, peak(threads, seconds), levels)
 
     def bandwidth_of(self, nbytes: int) -> float:
         """GB/s of reading `nbytes` that are used again and again: of the innermost level that holds them all."""
@@ -74,14 +74,18 @@ class Result:
 
 
 def one_node_model(
-    node: onnx.NodeProto, data: Sequence[int], result: Sequence[int], weights: Mapping[str, np.ndarray]
+    node: onnx.NodeProto,
+    data: Sequence[int],
+    result: Sequence[int],
+    weights: Mapping[str, np.ndarray],
+    types: tuple[int, int] = (TensorProto.FLOAT, TensorProto.FLOAT),
 ) -> onnx.ModelProto:
-    """A model of `node`, from the input "x" of shape `data` to the output "y" of shape `result`."""
+    """A model of `node`, from the input "x" of shape `data` to the output "y" of shape `result`, of those `types`."""
     graph = helper.make_graph(
         [node],
         "single",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, data)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)],
+        [helper.make_tensor_value_info("x", types[0], data)],
+        [helper.make_tensor_value_info("y", types[1], result)],
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright import build, te, tir
 from tilewright.errors import ScheduleError
+from tilewright.topi.schedule.cpu.dot_intrin import dot_16x1x16_uint8_int8_int32
 
 ROWS, DEPTH = 8, 16
 
@@ -40,8 +41,34 @@ def gemv() -> te.TensorIntrin:
     return te.decl_tensor_intrin(c.op, statements, name="gemv", binds=buffers)
 
 
+def bytes_by_bytes() -> None:
+    """uint8 [6, 64] times int8 [32, 64], weights packed [2, 16, 16, 4] so that four inputs of a unit are neighbours.
+
+    The innermost loops become one instruction for 64 products where the processor has AVX-512 VNNI.
+    """
+    a, w = te.placeholder((6, 64), "uint8", name="A"), te.placeholder((2, 16, 16, 4), "int8", name="W")
+    group, k = te.reduce_axis((0, 16), "group"), te.reduce_axis((0, 4), "k")
+
+    def sums(i: te.IterVar, panel: te.IterVar, unit: te.IterVar) -> te.Tensor:
+        product = a[i, group * 4 + k].astype("int32") * w[panel, group, unit, k].astype("int32")
+        return te.sum(product, axis=[group, k])
+
+    c = te.compute((6, 2, 16), sums, name="C")
+    s = te.create_schedule(c)
+    i, panel, unit = s[c].op.axis
+    s[c].reorder(panel, group, i, unit, k)
+    s[c].tensorize(unit, dot_16x1x16_uint8_int8_int32())
+    rng = np.random.default_rng(0)
+    data, weight = rng.integers(0, 256, (6, 64)).astype("uint8"), rng.integers(-128, 128, (32, 64)).astype("int8")
+    packed = np.ascontiguousarray(weight.reshape(2, 16, 16, 4).transpose(0, 2, 1, 3))
+    result = np.zeros((6, 2, 16), "int32")
+    build(te.lower(s, [a, w, c]))["main"](data, packed, result)
+    np.testing.assert_array_equal(result.reshape(6, 32), data.astype("int32") @ weight.T.astype("int32"))
+    print("the dot products of bytes agree with NumPy")
+
+
 def main() -> None:
-    """A matrix-vector product of 64 x 128 in blocks of the intrinsic, and a computation that it does not fit."""
+    """A matrix-vector product of 64 x 128 in blocks of the intrinsic, a computation that it does not fit, and bytes."""
     a, b = te.placeholder((64, 128), name="A"), te.placeholder((128,), name="B")
     k = te.reduce_axis((0, 128), "k")
     c = te.compute((64,), lambda i: te.sum(a[i, k] * b[k], axis=k), name="C")
@@ -69,6 +96,7 @@ def main() -> None:
         te.lower(s, [a, b, d])
     except ScheduleError as error:
         print(f"refused: {error}")
+    bytes_by_bytes()
 
 
 if __name__ == "__main__":

@@ -43,6 +43,15 @@ def test_single_operators(name: str, count: int, engines: int, bench_folder: Pat
     assert "kernel ratio" in (tmp_path / "out.md").read_text()
 
 
+def test_products_of_bytes(bench_folder: Path, tmp_path: Path, peers: str) -> None:
+    arguments = ("--smoke", "--dtype", "int8", "--threads", 1, "--compare", peers, "--json", tmp_path / "out.json")
+    run_bench(bench_folder, "gemm", *arguments)
+    (record,) = json.loads((tmp_path / "out.json").read_text())["threads"]
+    (result,) = record["results"]
+    assert result["flops"] == 2 * 32**3 and result["kernel"].startswith("fused_nn_contrib_dense_int8")
+    assert "openvino" not in result["minimum_ms"] and 0 < result["peak_share"] < 1
+
+
 def test_the_layers_of_the_paper(peers: str) -> None:
     layers = importlib.import_module("layers").LAYERS
     assert [layers[f"C{i}"].output_size for i in range(1, 13)] == [112, 56, 56, 28, 28, 28, 14, 14, 14, 7, 7, 7]

@@ -18,6 +18,14 @@ def test_the_multiply_adds_are_all_done() -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+def test_the_dot_products_are_all_done() -> None:
+    out = np.zeros(Target.host().vector_bits // 32, np.int32)
+    peak._module(1)["dot_peak"](out, 3, 0x01FF0203)  # 1, 255 and -1, 2, 3
+    each = 1 * 1 + 255 * -1 + 2 * 2 + 3 * 3
+    steps = 3 * peak._STEPS
+    np.testing.assert_array_equal(out, sum(a + each * steps for a in range(peak._ACCUMULATORS)))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_reading_and_copying_reach_every_element(threads: int) -> None:
     steps = 5
@@ -33,6 +41,7 @@ def test_reading_and_copying_reach_every_element(threads: int) -> None:
 
 def test_the_figures_are_possible() -> None:
     assert 0.5 < peak.fma_peak(1, 0.01) < 2000
+    assert 0.5 < peak.dot_peak(1, 0.01) < 8000
     assert 0.1 < peak.read_bandwidth(1 << 18, 1, 0.01) < 5000
     assert 0.1 < peak.copy_bandwidth(1 << 18, 1, 0.01) < 5000
 

@@ -1,6 +1,7 @@
 """What this machine can do: its fused multiply-add peak and its memory bandwidth, measured by compiled loop IR.
 
     fma_peak(threads=1)                  # GFLOP/s
+    dot_peak(threads=1)                  # the same of dot products of bytes
     read_bandwidth(1 << 30, threads=2)   # GB/s
     copy_bandwidth(1 << 30, threads=2)   # GB/s, bytes read plus bytes written
 
@@ -20,6 +21,7 @@ from tilewright.codegen.build import build
 from tilewright.runtime.memory import aligned_empty
 from tilewright.runtime.module import Module
 from tilewright.target import Target
+from tilewright.tir.dot_product import dot4
 from tilewright.tir.op import broadcast, call_intrin
 from tilewright.tir.stmt import BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 
@@ -42,6 +44,14 @@ def fma_peak(threads: int = 1, seconds: float = 0.1) -> float:
     flops = 2.0 * lanes * _ACCUMULATORS * _STEPS * _ROUNDS * threads
     best = _fastest(_module(threads), "fma_peak", (out, _ROUNDS, 0.5), seconds)
     return flops / best / 1e9
+
+
+def dot_peak(threads: int = 1, seconds: float = 0.1) -> float:
+    """10^9 operations a second of dot products of four bytes (2 for each product), as int8 kernels use them."""
+    out = np.zeros(threads * _lanes(), np.int32)
+    operations = 8.0 * _lanes() * _ACCUMULATORS * _STEPS * _ROUNDS * threads
+    best = _fastest(_module(threads), "dot_peak", (out, _ROUNDS, 1), seconds)
+    return operations / best / 1e9
 
 
 def read_bandwidth(nbytes: int, threads: int = 1, seconds: float = 0.1) -> float:
@@ -100,7 +110,7 @@ def _stride() -> int:
 
 @functools.lru_cache(maxsize=8)
 def _module(threads: int) -> Module:
-    return build([_fma_kernel(), _read_kernel(), _copy_kernel()], Target.host(), threads)
+    return build([_fma_kernel(), _dot_kernel(), _read_kernel(), _copy_kernel()], Target.host(), threads)
 
 
 def _fma_kernel() -> PrimFunc:
@@ -121,6 +131,28 @@ def _fma_kernel() -> PrimFunc:
         _store(out, _worker() * lanes, _sum(local, _ACCUMULATORS)),
     )
     return PrimFunc("fma_peak", (out, rounds, factor), tir.Allocate(local, body), {"spmd": True})
+
+
+def _dot_kernel() -> PrimFunc:
+    """out[worker] = sum of accumulators, each `rounds * _STEPS` times added the dot product of `word`'s bytes to."""
+    lanes = _lanes()
+    out = _per_worker("int32")
+    rounds, word, i = tir.Var("rounds", "int32"), tir.Var("word", "int32"), tir.Var("i", "int32")
+    local = tir.Buffer("accumulators", (_ACCUMULATORS * lanes,), "int32", scope="local")
+    data, weight = (
+        call_intrin(f"{dtype}x{4 * lanes}", "reinterpret", broadcast(word, lanes)) for dtype in ("uint8", "int8")
+    )
+    step = [
+        _store(local, a * lanes, dot4(_load(local, a * lanes), data, weight))
+        for _ in range(_STEPS)
+        for a in range(_ACCUMULATORS)
+    ]
+    body = seq(
+        *(_store(local, a * lanes, broadcast(tir.const(a, "int32"), lanes)) for a in range(_ACCUMULATORS)),
+        _loop(i, 0, rounds, seq(*step)),
+        _store(out, _worker() * lanes, _sum(local, _ACCUMULATORS)),
+    )
+    return PrimFunc("dot_peak", (out, rounds, word), tir.Allocate(local, body), {"spmd": True})
 
 
 def _read_kernel() -> PrimFunc:
@@ -157,9 +189,9 @@ def _share(var: tir.Var, extent: tir.Var, body: Stmt) -> Stmt:
     return LetStmt(low, first, LetStmt(high, tir.floordiv(extent * (_worker() + 1), workers), loop))
 
 
-def _per_worker() -> tir.Buffer:
+def _per_worker(dtype: str = "float32") -> tir.Buffer:
     """One vector of results for each worker, of whom the caller alone knows the number."""
-    return tir.Buffer("out", (tir.Var("length", "int32"),))
+    return tir.Buffer("out", (tir.Var("length", "int32"),), dtype)
 
 
 def _worker() -> tir.Expr:

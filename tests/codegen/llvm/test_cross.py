@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright import te, tir
+from tilewright import te, tir, topi
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.target import Target
+from tilewright.topi.reference.layout import layout_transform
+from tilewright.topi.schedule.cpu.dispatch import schedule
 
 #: Reads all arrays from standard input, runs the kernel on one worker, writes all arrays back. System calls 63, 64 and
 #: 93 are read, write and exit on both architectures.
@@ -127,3 +129,33 @@ def test_element_types(execute: Any, dtype: str) -> None:
     y = np.zeros_like(x)
     execute(te.lower(s, [a, b], name="f"), x, y)
     np.testing.assert_array_equal(y, x | x[::-1] if dtype == "bool" else x * x[::-1] + x)
+
+
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+def test_dot_products_of_bytes(execute: Any, data: str) -> None:
+    a, w = te.placeholder((6, 24), data, name="A"), te.placeholder((2, 6, 8, 4), "int8", name="W")
+    out = topi.nn.dense_dot(a, w)
+    target = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1")
+    rng = np.random.default_rng(3)
+    low = 0 if data == "uint8" else -128
+    x, weight = rng.integers(low, low + 256, (6, 24)).astype(data), rng.integers(-128, 128, (16, 24)).astype("int8")
+    packed, result = layout_transform(weight, "NC", "NC8n4c"), np.zeros((6, 16), "int32")
+    execute(te.lower(schedule([out], target), [a, w, out], name="f"), x, np.ascontiguousarray(packed), result)
+    np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32"))
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "cpu", "instruction"),
+    [
+        ("int8", "int8", "neoverse-n1", "neon.sdot"),
+        ("uint8", "uint8", "neoverse-n1", "neon.udot"),
+        ("uint8", "int8", "neoverse-v1", "neon.usdot"),
+        ("int8", "uint8", "neoverse-v1", "neon.usdot"),
+        ("uint8", "int8", "neoverse-n1", "mul <4 x i32>"),
+    ],
+)
+def test_the_dot_product_of_each_processor(data: str, weight: str, cpu: str, instruction: str) -> None:
+    a, w = te.placeholder((2, 8), data, name="A"), te.placeholder((1, 2, 4, 4), weight, name="W")
+    target = Target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={cpu}")
+    out = topi.nn.dense_dot(a, w)
+    assert instruction in emit_module([te.lower(schedule([out], target), [a, w, out])], target).text

@@ -9,6 +9,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import fold_add, map_children
@@ -130,8 +131,27 @@ class _Scalarizer:
         raise UnsupportedError(f"a shuffle names a lane that its vectors lack: {x!r}")
 
     def _call(self, x: Call, i: Expr) -> Expr:
+        if x.op == "dot4":
+            return self._dot4(x, i)
         arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
         return Call(x.dtype.element, x.op, tuple(arguments))
+
+    def _dot4(self, x: Call, i: Expr) -> Expr:
+        """One lane's sum and its four products."""
+        acc, *factors = x.args
+        total = self.lane(acc, i)
+        for place in range(GROUP):
+            a, b = (self._byte(factor, i, place).astype("int32") for factor in factors)
+            total = total + a * b
+        return total
+
+    def _byte(self, x: Expr, i: Expr, place: int) -> Expr:
+        """Byte `place` of group `i` of a vector, which may be one group spread to all."""
+        word = x.args[0] if isinstance(x, Call) and x.op == "reinterpret" else None
+        one = word.value if isinstance(word, e.Broadcast) else None
+        if isinstance(one, Call) and one.op == "reinterpret":
+            return self.lane(one.args[0], op.const(place))
+        return self.lane(x, i * GROUP + place)
 
 
 _LANES: dict[type, Callable[[_Scalarizer, Any, Expr], Expr]] = {

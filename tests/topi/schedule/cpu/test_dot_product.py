@@ -9,7 +9,8 @@ import pytest
 
 from tilewright import build, te, topi
 from tilewright.codegen.llvm import emit_module
-from tilewright.errors import ScheduleError
+from tilewright.codegen.source.compile_c import find_compiler
+from tilewright.errors import EnvironmentError_, ScheduleError
 from tilewright.target import Target
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
@@ -101,6 +102,19 @@ def test_random_products() -> None:
         out = np.zeros((tile * tiles, panels, lanes), "int32")
         build(te.lower(s, args))["main"](a, w, out)
         np.testing.assert_array_equal(out, _reference(a, w))
+
+
+def test_languages_without_vectors_multiply_byte_by_byte() -> None:
+    try:
+        find_compiler()
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
+    s, args = _product(4, 1, 8, 3, "uint8", "int8", 2)
+    func = te.lower(s, args)
+    a, w = _bytes("uint8", 4, 24), _bytes("int8", 1, 3, 8, 4)
+    out = np.zeros((4, 1, 8), "int32")
+    build(func, target=Target("c"))["main"](a, w, out)
+    np.testing.assert_array_equal(out, _reference(a, w))
 
 
 def test_loops_that_do_something_else_are_refused() -> None:
