@@ -140,6 +140,85 @@ def test_a_name_computed_twice() -> None:
         from_onnx(model)
 
 
+def values(*names: str, shape: list[int] | None = None, kind: int = TensorProto.FLOAT) -> list[onnx.ValueInfoProto]:
+    return [helper.make_tensor_value_info(name, kind, shape) for name in names]
+
+
+def choosing(then: list[onnx.NodeProto], *behind: onnx.NodeProto) -> onnx.ModelProto:
+    """A model that takes the branch `then`, which computes "o", or passes its input on; nodes stand behind it."""
+    branch = helper.make_graph(then, "then", [], values("o"))
+    other = helper.make_graph([helper.make_node("Identity", ["x"], ["p"])], "else", [], values("p"))
+    node = helper.make_node("If", ["c"], ["y"], name="choose", then_branch=branch, else_branch=other)
+    inputs = values("x", shape=[2]) + values("c", shape=[], kind=TensorProto.BOOL)
+    graph = helper.make_graph([node, *behind], "g", inputs, values("y"))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_branch_that_reads_a_later_value() -> None:
+    later = helper.make_node("Exp", ["x"], ["later"], name="after")
+    with pytest.raises(
+        ModelError, match=r"node 'choose/inner' \(Relu\) reads 'later', which node 'after' computes only"
+    ):
+        from_onnx(choosing([helper.make_node("Relu", ["later"], ["o"], name="inner")], later))
+
+
+def test_a_branch_with_a_cycle_or_a_name_given_twice() -> None:
+    """Malformed at once, unlike a branch that only does not fit the shapes given."""
+    cycle = [helper.make_node("Add", ["x", "q"], ["o"], name="a"), helper.make_node("Exp", ["o"], ["q"], name="b")]
+    with pytest.raises(
+        ModelError, match=r"node 'choose/a' \(Add\) reads 'q', which node 'choose/b' computes only behind"
+    ):
+        from_onnx(choosing(cycle))
+    twice = [helper.make_node("Relu", ["x"], ["o"], name="a"), helper.make_node("Exp", ["x"], ["o"], name="b")]
+    with pytest.raises(ModelError, match="node 'choose/b' computes 'o', and so does node 'choose/a'"):
+        from_onnx(choosing(twice))
+    with pytest.raises(ModelError, match="the graph of 'choose' reads 'o', which no input"):
+        from_onnx(choosing([helper.make_node("Relu", ["x"], ["z"], name="a")]))
+
+
+@pytest.mark.parametrize("trips", [3, None], ids=["known", "at run time"])
+def test_shapes_that_do_not_fit_deep_in_a_loop_name_the_node(trips: int | None) -> None:
+    nodes = [helper.make_node("Identity", ["c"], ["again"]), helper.make_node("Add", ["s", "w"], ["t"], name="sum")]
+    state = values("s", shape=[2, 3]), values("t", shape=[2, 3])
+    weight = numpy_helper.from_array(np.zeros(4, np.float32), "w")
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [*values("i", shape=[], kind=TensorProto.INT64), *values("c", shape=[], kind=TensorProto.BOOL), *state[0]],
+        [*values("again", shape=[], kind=TensorProto.BOOL), *state[1]],
+        [weight],
+    )
+    inputs = values("x", shape=[2, 3])
+    constants = [numpy_helper.from_array(np.array(True), "true")]
+    if trips is None:
+        inputs += values("n", shape=[], kind=TensorProto.INT64)
+    else:
+        constants.append(numpy_helper.from_array(np.array(trips), "n"))
+    loop = helper.make_node("Loop", ["n", "true", "x"], ["y"], name="outer", body=body)
+    graph = helper.make_graph([loop], "g", inputs, values("y"), constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match=r"node 'outer/sum' .*the shapes \(2, 3\) and \(4,\) do not broadcast"):
+        from_onnx(model)
+
+
+def test_inputs_and_initializers_are_given_once() -> None:
+    model = relu_model()
+    model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]))
+    with pytest.raises(ModelError, match="the graph has two inputs called 'x'; names are given once"):
+        from_onnx(model)
+    model = relu_model()
+    model.graph.initializer.extend([numpy_helper.from_array(np.zeros(2, np.float32), "w")] * 2)
+    with pytest.raises(ModelError, match="the graph has two initializers called 'w'"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("name", [b"act", b"Relu"])
+def test_names_that_are_not_text(name: bytes) -> None:
+    data = relu_model().SerializeToString().replace(name, b"\xff\xfe\xfd\xfc"[: len(name)], 1)
+    with pytest.raises(ModelError, match=r"node 0 of the graph holds a name that is not text: \[.*b'.xff.xfe"):
+        from_onnx(data)
+
+
 def test_an_unknown_domain_is_named() -> None:
     model = relu_model()
     model.graph.node[0].domain = "some.vendor"

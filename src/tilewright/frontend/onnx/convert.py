@@ -39,6 +39,7 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
 from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unavailable
 from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs
 from tilewright.frontend.onnx.load import load_model
+from tilewright.frontend.onnx.well_formed import check_graph
 from tilewright.relay.expr import Expr, Function, GlobalVar, Tuple, var
 from tilewright.relay.module import IRModule
 
@@ -49,6 +50,7 @@ def convert_model(
     """See `tilewright.frontend.onnx.from_onnx`."""
     model = load_model(source)
     graph = model.proto.graph
+    check_graph(graph)
     importer = GraphImporter(model)
     importer.declare(graph)
     env: Environment = importer.initializers(graph.initializer)

@@ -50,20 +50,6 @@ _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 NO_CONVERTER = "no converter for this operator"
 
 
-def _producers(nodes: Sequence[Any], scope: str) -> dict[str, str]:
-    """The node that computes each name. Raises `ModelError` where two do."""
-    found: dict[str, str] = {}
-    for index, proto in enumerate(nodes):
-        span = scope + (str(proto.name) or f"{proto.op_type}_{index}")
-        for name in proto.output:
-            if name and name in found:
-                raise ModelError(
-                    f"node {span!r} computes {name!r}, and so does node {found[name]!r}; names are given once"
-                )
-            found[name] = span
-    return found
-
-
 class _Unavailable:
     """The value of an output whose node could not be converted; nodes that use it are skipped."""
 
@@ -120,19 +106,8 @@ class GraphImporter:
     ) -> None:
         """Convert `nodes` from number `first` on, putting their outputs into `env`, of which `results` will be read."""
         nodes = list(nodes)
-        later = _producers(nodes, scope)
         for index, proto in enumerate(nodes[first:], first):
-            attributes = [entry.name for entry in proto.attribute]
-            names = [proto.name, proto.op_type, proto.domain, *proto.input, *proto.output, *attributes]
-            if not all(isinstance(name, str) for name in names):
-                raise ModelError(f"node {index} of {scope or 'the graph'} holds a name that is not text: {names}")
             span = scope + (proto.name or f"{proto.op_type}_{index}")
-            late = next((name for name in proto.input if name in later and name not in env), None)
-            if late is not None:
-                raise ModelError(
-                    f"node {span!r} ({proto.op_type}) reads {late!r}, which node {later[late]!r} computes only behind "
-                    "it: the graph has a cycle, or its nodes are not in order"
-                )
             try:
                 outputs = self._convert(proto, span, env, opsets)
             except Fork as fork:
