@@ -155,7 +155,7 @@ class Analyzer:
             if known is not None:
                 found = meet_bound(found, known)
             elif expr in self.values:
-                found = self.const_int_bound(self.values[expr])  # type: ignore[index]
+                found = self.const_int_bound(self.values[expr])
             self._bound_memo[expr] = found
         return found
 
@@ -165,7 +165,7 @@ class Analyzer:
         if found is None:
             found = self._modular.get(expr)
             if found is None and expr in self.values:
-                found = self.modular_set(self.values[expr])  # type: ignore[index]
+                found = self.modular_set(self.values[expr])
             if found is None:
                 rule = MODULAR.get(type(expr)) if expr.dtype in INDEX_TYPES else None
                 found = rule(self, expr) if rule is not None else ANYTHING

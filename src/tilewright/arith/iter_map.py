@@ -250,7 +250,7 @@ class _Parser:
             raise NotAffine(f"{x!r} is neither a multiple, a quotient nor a remainder by a positive constant")
         return self._divided(x, divisor)  # type: ignore[arg-type]
 
-    def _divided(self, x: e.FloorDiv | e.FloorMod, divisor: int) -> IterSumExpr:  # type: ignore[valid-type]
+    def _divided(self, x: e.FloorDiv | e.FloorMod, divisor: int) -> IterSumExpr:
         """The quotient or remainder of a fusion: its upper or lower digits."""
         inner = self.parse(x.a)
         zero = op.const(0, x.dtype)

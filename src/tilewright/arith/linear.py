@@ -149,7 +149,7 @@ def _collect(x: Any, factor: int, terms: dict[Expr, int]) -> int:
 def _join(low: Any, high: Any, m: int) -> Expr | None:
     """What low + m * high is, for low = x % m: x if high is x // m, x % (m*n) if high is x // m % n."""
     if isinstance(high, e.FloorDiv) and high.a is low.a and high.b is low.b:
-        return low.a  # type: ignore[no-any-return]
+        return low.a
     if isinstance(high, e.FloorMod) and isinstance(high.b, IntImm) and high.b.value > 0:
         quotient = high.a
         if isinstance(quotient, e.FloorDiv) and quotient.a is low.a and quotient.b is low.b:

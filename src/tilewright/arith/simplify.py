@@ -58,7 +58,7 @@ class Simplifier(Rewriter):
             if match(pattern, x, binding) and (condition is None or self.analyzer.can_prove(fill(condition, binding))):
                 filled = fill(replacement, binding)
                 if filled is not x:
-                    return self(filled)  # type: ignore[no-any-return]
+                    return self(filled)
         return x
 
     # ----------------------------------------------------------------------------------------------- variables
@@ -75,7 +75,7 @@ class Simplifier(Rewriter):
         value = self(x.value)
         if isinstance(value, (IntImm, e.FloatImm, Var)):
             self.analyzer.bind(x.var, value)
-            return self(x.body)  # type: ignore[no-any-return]
+            return self(x.body)
         body = self(x.body)
         return x if value is x.value and body is x.body else e.Let(x.var, value, body)
 
@@ -195,7 +195,7 @@ class Simplifier(Rewriter):
         """Whether `form` compares with 0 as `cls` says, if that is certain."""
         decided = _DECIDE[cls](*self.analyzer.bound_of(form))
         if decided is not None:
-            return decided  # type: ignore[no-any-return]
+            return decided
         if cls in (e.EQ, e.NE):
             step, base = modular_of_sum(self.analyzer, form)
             apart = base % step != 0 if step else base != 0
@@ -226,7 +226,7 @@ class Simplifier(Rewriter):
         for g in sorted({abs(k) for k in form.terms.values()} - {1}, reverse=True):
             found = division.split_by(self, below, g)
             if found is not None:
-                return self(self._comparison(cls, _as_compared(cls, found[0]), a.dtype))  # type: ignore[no-any-return]
+                return self(self._comparison(cls, _as_compared(cls, found[0]), a.dtype))
         constants = bool(Linear.of(a).constant and Linear.of(b).constant)
         return self._comparison(cls, form, a.dtype) if len(form.terms) < terms or constants else build(cls, a, b)
 
@@ -254,7 +254,7 @@ class Simplifier(Rewriter):
         if isinstance(condition, e.Broadcast):
             condition = condition.value
         if isinstance(condition, IntImm):
-            return self(x.true_value if condition.value else x.false_value)  # type: ignore[no-any-return]
+            return self(x.true_value if condition.value else x.false_value)
         if condition.dtype.lanes == 1 < x.dtype.lanes:
             condition = e.Broadcast(condition, x.dtype.lanes)
         a, b = self._branches(condition, x.true_value, x.false_value)
@@ -282,10 +282,10 @@ class Simplifier(Rewriter):
         if x.op == "likely":
             return op.likely(self(x.args[0]))
         if x.op != "if_then_else":
-            return self.rebuild(x)  # type: ignore[no-any-return]
+            return self.rebuild(x)
         condition = self(x.args[0])
         if isinstance(condition, IntImm):
-            return self(x.args[1] if condition.value else x.args[2])  # type: ignore[no-any-return]
+            return self(x.args[1] if condition.value else x.args[2])
         return op.if_then_else(condition, *self._branches(condition, x.args[1], x.args[2]))
 
     def visit_BinaryExpr(self, x: e.BinaryExpr) -> Expr:
@@ -299,7 +299,7 @@ class Simplifier(Rewriter):
             if vector is not None:
                 return vector
         if a is x.a and b is x.b and not (isinstance(a, (IntImm, e.FloatImm)) or isinstance(b, (IntImm, e.FloatImm))):
-            return x  # type: ignore[no-any-return]
+            return x
         return build(type(x), a, b)
 
 

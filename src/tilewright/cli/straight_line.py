@@ -40,7 +40,7 @@ def straight_line(model: Any, evaluate: Evaluate) -> Any:
 
 
 def _bytes(model: Any) -> bytes:
-    return model.SerializeToString()  # type: ignore[no-any-return]
+    return model.SerializeToString()
 
 
 def _inlined(node: Any, graph: Any, prefix: str, outer: Any) -> list[Any]:

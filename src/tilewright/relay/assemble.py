@@ -210,7 +210,7 @@ class _Places:
         if storage.where is Where.CONSTANT:
             return Location("weights", self.constants[self.plan.constants[storage.position]])
         if storage.buffer is None:
-            return Location(storage.where.value, storage.position)  # type: ignore[arg-type]
+            return Location(storage.where.value, storage.position)
         assert self.table is not None
         slots = [self.table.buffer_entry(storage.buffer)]
         if isinstance(storage.position, int):

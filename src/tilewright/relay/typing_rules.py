@@ -272,7 +272,7 @@ class Inference:
         """The type of a value that is that of one of `ways`."""
         result = IncompleteType() if any(way in self._open for way in ways) else self._type(ways[0])
         for way in ways:
-            result = self._unify(node, reason, result, self._type(way))  # type: ignore[assignment]
+            result = self._unify(node, reason, result, self._type(way))
         return result
 
     def _ref_read(self, node: RefRead) -> Type:

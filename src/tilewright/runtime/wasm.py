@@ -132,4 +132,4 @@ def _slot(value: Any, addresses: Any) -> bytes:
     """The eight bytes of an argument: an address, or a scalar's own bytes first."""
     if isinstance(value, np.ndarray):
         return struct.pack("<Q", next(addresses))
-    return value.tobytes().ljust(8, b"\0")  # type: ignore[no-any-return]
+    return value.tobytes().ljust(8, b"\0")

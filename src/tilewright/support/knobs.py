@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tilewright.errors import EnvironmentError_
 
@@ -106,6 +106,6 @@ DEBUG_INFO: Knob[bool] = Knob(
 )  # fmt: skip
 
 
-def all_knobs() -> tuple[Knob, ...]:
+def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
     return (NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, HUGE_PAGES, DEBUG_INFO)

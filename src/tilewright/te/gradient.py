@@ -268,7 +268,7 @@ def _share(operation: ComputeOp, load: ProducerLoad, derivative: Expr, adjoint: 
         guard = _simplified(op.all(*map(rename, conditions)), (*i, *fresh.values()), producer, axes)
         if not (isinstance(guard, IntImm) and guard.value):
             term = op.if_then_else(guard, term, op.const(0, term.dtype))
-        return reducer.sum(term, axis=axes) if axes else term  # type: ignore[no-any-return]
+        return reducer.sum(term, axis=axes) if axes else term
 
     shape = (*adjoint.shape[:extra], *producer.shape)
     return _tensor(shape, element, f"{producer.name}.grad.{operation.name}")

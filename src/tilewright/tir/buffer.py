@@ -88,4 +88,4 @@ class Buffer:
 def _index(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
-    return value.as_expr() if hasattr(value, "as_expr") else IntImm("int32", int(value))  # type: ignore[no-any-return]
+    return value.as_expr() if hasattr(value, "as_expr") else IntImm("int32", int(value))

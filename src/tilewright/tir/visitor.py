@@ -215,12 +215,12 @@ class _RuleRewriter(Rewriter):
 
 def rewrite(node: R, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> R:
     """Rewrite bottom-up: after its children, each node goes through `rules[its class]`; None there means keep it."""
-    return _RuleRewriter(rules, memo)(node)  # type: ignore[no-any-return]
+    return _RuleRewriter(rules, memo)(node)
 
 
 def rewrite_expr(expr: Expr, rules: Mapping[type, Callable[[Any], Any]], memo: dict[Expr, Expr] | None = None) -> Expr:
     """`rewrite` of an expression; pass the same `memo` again to share work between calls with the same rules."""
-    return _RuleRewriter(rules, memo)(expr)  # type: ignore[no-any-return]
+    return _RuleRewriter(rules, memo)(expr)
 
 
 class _Substituter(Rewriter):
@@ -240,4 +240,4 @@ def substitute(node: R, variables: Mapping[Var, Expr], buffers: Mapping[Buffer, 
     """
     if not variables and not buffers:
         return node
-    return _Substituter(variables, buffers or {})(node)  # type: ignore[no-any-return]
+    return _Substituter(variables, buffers or {})(node)

@@ -31,7 +31,7 @@ class NDArray(Tensor):
         """Copy the elements into another array, or to a device: then a fresh array."""
         if isinstance(target, Device):
             return array(self, target)
-        return target.copyfrom(self.numpy())  # type: ignore[no-any-return]
+        return target.copyfrom(self.numpy())
 
     def copyfrom(self, source_array: Any) -> NDArray:
         """Overwrite the elements with those of a NumPy array of the same shape."""
@@ -79,7 +79,7 @@ def _of_device(array: Any, device: Device | None) -> NDArray:
 
         return DeviceNDArray(array.numpy(), device)
     require_cpu(device)
-    return array  # type: ignore[no-any-return]
+    return array
 
 
 def require_cpu(device: Device | None) -> None:

@@ -12,7 +12,7 @@ def description(name: str) -> Description:
     for module in (nn_operators, array_operators):
         found = vars(module).get(name)
         if found is not None and getattr(found, "__module__", "") == module.__name__:
-            return found  # type: ignore[no-any-return]
+            return found
     if name.startswith("_"):
         raise AttributeError(name)
-    return getattr(op, name)  # type: ignore[no-any-return]
+    return getattr(op, name)

@@ -76,7 +76,7 @@ class EnvFunc:
     @staticmethod
     def get(name: str) -> Callable[..., Any]:
         """The function registered as `name`."""
-        return functions.get_global_func(name)  # type: ignore[no-any-return]
+        return functions.get_global_func(name)
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:

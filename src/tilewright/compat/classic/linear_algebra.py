@@ -12,9 +12,9 @@ from tilewright.compat.classic.through_relay import as_compute
 
 def matmul(lhs: te.Tensor, rhs: te.Tensor, transa: bool = False, transb: bool = False, **_: Any) -> te.Tensor:
     """lhs times rhs, each transposed first if asked for."""
-    return as_compute(describe)(lhs, rhs, transa, transb)  # type: ignore[no-any-return]
+    return as_compute(describe)(lhs, rhs, transa, transb)
 
 
 def batch_matmul(lhs: te.Tensor, rhs: te.Tensor, transa: bool = False, transb: bool = False, **_: Any) -> te.Tensor:
     """The products of pairs of matrices."""
-    return as_compute(describe_batch)(lhs, rhs, None, None, transa, transb)  # type: ignore[no-any-return]
+    return as_compute(describe_batch)(lhs, rhs, None, None, transa, transb)

@@ -58,7 +58,7 @@ def _convolution(
     steps = spread(dilation, rank)
     given = pads(padding, _window(kernel, layouts[1], steps))
     more["out_dtype"] = more.get("out_dtype") or ""
-    return build(  # type: ignore[no-any-return]
+    return build(
         data, kernel, spread(stride, rank), given, steps, data_layout=layouts[0], kernel_layout=layouts[1], **more
     )
 
@@ -256,7 +256,7 @@ def _pool(
         raise InputError(f'pool_type is "avg" or "max"; got {pool_type!r}')
     build = getattr(nn, f"{pool_type}_pool{rank}d")
     window = spread(kernel, rank)
-    return build(data, window, spread(stride, rank), spread(dilation, rank), pads(padding, window), **more)  # type: ignore[no-any-return]
+    return build(data, window, spread(stride, rank), spread(dilation, rank), pads(padding, window), **more)
 
 
 def pool1d(
@@ -399,7 +399,7 @@ def depth_to_space_python(data: Expr, block_size: int, mode: str = "DCR") -> Exp
 
 def _channels_first(build: Any, data: Expr, layout: str) -> Expr:
     if layout == "NCHW":
-        return build(data)  # type: ignore[no-any-return]
+        return build(data)
     if layout != "NHWC":
         raise InputError(f"the layouts are NCHW and NHWC, not {layout}")
     return op.transpose(build(op.transpose(data, (0, 3, 1, 2))), (0, 2, 3, 1))

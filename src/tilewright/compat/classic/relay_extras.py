@@ -198,7 +198,7 @@ class CallGraph:
         name = var if isinstance(var, str) else var.name
         if name not in self._called:
             raise InputError(f"the module has no function {name!r}; it has: {', '.join(self._called)}")
-        return name  # type: ignore[no-any-return]
+        return name
 
     def global_call_count(self, var: Any) -> int:
         """How many calls of functions of the module stand in the function."""

@@ -154,7 +154,7 @@ def _classic_value(value: Any) -> Any:
 def to_cps(func: relay.Function, mod: Any = None) -> relay.Function:
     """`func` with each function in it taking what is to be done with its result."""
     base = mod if mod is not None else IRModule()
-    return CONSTRUCTORS["ToCPS"]()(as_module(base.with_function("main", func)))["main"]  # type: ignore[no-any-return]
+    return CONSTRUCTORS["ToCPS"]()(as_module(base.with_function("main", func)))["main"]
 
 
 def _np_randn_from_type(t: Any, scale: float = 1, mean: float = 0) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.target import KINDS
 
 
-class ADT(tuple):
+class ADT(tuple[Any, ...]):
     """Fields of a tuple or data type as a value; `tag` numbers the constructor."""
 
     tag: int
@@ -39,7 +39,7 @@ def convert(value: Any) -> Any:
     return tuple([convert(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-class ShapeTuple(tuple):
+class ShapeTuple(tuple[int, ...]):
     """Sizes as a value."""
 
     def __new__(cls, shape: Sequence[int]) -> ShapeTuple:

@@ -71,7 +71,7 @@ def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[int, int, int, i
 
 def pair(value: Any) -> tuple[int, int]:
     """Two numbers, from one or two."""
-    return (value, value) if isinstance(value, int) else tuple(value)  # type: ignore[return-value]
+    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def conv2d_nchw(

@@ -130,7 +130,7 @@ def same_dim(a: Dim, b: Dim) -> bool:
 
 def at_most(a: Dim, b: Dim) -> bool:
     """True unless the size `a` is known to be larger than `b`."""
-    return may_hold(a <= b)  # type: ignore[operator]
+    return may_hold(a <= b)
 
 
 def divides(size: Dim, parts: int) -> bool:

@@ -67,7 +67,7 @@ register(
     "reshape",
     num_inputs=1,
     type_rule=_reshape_type,
-    compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], out.shape)],  # type: ignore[attr-defined]
+    compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=INJECTIVE,
     reference=lambda attrs, x: x.reshape(attrs["newshape"]),
 )

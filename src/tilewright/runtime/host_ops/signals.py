@@ -161,7 +161,7 @@ def _pooled(attrs: Attrs, image: Array, rows: Array, columns: Array) -> Array:
     if attrs.get("mode", "avg") == "max":
         # ONNX takes the largest weighted neighbour, not the largest interpolated sample.
         return np.maximum.reduce(weighted).max(axis=(2, 4))
-    return sum(weighted).mean(axis=(2, 4))  # type: ignore[union-attr, return-value]
+    return sum(weighted).mean(axis=(2, 4))
 
 
 def _neighbours(places: Array, extent: int) -> list[tuple[Array, Array]]:

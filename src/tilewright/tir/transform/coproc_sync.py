@@ -164,7 +164,7 @@ def unit_of(stmt: Stmt) -> int | None:
     value = value.value if isinstance(value, IntImm | StringImm) else value
     value = UNITS.get(value, 0) if isinstance(value, str) else value
     if not isinstance(value, int) or value < 1:
-        given = stmt.value if isinstance(stmt, AttrStmt) else stmt.annotations[KEY]  # type: ignore[attr-defined]
+        given = stmt.value if isinstance(stmt, AttrStmt) else stmt.annotations[KEY]
         raise ScheduleError(f"{KEY}: there is no unit {given!r}; units are {', '.join(UNITS)}, or a number from 1")
     return value
 

@@ -49,10 +49,10 @@ class _Doubler(Rewriter):
         """The loop with the first buffer it can double doubled, then the next."""
         loop: For = self.rebuild(node) if node.kind is not ForKind.VECTORIZED else node
         if loop.kind is not ForKind.SERIAL:
-            return _Plain()(loop)  # type: ignore[no-any-return]
+            return _Plain()(loop)
         part = _take_apart(loop)
         if part is None or not _can_run_ahead(part, loop):
-            return _Plain()(loop)  # type: ignore[no-any-return]
+            return _Plain()(loop)
         return _doubled(part, loop)
 
 

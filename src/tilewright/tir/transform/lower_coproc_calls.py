@@ -32,14 +32,14 @@ class _Calls(Rewriter):
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """An instruction: units are told by its calls."""
-        return self(node.body) if node.key == KEY else self.rebuild(node)  # type: ignore[no-any-return]
+        return self(node.body) if node.key == KEY else self.rebuild(node)
 
     def visit_Call(self, node: Call) -> Expr:
         """A token or a box as C sees it."""
         if node.op == "access_region":
             return Call("handle", "address_of", (self(node.args[1]),))
         if node.op not in TOKENS:
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         name = self.functions.get(node.op)
         if name is None:
             raise UnsupportedError(f"the accelerator declares no C function for {node.op}; add it to functions=")

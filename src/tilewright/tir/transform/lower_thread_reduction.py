@@ -163,4 +163,4 @@ class _Replace(Rewriter):
 
     def visit_BufferLoad(self, x: BufferLoad) -> Expr:
         made = self.shared.get(x.buffer)
-        return self.rebuild(x) if made is None else BufferLoad(made, self.index)  # type: ignore[no-any-return]
+        return self.rebuild(x) if made is None else BufferLoad(made, self.index)

@@ -50,9 +50,9 @@ class _Kernels(Rewriter):
     def visit_For(self, node: For) -> Stmt:
         """A kernel with its buffers lowered; loops of the host are searched."""
         if not is_thread_loop(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         buffers = [s.buffer for s in walk(node) if isinstance(s, Allocate) and s.buffer.scope == "warp"]
-        return _Lowering(node, buffers, self.warp)(node) if buffers else node  # type: ignore[no-any-return]
+        return _Lowering(node, buffers, self.warp)(node) if buffers else node
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Lowering(Rewriter):
     def visit_Allocate(self, node: Allocate) -> Stmt:
         """A warp buffer as each thread's part of it."""
         part = self.parts.get(node.buffer)
-        return with_fields(node, buffer=part.buffer if part else node.buffer, body=self(node.body))  # type: ignore[no-any-return]
+        return with_fields(node, buffer=part.buffer if part else node.buffer, body=self(node.body))
 
     def visit_For(self, node: For) -> Stmt:
         """A loop, whose iterations all threads run if they agree on its range."""
@@ -145,7 +145,7 @@ class _Lowering(Rewriter):
             self.divergent = next((x for x in heads if self.disagree(x)), None)
         made = self.rebuild(node)
         self.divergent = outside
-        return made  # type: ignore[no-any-return]
+        return made
 
     def disagree(self, x: Expr) -> bool:
         """True if threads of a block may have different values of `x`."""
@@ -206,7 +206,7 @@ class _Reads(Rewriter):
         """A store, to a register of the thread's own where it is to a warp buffer."""
         part, (index, *_) = self.kernel.parts.get(node.buffer), node.indices
         if part is None:
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         owner, place = self._owner(index, part), self._place(index, part)
         if owner is not self.kernel.thread and self.kernel.count > 1:
             raise ScheduleError(
@@ -219,7 +219,7 @@ class _Reads(Rewriter):
         """A call; what a condition guards is not to be evaluated before it."""
         if node.op == "if_then_else" and self.kernel.disagree(node.args[0]):
             return self._guarded(node)
-        return self.rebuild(node)  # type: ignore[no-any-return]
+        return self.rebuild(node)
 
     def visit_Let(self, node: Let) -> Expr:
         """A name within an expression: no shuffle that reads it can stand before the statement."""
@@ -229,13 +229,13 @@ class _Reads(Rewriter):
         before, self.lazy = self.lazy, True
         made = self.rebuild(node)
         self.lazy = before
-        return made  # type: ignore[no-any-return]
+        return made
 
     def visit_BufferLoad(self, node: BufferLoad) -> Expr:
         """A register of the thread's own, or what a shuffle brought."""
         part = self.kernel.parts.get(node.buffer)
         if part is None:
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         index = self(node.indices[0])
         owner, place = self._owner(index, part), self._place(index, part)
         if owner is self.kernel.thread or self.kernel.count == 1:

@@ -38,7 +38,7 @@ class _Narrower(Rewriter):
             self.narrow[node.var] = var
             self.memo[node.var] = var.astype("int64")
             return For(var, low, extent, node.kind, self(node.body), node.thread, node.annotations)
-        return self.rebuild(node)  # type: ignore[no-any-return]
+        return self.rebuild(node)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Expr:
         """The load at narrow indices."""
@@ -54,16 +54,16 @@ class _Narrower(Rewriter):
             a, b = self.narrowed(node.a), self.narrowed(node.b)
             if a is not None and b is not None:
                 return type(node)(a, b)
-        return self.rebuild(node)  # type: ignore[no-any-return]
+        return self.rebuild(node)
 
     def _index(self, index: Expr) -> Expr:
         narrow = self.narrowed(index) if index.dtype == "int64" else None
-        return self(index) if narrow is None else narrow  # type: ignore[no-any-return]
+        return self(index) if narrow is None else narrow
 
     def narrowed(self, x: Expr) -> Expr | None:
         """`x` of type int64 computed as int32; None if a value on the way may not fit."""
         if x.dtype == "int32":
-            return self(x)  # type: ignore[no-any-return]
+            return self(x)
         if x not in self.narrow:
             self.narrow[x] = self._narrowed(x)
         return self.narrow[x]
@@ -74,7 +74,7 @@ class _Narrower(Rewriter):
         if isinstance(x, IntImm):
             return IntImm("int32", x.value)
         if isinstance(x, e.Cast) and x.value.dtype == "int32":
-            return self(x.value)  # type: ignore[no-any-return]
+            return self(x.value)
         if isinstance(x, _ARITHMETIC):
             a, b = self.narrowed(x.a), self.narrowed(x.b)
             return None if a is None or b is None else type(x)(a, b)

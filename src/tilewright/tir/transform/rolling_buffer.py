@@ -94,13 +94,13 @@ class _Roller(Rewriter):
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         """What rolls is allocated outside of its loop."""
-        return self(node.body) if node.buffer in self.rolls else self.rebuild(node)  # type: ignore[no-any-return]
+        return self(node.body) if node.buffer in self.rolls else self.rebuild(node)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """The statements that make a part."""
         if node.key != KEY:
-            return self.rebuild(node)  # type: ignore[no-any-return]
-        return self(_only_new(node.body, self.rolls[node.target]))  # type: ignore[no-any-return]
+            return self.rebuild(node)
+        return self(_only_new(node.body, self.rolls[node.target]))
 
     def visit_BufferLoad(self, node: BufferLoad) -> Expr:
         """A load from where the element is now."""
@@ -123,4 +123,4 @@ class _Roller(Rewriter):
                         f"rolling_buffer of {load.buffer.name}: it is passed to a call as an address, but its part "
                         "wraps around; do not tensorize what makes or reads it"
                     )
-        return self.rebuild(node)  # type: ignore[no-any-return]
+        return self.rebuild(node)

@@ -136,7 +136,7 @@ def _tiling(guard: Guard, extents: dict[Var, int], analyzer: Analyzer) -> _Tilin
     atom, factor = outer[0]
     if not isinstance(atom, Var | FloorDiv | FloorMod):
         return None
-    if sum(k * (extents[var] - 1) for var, k in inner) != factor - 1:  # type: ignore[index]
+    if sum(k * (extents[var] - 1) for var, k in inner) != factor - 1:
         return None
     extent: Expr = op.const(1 - guard.constant, atom.dtype)
     for term, k in size:

@@ -76,7 +76,7 @@ def _worst(guard: Guard, ranges: dict[Var, int], body: Stmt) -> Expr | None:
     total: Expr = op.const(guard.constant)
     for atom, factor in guard.terms:
         if atom in ranges:
-            total = total + (ranges[atom] * factor if factor > 0 else 0)  # type: ignore[index]
+            total = total + (ranges[atom] * factor if factor > 0 else 0)
         elif atom in inside or not isinstance(atom, Var):
             return None
         else:

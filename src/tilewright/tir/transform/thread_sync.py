@@ -199,9 +199,9 @@ class _Synchronizer:
         for call in collect(roots, Call):
             if is_fragment_call(call):
                 for place in collect(call, BufferLoad):
-                    if place.buffer.scope == self.scope:  # type: ignore[attr-defined]
-                        side = writes if place is written_place(call) else reads  # type: ignore[arg-type]
-                        side.setdefault(place.buffer, set()).add((*place.indices, *place.indices))  # type: ignore[attr-defined]
+                    if place.buffer.scope == self.scope:
+                        side = writes if place is written_place(call) else reads
+                        side.setdefault(place.buffer, set()).add((*place.indices, *place.indices))
         return _Access(reads, writes)
 
     def _barrier(self) -> Stmt:

@@ -216,7 +216,7 @@ register(
     "nn.batch_flatten",
     num_inputs=1,
     type_rule=_batch_flatten_type,
-    compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], out.shape)],  # type: ignore[attr-defined]
+    compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=OpPattern.INJECTIVE,
     reference=lambda _attrs, x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))),
 )

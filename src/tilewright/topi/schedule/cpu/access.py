@@ -118,7 +118,7 @@ def _bent_variables(bodies: list[Expr]) -> set[Var]:
                 visit(index, True)
         else:
             for child in children(x):
-                visit(child, straight and isinstance(x, (Add, Sub, Mul)))  # type: ignore[arg-type]
+                visit(child, straight and isinstance(x, (Add, Sub, Mul)))
 
     for body in bodies:
         visit(body, False)
