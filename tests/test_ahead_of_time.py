@@ -119,7 +119,7 @@ def nonzero() -> Any:
 def test_a_model_that_needs_the_virtual_machine(executor: str, model: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=words) as caught:
         tw.compile(model(), executor=executor)
-    assert f'"{executor}"' in str(caught.value) and 'Use executor="vm" or "auto"' in str(caught.value)
+    assert f'"{executor}"' in str(caught.value) and 'use "vm" or "auto"' in str(caught.value)
     with pytest.raises(UnsupportedError, match="is no single C function; save it as an artifact"):
         tw.compile(model()).export_library(tmp_path / "libm.so")
 

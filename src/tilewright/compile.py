@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
 from tilewright.relay.build import build_executable
+from tilewright.relay.build_source import write_source
 from tilewright.relay.module import IRModule
 from tilewright.relay.symbolic import fix_sizes
 from tilewright.relay.transform.alter_layout import alter_layout
@@ -115,6 +116,24 @@ def compile(
     return executable
 
 
+def export_source(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    target: str | Target = "c",
+    input_shapes: Shapes | None = None,
+    name: str | None = None,
+) -> list[Path]:
+    """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
+
+    The code runs wherever a C compiler makes it run; `target` chooses its tiles. Raises as `compile` does.
+    """
+    target = Target(target)
+    mod = expand_calls(lower_external(import_model(model, input_shapes)))
+    _refuse(needs_machine(mod), "C source is made of straight graphs of tensor operators", "write an artifact (.tw)")
+    return write_source(optimize(mod, target), target, Path(path), name)
+
+
 def _compiled(
     model: Any,
     target: Target,
@@ -151,15 +170,18 @@ def build(
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
     mod = expand_calls(lower_external(mod))
     obstacle = needs_machine(mod)
-    if executor in ("graph", "aot") and obstacle:
-        raise UnsupportedError(
-            f'the executor "{executor}" runs straight graphs of tensor operators; this model needs the virtual machine '
-            f'for {obstacle}. Use executor="vm" or "auto"'
-        )
+    if executor in ("graph", "aot"):
+        _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
         return build_executable(optimize(mod, target), target, threads, jobs, ahead_of_time=executor == "aot")
     kind = DebugMachine if executor == "debug" else VirtualMachine
     return build_virtual_machine(mod, target, optimize, threads, kind=kind)
+
+
+def _refuse(obstacle: str, what: str, advice: str) -> None:
+    """Raise `UnsupportedError` where there is an obstacle."""
+    if obstacle:
+        raise UnsupportedError(f"{what}; this model needs the virtual machine for {obstacle}: {advice}")
 
 
 def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model | None:

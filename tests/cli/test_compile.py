@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -55,3 +56,18 @@ def test_a_library_with_a_header(tilewright: Command, model: Path) -> None:
     workspace = ctypes.create_string_buffer(library.tilewright_perceptron_workspace_bytes(2))
     assert library.tilewright_perceptron(*pointers, workspace, 2) == 0
     np.testing.assert_allclose(y, tw.compile(model)(x), rtol=1e-5, atol=1e-6)
+
+
+def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str], artifact: Path) -> None:
+    path = model.with_name("perceptron.c")
+    outcome = tilewright("compile", model, "-o", path)
+    assert outcome.status == 0 and "perceptron.c: 0.0 MiB, made in" in outcome.out
+    assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
+    assert "which has no C source; give the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
+
+
+def test_the_executor_by_name(tilewright: Command, model: Path, refused: Callable[..., str]) -> None:
+    path = model.with_name("model.tw")
+    assert tilewright("compile", model, "-o", path, "--executor", "vm").status == 0
+    assert tw.load(path).executor == "vm"
+    assert "no executor 'fast'" in refused("compile", model, "-o", model.with_name("m.tw"), "--executor", "fast")

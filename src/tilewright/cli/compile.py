@@ -14,7 +14,7 @@ from tilewright.support import trace
 
 @click.command("compile")
 @click.argument("model")
-@click.option("-o", "--output", required=True, help="artifact (.tw), or a library with a C header (.so, .a, .o)")
+@click.option("-o", "--output", required=True, help="artifact (.tw), or for C with a header: .so, .a, .o, .c")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto; aot for a library]")
@@ -23,6 +23,10 @@ def compile_command(model: str, output: str, options: ModelOptions, report: bool
     check_writable(output, model)
     library = Path(output).suffix in KINDS
     with trace.collect() as times:
+        if Path(output).suffix == ".c":
+            options.export_source(model, output)
+            click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, made in {times.seconds:.2f} s")
+            return
         executable = options.open(model, executor or ("aot" if library else "auto"))
         with trace.span("save"):
             if library:

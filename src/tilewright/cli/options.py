@@ -82,6 +82,17 @@ class ModelOptions:
                 executor=executor,
             )
 
+    def export_source(self, path: str, output: str) -> None:
+        """Write a model as C source."""
+        require_file(path)
+        if is_artifact(path):
+            raise InputError(f"{path} is a compiled artifact, which has no C source; give the model itself")
+        from tilewright.cli.progress import progress
+        from tilewright.compile import export_source
+
+        with progress():
+            export_source(path, output, target=self.target or "c", input_shapes=parse_shapes(self.shapes))
+
     def refuse_for_artifact(self, path: str) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
         for option, value in (("--target", self.target), ("--input-shapes", self.shapes)):

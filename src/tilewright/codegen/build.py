@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.codegen.build_device import build_device
 from tilewright.codegen.function_info import function_info
+from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.codegen.source.compile_c import compile_c
@@ -18,9 +19,7 @@ from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import has_threads
-from tilewright.tir.transform.legalize_float16 import legalize_float16
 from tilewright.tir.transform.plan_allocations import workspace_size
-from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 
 
 def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", threads: int | None = None) -> Any:
@@ -59,7 +58,7 @@ def _compile(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, tuple[st
     """Object code by LLVM or by way of C, and the messages of its assertions."""
     if target.kind == "c":
         with span("codegen"):
-            source = emit_c([scalarize_vectors(legalize_float16(f)) for f in funcs])
+            source = emit_c(for_c(funcs))
         with span("C compiler"):
             return compile_c(source.text, target), source.messages
     with span("codegen"):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.kernel_code import Form, object_code
 from tilewright.codegen.size_plan import size_plan
 from tilewright.relay.assemble import (
     Kernels,
@@ -104,11 +104,13 @@ def build_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
+    form: Form = object_code,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
     The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
-    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
+    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes. `form` is what the
+    kernels become.
     """
     with trace.span("plan memory"):
         plans = [plan_memory(mod) for _, mod in modules]
@@ -117,7 +119,7 @@ def build_segments(
     trace.count("kernels", len(tasks))
     trace.count("kernel calls", len(calls))
     with trace.span("compile kernels"):
-        objects = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)))
+        objects = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
     kernels = Kernels.of(names, objects)
     constants = unique_constants([*[c for plan in plans for c in plan.constants], *more])
     with trace.span("run loop"):
@@ -128,7 +130,7 @@ def build_segments(
         copies = {func.name: func for segment in made for func in segment.copies}
         plans_for_c = [add_size_plan(segment) for segment in made if for_c and "dynamic" in segment.manifest]
         loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
-        objects = [*objects, compile_functions(loops, target)]
+        objects = [*objects, compile_functions(loops, target, form)]
     code = bundle_objects([c.code for c in objects])
     return BuiltSegments(code, [segment.manifest for segment in made], constants)
 
@@ -149,13 +151,13 @@ class BuiltSegments:
     constants: dict[Constant, int]
 
 
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = object_code) -> list[CompiledObject]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]
     done: dict[int, CompiledObject] = {}
     for index, compiled in fork_map(
-        lambda i: _compile_group(groups[i], target), range(len(groups)), jobs, lambda i: groups[i][0].name
+        lambda i: _compile_group(groups[i], target, form), range(len(groups)), jobs, lambda i: groups[i][0].name
     ):
         done[index] = compiled
         trace.progress("compiling kernels", sum(len(groups[i]) for i in done), len(tasks))
@@ -164,19 +166,19 @@ def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int) -> list[Comp
     return [done[i] for i in range(len(groups))]
 
 
-def _compile_group(tasks: Sequence[Task], target: Target) -> CompiledObject:
+def _compile_group(tasks: Sequence[Task], target: Target, form: Form) -> CompiledObject:
     start = time.perf_counter()
     funcs = [lower_function(task.function, task.name, target) for task in tasks]
-    return compile_functions(funcs, target, time.perf_counter() - start)
+    return compile_functions(funcs, target, form, time.perf_counter() - start)
 
 
-def compile_functions(funcs: Sequence[PrimFunc], target: Target, lower_seconds: float = 0.0) -> CompiledObject:
-    """One object of lowered functions."""
+def compile_functions(
+    funcs: Sequence[PrimFunc], target: Target, form: Form, lower_seconds: float = 0.0
+) -> CompiledObject:
+    """One object (or text) of lowered functions."""
     start = time.perf_counter()
-    text = emit_module(funcs, target).text
-    emitted = time.perf_counter()
-    code = compile_object(text, target)
-    seconds = {"lower": lower_seconds, "emit": emitted - start, "llvm": time.perf_counter() - emitted}
+    code, emitting = form(funcs, target)
+    seconds = {"lower": lower_seconds, "emit": emitting, "llvm": time.perf_counter() - start - emitting}
     workspaces = {f.name: Workspace.of(f) for f in funcs}
     choices = {f.name: f.attrs["choice"].to_json() for f in funcs if "choice" in f.attrs}
     return CompiledObject(code, workspaces, choices, seconds)

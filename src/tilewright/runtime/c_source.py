@@ -72,7 +72,7 @@ void tilewright_{name}_set_weights(const void *weights);
 DECLARATIONS = """\
 typedef int32_t (*entry_type)(void **slots, const void *context);
 extern int32_t {entry}__entry(void **slots, const void *context);
-extern int32_t {entry}__plan(const int64_t *dims, int64_t *plan, const void *context);
+extern int32_t {entry}__plan(int64_t *dims, int64_t *plan, const void *context);
 extern int32_t tilewright_parallel_run(entry_type entry, void **slots, int32_t threads);
 extern const unsigned char tilewright_weights[];
 """
@@ -103,7 +103,7 @@ int tilewright_{name}({dims_param}const void *const *inputs, void *const *output
 """
 
 _REFUSE = """\
-  i = {entry}__plan(dims, plan, 0);
+  i = {entry}__plan((int64_t *)(uintptr_t)dims, plan, 0);
   if (i) return {own} + i;
 """
 
@@ -119,7 +119,7 @@ int64_t tilewright_{name}_workspace_bytes(const int64_t *dims, int threads) {{
   int32_t code;
   if (!dims) return -1;
   if (threads < 1) return -2;
-  code = {entry}__plan(dims, plan, 0);
+  code = {entry}__plan((int64_t *)(uintptr_t)dims, plan, 0);
   return code ? -(int64_t)({own} + code) : plan[{table}] + (int64_t)threads * plan[{stride}] + 63;
 }}
 
@@ -128,7 +128,7 @@ int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
   int32_t code;
   int i;
   if (!dims || !shapes) return 1;
-  code = {entry}__plan(dims, plan, 0);
+  code = {entry}__plan((int64_t *)(uintptr_t)dims, plan, 0);
   if (code) return {own} + code;
   for (i = {table} + 1; i < {plan}; i++) *shapes++ = plan[i];
   return 0;
@@ -170,8 +170,11 @@ def header_text(
     )
 
 
-def functions_text(name: str, manifest: Mapping[str, Any], run: str) -> str:
-    """The functions that the header declares; `run` is the C expression that runs the model on `slots`."""
+def functions_text(name: str, manifest: Mapping[str, Any], run: str, given_weights: bool = False) -> str:
+    """The functions that the header declares; `run` is the C expression that runs the model on `slots`.
+
+    With `given_weights` the program has to give the weights, and a call before that is an error.
+    """
     interface = CInterface.of(manifest)
     symbolic = interface.is_symbolic
     values = {
@@ -184,6 +187,7 @@ def functions_text(name: str, manifest: Mapping[str, Any], run: str) -> str:
     }
     first = len(interface.inputs) + len(interface.outputs)
     pointers = [*(["dims"] if symbolic else []), *(["inputs"] if interface.inputs else []), "outputs"]
+    pointers += ["tilewright_weights"] if given_weights else []
     text = _RUN.format(
         name=name,
         dims_param=_dims_param(interface),

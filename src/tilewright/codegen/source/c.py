@@ -65,6 +65,8 @@ extern void tilewright_barrier(const tilewright_context* ctx);
 #define tilewright_fmaf(a, b, c) ((a) * (b) + (c))
 #endif
 #define tilewright_fma(a, b, c) fma(a, b, c)"""
+_BARRIER = "extern void tilewright_barrier(const tilewright_context* ctx);"
+_NO_BARRIER = "#define tilewright_barrier(ctx) ((void)(ctx))"
 _BITS = [("float32", "float", "int32", "int32_t"), ("float32", "float", "uint32", "uint32_t"),
          ("float64", "double", "int64", "int64_t"), ("float64", "double", "uint64", "uint64_t")]  # fmt: skip
 
@@ -85,13 +87,21 @@ def emit_c(funcs: Sequence[PrimFunc], scopes: Mapping[str, str] | None = None) -
     messages: list[str] = []
     dialect = replace(C99, scopes={**C99.scopes, **(scopes or {})})
     declared = [f"int32_t {f.name}({_parameters(f, _builder(f, dialect))});" for f in funcs]
-    parts = [_prelude(), "\n".join(declared)]
+    parts = [c_prelude(), "\n".join(declared)]
     for func in funcs:
         parts += [_function(func, messages, dialect), _entry(func)]
     return EmittedSource("\n\n".join(parts) + "\n", tuple(messages))
 
 
-def _prelude() -> str:
+def emit_static_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
+    """`funcs` and their packed entries as functions that only their own file sees; behind the text of `c_prelude`."""
+    messages: list[str] = []
+    parts = [f"TILEWRIGHT_MAYBE {text}" for func in funcs for text in (_function(func, messages, C99), _entry(func))]
+    return EmittedSource("\n\n".join(parts) + "\n", tuple(messages))
+
+
+def c_prelude(one_worker: bool = False) -> str:
+    """What stands before functions; with `one_worker` the barrier too, which then waits for nobody."""
     q = "TILEWRIGHT_MAYBE "
     bits = []
     for dtype, spelled, other_dtype, other in _BITS:
@@ -100,7 +110,8 @@ def _prelude() -> str:
             bits.append(f"{q}{b_type} tilewright_bits_{a}_{b}({a_type} x) {{ {union} }}")
     half = half_functions(q, "uint16_t", "uint32_t", "tilewright_bits_uint32_float32", "tilewright_bits_float32_uint32")
     signed = {k: v for k, v in _INTEGERS.items() if k.startswith("int")}
-    return "\n".join([_HEAD, *bits, half, floor_division(q, signed)])
+    head = _HEAD.replace(_BARRIER, _NO_BARRIER) if one_worker else _HEAD
+    return "\n".join([head, *bits, half, floor_division(q, signed)])
 
 
 def _parameters(func: PrimFunc, b: SourceBuilder) -> str:

@@ -17,8 +17,8 @@ from tilewright.target import Target
 
 # No if-conversion: GCC 12 turns a guarded load into a vector load and a blend, which reads before and after what the
 # guard admits. At the edge of a page that faults.
-_OPTIONS = ("-std=c99", "-O3", "-fwrapv", "-fPIC", "-fno-math-errno", "-ffp-contract=on", "-fno-stack-protector",
-            "-fno-tree-loop-if-convert", "-c")  # fmt: skip
+SEMANTICS = ("-fwrapv", "-ffp-contract=on", "-fno-math-errno", "-fno-tree-loop-if-convert")
+_OPTIONS = ("-std=c99", "-O2", "-fPIC", "-fno-stack-protector", *SEMANTICS, "-c")
 
 
 def compile_c(text: str, target: Target) -> bytes:
