@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.op.registry import Op, OpPattern
 from tilewright.relay.type import Any as AnyDim
-from tilewright.relay.type import Dim, TensorType, tensor_types
+from tilewright.relay.type import Dim, TensorType, as_dim, tensor_types
 from tilewright.relay.visitor import calls
+from tilewright.tir.expr import Expr
+from tilewright.tir.op import minimum
 
 Pair = tuple[Dim, Dim]
 
@@ -79,7 +81,15 @@ def _dense(call: Call, types: Sequence[TensorType]) -> Iterator[Pair]:
         yield types[0].shape[-1], types[1].shape[1]
 
 
+def _argsort(call: Call, types: Sequence[TensorType]) -> Iterator[Pair]:
+    """That there are as many elements as are wanted: the lesser number of both is the latter."""
+    size, count = types[0].shape[call.attrs["axis"]], call.attrs.get("count", 0)
+    if count > 0 and isinstance(size, Expr):
+        yield as_dim(minimum(size, count)), count
+
+
 _RULES: dict[str, Callable[[Call, Sequence[TensorType]], Iterator[Pair]]] = {
+    "argsort": _argsort,
     "concatenate": _concatenate,
     "reshape": _reshape,
     "nn.batch_matmul": _batch_matmul,

@@ -30,6 +30,7 @@ from tilewright.topi.broadcast import (
     subtract,
     where,
 )
+from tilewright.topi.cumulative import cumprod, cumsum
 from tilewright.topi.elemwise import (
     abs,
     arange,
@@ -76,7 +77,6 @@ from tilewright.topi.scatter import scatter_elements, scatter_nd
 from tilewright.topi.sort import argsort, searchsorted
 from tilewright.topi.transform import (
     concatenate,
-    cumsum,
     depth_to_space,
     expand_dims,
     gather,
@@ -116,6 +116,7 @@ __all__ = [
     "clip",
     "concatenate",
     "cos",
+    "cumprod",
     "cumsum",
     "depth_to_space",
     "divide",

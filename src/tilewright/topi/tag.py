@@ -31,6 +31,8 @@ MATMUL = "matmul"
 SOFTMAX = "softmax_output"
 LOG_SOFTMAX = "log_softmax_output"
 LAYER_NORM = "layer_norm"
+#: Loops written by hand.
+EXTERN = "extern"
 ATTENTION = "attention"
 ATTENTION_SCORES = "attention_scores"
 RECURRENT = "recurrent"

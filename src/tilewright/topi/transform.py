@@ -305,17 +305,3 @@ def space_to_depth(x: Tensor, block_size: int) -> Tensor:
         return x(i, ch % c, y * b + ch // (c * b), z * b + (ch // c) % b)
 
     return injective((n, c * b * b, h // b, w // b), body, "space_to_depth")
-
-
-def cumsum(x: Tensor, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums along `axis`. Each output sums its own prefix, so the work is quadratic in the axis."""
-    at = normalize_axis(axis, x.ndim)
-    k = te.reduce_axis((0, x.shape[at]), name="k")
-
-    def body(*i: Any) -> Any:
-        a, b = (i[at], k.var) if reverse else (k.var, i[at])
-        inside = a < b if exclusive else a <= b
-        source = tir.select(inside, x(*i[:at], k, *i[at + 1 :]), tir.const(0, x.dtype))
-        return te.sum(source, axis=k)
-
-    return te.compute(x.shape, body, name="T_cumsum", tag=tag.COMM_REDUCE)

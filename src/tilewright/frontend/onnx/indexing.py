@@ -19,7 +19,7 @@ from tilewright.frontend.onnx.build import (
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.expr import Constant, Expr, TupleGetItem
 
 
 @converts("Gather")
@@ -188,9 +188,6 @@ def convert_tensor_scatter(node: OnnxNode) -> Expr:
     return op.scatter_elements(node[0], indices, node[1], axis, "update")
 
 
-_LONGEST_RANKING = 8192  # elements along the axis; the work of ranking grows with the square
-
-
 @converts("TopK")
 def convert_top_k_1(node: OnnxNode) -> list[Expr]:
     """The count as an attribute (opsets 1 to 9)."""
@@ -204,27 +201,14 @@ def convert_top_k_10(node: OnnxNode) -> list[Expr]:
 
 
 def _top_k(node: OnnxNode, count: int) -> list[Expr]:
-    """Values and positions of the `count` largest or smallest elements along an axis, in order.
-
-    An element's rank is the number of elements that come before it: larger ones, and equal ones at a lower position.
-    The position of rank r is the sum over positions p of p * (rank[p] == r), as each rank occurs once.
-    """
-    axis, rank = node.axis(-1), node.rank()
+    """Values and positions of the `count` largest or smallest elements along an axis, in order."""
+    axis = node.axis(-1)
     extent = node.shape()[axis]
-    if extent > _LONGEST_RANKING:
-        node.unsupported(f"an axis of {extent} elements; supported: up to {_LONGEST_RANKING}")
-    if not 0 < count <= extent:
+    if count < 0 or (isinstance(extent, int) and count > extent):
         raise ModelError(f"{node.label}: cannot take {count} of {extent} elements")
     node.ignore("sorted")
-    order = [*(other for other in range(rank) if other != axis), axis]
-    data = transpose(node[0], order)
-    rows, columns = op.expand_dims(data, axis=rank), op.expand_dims(data, axis=rank - 1)
-    ahead = op.greater(columns, rows) if node.attr("largest", 1) else op.less(columns, rows)
-    earlier = Constant(np.tri(extent, k=-1, dtype=bool))
-    before = op.logical_or(ahead, op.logical_and(op.equal(columns, rows), earlier))
-    ranks = op.expand_dims(op.sum(op.cast(before, dtype="int64"), axis=(rank,), keepdims=False), axis=rank - 1)
-    hit = op.cast(op.equal(ranks, Constant(np.arange(count).reshape(-1, 1))), dtype="int64")
-    positions = op.sum(op.multiply(hit, Constant(np.arange(extent))), axis=(rank,), keepdims=False)
-    back = np.argsort(order).tolist()
-    values = op.gather(data, axis=rank - 1, indices=positions)
-    return [transpose(values, back), transpose(positions, back)]
+    if count == 0:
+        shape = [0 if d == axis else size for d, size in enumerate(node.shape())]
+        return [constant(np.zeros(shape), node.dtype()), constant(np.zeros(shape), "int64")]
+    found = op.topk(node[0], count, axis, "both", not node.attr("largest", 1), "int64")
+    return [TupleGetItem(found, 0), TupleGetItem(found, 1)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import te, tir
+from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.op import reduce, transform
 from tilewright.relay.op.common import (
@@ -21,13 +21,14 @@ from tilewright.relay.op.common import (
     tensor,
     tensors,
     tuple_of_tensors,
+    with_attrs,
 )
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.reduce import Axis
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi import tag
-from tilewright.topi.util import normalize_axes, normalize_axis
+from tilewright.topi.util import accumulator_dtype, normalize_axes
 
 
 # ----------------------------------------------------------------------------------------------------------- einsum
@@ -148,24 +149,10 @@ def _cumprod_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(data.shape, attrs["dtype"] or data.dtype)
 
 
-def _cumprod_compute(attrs: Attrs, inputs: list[te.Tensor], out: Any) -> list[te.Tensor]:
-    """Each output multiplies its own prefix, so the work is quadratic in the axis."""
-    x, dtype = inputs[0], str(out.dtype)
-    at = normalize_axis(attrs["axis"], x.ndim)
-    k = te.reduce_axis((0, x.shape[at]), name="k")
-
-    def body(*i: Any) -> Any:
-        inside = tir.less(k.var, i[at]) if attrs["exclusive"] else tir.less_equal(k.var, i[at])
-        value = x(*i[:at], k, *i[at + 1 :]).astype(dtype)
-        return te.prod(tir.select(inside, value, tir.const(1, dtype)), axis=k)
-
-    return [te.compute(x.shape, body, name="T_cumprod", tag=tag.COMM_REDUCE)]
-
-
 def _cumprod_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     dtype = TensorType((), attrs["dtype"]).dtype.numpy if attrs["dtype"] else x.dtype
     axis = attrs["axis"] % x.ndim
-    total = np.cumprod(x, axis, dtype=dtype)
+    total = np.cumprod(x, axis, dtype=accumulator_dtype(str(np.dtype(dtype)))).astype(dtype)
     if not attrs["exclusive"]:
         return total
     ones = np.ones_like(np.take(total, [0], axis))
@@ -176,8 +163,8 @@ register(
     "cumprod",
     num_inputs=1,
     type_rule=_cumprod_type,
-    compute=_cumprod_compute,
-    pattern=OpPattern.COMM_REDUCE,
+    compute=with_attrs(topi.cumprod, "axis", "exclusive", "dtype"),
+    pattern=OpPattern.OPAQUE,
     reference=_cumprod_reference,
 )
 

@@ -1,8 +1,4 @@
-"""Sorting, the largest elements, and searching in what is sorted.
-
-The rank of an element, the number of elements that come before it, is a reduction; what has rank k is another. So
-sorting n elements compares n² pairs, in vectors and on all workers: right for rows of a few thousand elements.
-"""
+"""Sorting, the largest elements, and searching in what is sorted."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
-from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
@@ -26,25 +21,40 @@ from tilewright.topi.reference import sort as ref
 # ---------------------------------------------------------------------------------------------------------- argsort
 def _argsort_type(types: Types, attrs: Attrs) -> Type:
     data = tensor(types[0])
-    check_axis(attrs["axis"], data.ndim)
-    return TensorType(data.shape, attrs["dtype"])
+    at = check_axis(attrs["axis"], data.ndim)
+    count = _count(attrs.get("count", 0), data.shape[at])
+    return TensorType((*data.shape[:at], count, *data.shape[at + 1 :]), attrs["dtype"])
+
+
+def _argsort_compute(attrs: Attrs, inputs: list[te.Tensor], out: Any) -> list[te.Tensor]:
+    count = attrs.get("count", 0)
+    kept = None if count < 1 else int(out.shape[attrs["axis"]])
+    return [topi.argsort(inputs[0], attrs["axis"], attrs["is_ascend"], attrs["dtype"], kept)]
+
+
+def _argsort_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    axis = attrs["axis"] % x.ndim
+    order = ref.argsort(x, axis, attrs["is_ascend"])
+    kept = np.take(order, np.arange(_count(attrs.get("count", 0), x.shape[axis])), axis)
+    return kept.astype(TensorType((), attrs["dtype"]).dtype.numpy)
 
 
 register(
     "argsort",
     num_inputs=1,
     type_rule=_argsort_type,
-    compute=lambda attrs, inputs, _out: [topi.argsort(inputs[0], attrs["axis"], attrs["is_ascend"], attrs["dtype"])],
+    compute=_argsort_compute,
     pattern=OpPattern.OPAQUE,
-    reference=lambda attrs, x: ref.argsort(x, attrs["axis"], attrs["is_ascend"]).astype(
-        TensorType((), attrs["dtype"]).dtype.numpy
-    ),
+    reference=_argsort_reference,
 )
 
 
-def argsort(data: Expr, axis: int = -1, is_ascend: bool = True, dtype: str = "int32") -> Call:
-    """Positions that sort `data` along `axis`; equal elements stay in order, NaN comes last."""
-    return call("argsort", data, axis=axis, is_ascend=is_ascend, dtype=str(dtype))
+def argsort(data: Expr, axis: int = -1, is_ascend: bool = True, dtype: str = "int32", count: int = 0) -> Call:
+    """Positions that sort `data` along `axis`, the first `count` of them if it is positive.
+
+    Equal elements stay in order, NaN comes last.
+    """
+    return call("argsort", data, axis=axis, is_ascend=is_ascend, dtype=str(dtype), count=count)
 
 
 def _sort_type(types: Types, attrs: Attrs) -> Type:
@@ -92,9 +102,7 @@ def _count(k: int, size: Any) -> Any:
 
 def _topk(args: Sequence[Expr], attrs: Attrs) -> Expr:
     axis = attrs["axis"]
-    size = tensor(args[0].checked_type).shape[axis]
-    order = argsort(args[0], axis, attrs["is_ascend"])
-    first = transform.strided_slice(order, (0,), (_count(attrs["k"], size),), axes=(axis,))
+    first = argsort(args[0], axis, attrs["is_ascend"], count=max(attrs["k"], 0))
     values = gather(args[0], axis, first)
     indices = first if attrs["dtype"] == "int32" else cast(first, attrs["dtype"])
     return {"both": Tuple([values, indices]), "values": values, "indices": indices}[attrs["ret_type"]]

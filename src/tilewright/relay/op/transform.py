@@ -31,6 +31,7 @@ from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference
 from tilewright.topi.shapes import equal, slice_bounds
+from tilewright.topi.util import accumulator_dtype
 
 INJECTIVE = OpPattern.INJECTIVE
 
@@ -380,8 +381,8 @@ def reverse(data: Expr, axis: int = 0) -> Call:
 
 def _cumsum_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     axis = attrs["axis"]
-    source = np.flip(x, axis) if attrs["reverse"] else x
-    total = np.cumsum(source, axis, dtype=x.dtype)
+    source = (np.flip(x, axis) if attrs["reverse"] else x).astype(accumulator_dtype(str(x.dtype)))
+    total = np.cumsum(source, axis, dtype=source.dtype)
     total = total - source if attrs["exclusive"] else total
     return np.ascontiguousarray(np.flip(total, axis) if attrs["reverse"] else total).astype(x.dtype)
 
@@ -391,7 +392,7 @@ register(
     num_inputs=1,
     type_rule=_axis_checked,
     compute=with_attrs(topi.cumsum, "axis", "exclusive", "reverse"),
-    pattern=OpPattern.COMM_REDUCE,
+    pattern=OpPattern.OPAQUE,
     reference=_cumsum_reference,
 )
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.errors import InternalError
+from tilewright.tir.evaluate import interpret
 from tilewright.topi.reference import math as ref
 from tilewright.topi.util import constant_shape
 
@@ -29,10 +30,10 @@ def evaluate(outputs: Sequence[te.Tensor], inputs: Mapping[te.Tensor, Array]) ->
         if tensor in values or missing:
             stack = stack[:-1] if tensor in values else [*stack, *missing]
             continue
-        if not isinstance(tensor.op, te.ComputeOp):
+        if not isinstance(tensor.op, te.ComputeOp | te.ExternOp):
             raise InternalError(f"{tensor.name} has no value")
-        for output, value in zip(tensor.op.outputs, _compute(tensor.op, values)):
-            values[output] = value
+        made = (_compute if isinstance(tensor.op, te.ComputeOp) else _run)(tensor.op, values)  # type: ignore[operator]
+        values.update(zip(tensor.op.outputs, made))
     return [values[t] for t in outputs]
 
 
@@ -56,6 +57,14 @@ def _compute(op: te.ComputeOp, values: Mapping[te.Tensor, Array]) -> list[Array]
     identity = [body(e, everywhere) for e in first.combiner.identity]
     rows = [np.where(np.broadcast_to(kept, extents), s, i).reshape(*shape, -1) for s, i in zip(sources, identity)]
     return _reduced(first.combiner, rows, identity, shape)
+
+
+def _run(op: te.ExternOp, values: Mapping[te.Tensor, Array]) -> list[Array]:
+    """The statement of an extern operation, one element after the other."""
+    outputs = [np.empty(constant_shape(tensor), tensor.dtype.numpy) for tensor in op.outputs]
+    func = tir.PrimFunc(op.name, (*op.input_buffers, *op.output_buffers), op.body)
+    interpret(func, *[np.ascontiguousarray(values[tensor]) for tensor in op.inputs], *outputs)
+    return outputs
 
 
 def _reduced(combiner: Any, rows: Sequence[Array], identity: Sequence[Any], shape: Sequence[int]) -> list[Array]:
