@@ -30,9 +30,12 @@ def evaluate(outputs: Sequence[te.Tensor], inputs: Mapping[te.Tensor, Array]) ->
         if tensor in values or missing:
             stack = stack[:-1] if tensor in values else [*stack, *missing]
             continue
-        if not isinstance(tensor.op, te.ComputeOp | te.ExternOp):
+        if isinstance(tensor.op, te.ComputeOp):
+            made = _compute(tensor.op, values)
+        elif isinstance(tensor.op, te.ExternOp):
+            made = _run(tensor.op, values)
+        else:
             raise InternalError(f"{tensor.name} has no value")
-        made = (_compute if isinstance(tensor.op, te.ComputeOp) else _run)(tensor.op, values)  # type: ignore[operator]
         values.update(zip(tensor.op.outputs, made))
     return [values[t] for t in outputs]
 
