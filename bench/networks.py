@@ -35,6 +35,7 @@ REAL_MODELS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "basic_pitch": ("basic_pitch/nmp.onnx", {"serving_default_input_2:0": (1, 43844, 1)}),
     "magika": ("magika/model.onnx", {"bytes": (1, 2048)}),
     "aecmos": ("aecmos/Run_1663829550_Stage_0.onnx", {"input": (1, 3, 400, 160)}),
+    "smart_turn_v3_int8": ("smart_turn_v3_int8/smart-turn-v3.2-cpu.onnx", {"input_features": (1, 80, 800)}),
 }
 
 

@@ -63,11 +63,14 @@ def along(value: Expr, axis: int, ndim: int) -> Expr:
     if type_.ndim != 1 or ndim == 1:
         return reshape(value, ()) if type_.ndim == 1 and type_.shape == (1,) and ndim != 1 else value
     axis = axis % ndim
-    return reshape(value, (type_.shape[0], *(1,) * (ndim - 1 - axis)))
+    shape = (type_.shape[0], *(1,) * (ndim - 1 - axis))
+    return Constant(value.data.reshape(shape)) if isinstance(value, Constant) else reshape(value, shape)
 
 
 def as_type(value: Expr, dtype: str) -> Expr:
-    """`value` in `dtype`; itself when it already has it."""
+    """`value` in `dtype`; itself when it already has it. Constants stay constants, which other passes then see."""
+    if isinstance(value, Constant):
+        return Constant(value.data.astype(DType(dtype).numpy))
     return value if tensor_type_of(value).dtype == DType(dtype) else cast(value, dtype)
 
 

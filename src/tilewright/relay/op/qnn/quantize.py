@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.expr import Attrs, Call, Constant, Expr, const
 from tilewright.relay.op.common import Types, require, tensor
 from tilewright.relay.op.qnn.canonical import (
     along,
@@ -138,11 +138,16 @@ def _requantize(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     data, input_scale, input_zero, output_scale, output_zero = args
     ndim, axis = tensor_type_of(data).ndim, attrs["axis"]
     centred = subtract(as_type(data, "int32"), along(as_type(input_zero, "int32"), axis, ndim))
-    factor = divide(
+    factor = _ratio(
         along(as_type(input_scale, "float32"), axis, ndim), along(as_type(output_scale, "float32"), axis, ndim)
     )
     scaled = rounded(multiply(as_type(centred, "float32"), factor), attrs["rounding"])
     return saturated(add(scaled, along(as_type(output_zero, "float32"), axis, ndim)), attrs["out_dtype"])
+
+
+def _ratio(a: Expr, b: Expr) -> Expr:
+    constant = isinstance(a, Constant) and isinstance(b, Constant)
+    return Constant(a.data / b.data) if constant else divide(a, b)  # type: ignore[attr-defined]
 
 
 register_quantized("qnn.requantize", 5, _requantize_type, _requantize)
