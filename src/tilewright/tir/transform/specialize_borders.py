@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tilewright.tir import op
-from tilewright.tir.expr import Call, Expr, IntImm, Var
-from tilewright.tir.stmt import For, IfThenElse, Stmt
+from tilewright.tir.expr import Call, Expr, FloatImm, IntImm, Var
+from tilewright.tir.stmt import BufferStore, For, IfThenElse, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
+from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.statements import map_stmt, substitute_var, walk
+from tilewright.tir.visitor import post_order
 
 
 def specialize_borders(body: Stmt, start: Var, last: Expr, otherwise: Stmt) -> Stmt:
@@ -20,7 +22,8 @@ def specialize_borders(body: Stmt, start: Var, last: Expr, otherwise: Stmt) -> S
                                                             (start is last)
                                                         else: (otherwise)
 
-    `start` is `last` at most, and below 0 where there is no room for a tile. Guards whose other variables are no loops
+    What chooses between a value and padding, `if_then_else(condition, value, 0)`, is treated like a guard. `start` is
+    `last` at most, and below 0 where there is no room for a tile. Guards whose other variables are no loops
     of constant extent within `body` stay in all versions.
     """
     low, high = _border_guards(body, start)
@@ -45,8 +48,8 @@ def _border_guards(body: Stmt, start: Var) -> tuple[dict[Expr, Expr], dict[Expr,
     ranges = {s.var: s.extent.value - 1 for s in walk(body) if isinstance(s, For) and isinstance(s.extent, IntImm)}
     low: dict[Expr, Expr] = {}
     high: dict[Expr, Expr] = {}
-    for condition in _likely_conditions(body):
-        guard = read_guard(condition.args[0])
+    for condition in _conditions(body):
+        guard = read_guard(condition.args[0] if _is_likely(condition) else condition)  # type: ignore[attr-defined]
         factor = 0 if guard is None else dict(guard.terms).get(start, 0)
         if guard is not None and factor:
             worst = _worst(guard, ranges, body)
@@ -60,14 +63,28 @@ def _or_else(versions: IfThenElse, condition: Expr, body: Stmt) -> IfThenElse:
     return IfThenElse(versions.condition, versions.then_case, IfThenElse(condition, body, versions.else_case))
 
 
-def _likely_conditions(body: Stmt) -> list[Call]:
-    found: dict[Call, None] = {}
+def _conditions(body: Stmt) -> list[Expr]:
+    """The `likely` parts of the conditions of statements, and those that choose between a value and padding."""
+    found: dict[Expr, None] = {}
+
+    def visit(x: object) -> None:
+        if _is_padded(x):
+            found.update(dict.fromkeys(split_conjunction(x.args[0])))  # type: ignore[attr-defined]
+
     for stmt in walk(body):
         if isinstance(stmt, IfThenElse):
-            for part in split_conjunction(stmt.condition):
-                if isinstance(part, Call) and part.op == "likely":
-                    found[part] = None
+            found.update(dict.fromkeys(part for part in split_conjunction(stmt.condition) if _is_likely(part)))
+        elif isinstance(stmt, BufferStore):
+            post_order(stmt.value, visit)
     return list(found)
+
+
+def _is_likely(x: Expr) -> bool:
+    return isinstance(x, Call) and x.op == "likely"
+
+
+def _is_padded(x: object) -> bool:
+    return isinstance(x, Call) and x.op == "if_then_else" and isinstance(x.args[2], FloatImm | IntImm)
 
 
 def _worst(guard: Guard, ranges: dict[Var, int], body: Stmt) -> Expr | None:
@@ -93,15 +110,29 @@ def _all(conditions: dict[Expr, Expr]) -> Expr:
 
 def _without(body: Stmt, true: dict[Expr, Expr]) -> Stmt:
     """`body` without the conditions `true`."""
+    memo: dict[Expr, Expr] = {}
 
-    def visit(stmt: Stmt) -> Stmt:
-        stmt = map_stmt(stmt, visit, lambda x: x)
-        if not isinstance(stmt, IfThenElse):
-            return stmt
+    def left(condition: Expr) -> Expr:
         kept: Expr = op.const(True)
-        for part in split_conjunction(stmt.condition):
+        for part in split_conjunction(condition):
             if part not in true:
                 kept = op.logical_and(kept, part)
+        return kept
+
+    def expr(x: Expr) -> Expr:
+        if x not in memo:
+            made = map_children(x, expr)
+            if _is_padded(x):
+                kept, value, padding = left(x.args[0]), *made.args[1:]  # type: ignore[attr-defined]
+                made = value if op.is_const(kept, 1) else op.if_then_else(kept, value, padding)
+            memo[x] = made
+        return memo[x]
+
+    def visit(stmt: Stmt) -> Stmt:
+        stmt = map_stmt(stmt, visit, expr)
+        if not isinstance(stmt, IfThenElse):
+            return stmt
+        kept = left(stmt.condition)
         return stmt.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.then_case, stmt.else_case)
 
     return visit(body)
