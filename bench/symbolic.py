@@ -2,8 +2,8 @@
 
     python bench/symbolic.py FOLDER [NAME ...]
 
-FOLDER holds the networks of `MODELS` as NAME.onnx or NAME/*.onnx. For each size it prints the least milliseconds of both
-and the ratio of the least and of the median times; below them the seconds that each compilation took in one process.
+FOLDER holds the networks of `MODELS` as NAME.onnx or NAME/*.onnx. Prints the least milliseconds of both for each size,
+the ratios of the least and of the median times, and the seconds that both compilations took.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +54,14 @@ def random_inputs(model: Model) -> dict[str, np.ndarray]:
     return made
 
 
-def by_turns(first: Callable[[], list[float]], second: Callable[[], list[float]]) -> tuple[list[float], list[float]]:
-    """Seconds of runs of both, taken in turns until a second and 30 turns are over."""
+def by_turns(
+    first: Model, second: Model, inputs: dict[str, np.ndarray], seconds: float = 1.0
+) -> tuple[list[float], list[float]]:
+    """Seconds of runs of both, taken in turns until `seconds` and 30 turns are over."""
     a, b, start = [], [], time.perf_counter()
-    while len(a) < 30 or time.perf_counter() < start + 1:
-        a += first()
-        b += second()
+    while len(a) < 30 or time.perf_counter() < start + seconds:
+        a += first.time(inputs, 1)
+        b += second.time(inputs, 1)
     return a, b
 
 
@@ -70,21 +71,20 @@ def compiled(module: IRModule, shapes: dict[str, Shape] | None = None) -> tuple[
     return tw.compile(module, input_shapes=shapes, threads=1, cache=False), time.perf_counter() - start
 
 
-def measure(name: str, path: Path) -> None:
-    """Print a row for each size of a model."""
+def measure(name: str, path: Path, seconds: float = 1.0) -> None:
+    """Print a row for each size of a model, each measured for `seconds`."""
     given, shape, sizes = MODELS[name]
     module, _ = from_onnx(path, {given: shape})
-    symbolic, seconds = compiled(module)
+    symbolic, own_seconds = compiled(module)
     for values in sizes:
         fixed_shape = tuple(values.get(dim, dim) for dim in shape)
         fixed, fixed_seconds = compiled(module, {given: fixed_shape})
-        inputs = random_inputs(fixed)
-        ours, theirs = by_turns(lambda: symbolic.time(inputs, 1), lambda m=fixed: m.time(inputs, 1))
+        ours, theirs = by_turns(symbolic, fixed, random_inputs(fixed), seconds)
         least, median = min(ours) / min(theirs), statistics.median(ours) / statistics.median(theirs)
         text = "×".join(map(str, fixed_shape))
         times = f"{min(ours) * 1e3:.2f} | {min(theirs) * 1e3:.2f}"
         print(
-            f"| {name} | {text} | {times} | {least:.2f} | {median:.2f} | {seconds:.1f} | {fixed_seconds:.1f} |",
+            f"| {name} | {text} | {times} | {least:.2f} | {median:.2f} | {own_seconds:.1f} | {fixed_seconds:.1f} |",
             flush=True,
         )
 

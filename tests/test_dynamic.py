@@ -69,6 +69,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "reshape": (lambda x: op.reshape(op.exp(x), (3, -1)), IMAGE),
     "concatenate": (lambda x, y: op.concatenate([op.exp(x), op.exp(y)], 0), ((H, 3), (W, 3))),
     "strided_slice": (lambda x: op.strided_slice(x, [1, 0], [2**31 - 1, -1], axes=[0, 1]), ((H, W),)),
+    "strided_slice_steps": (lambda x: op.strided_slice(op.exp(x), [0], [2**31 - 1], [2], axes=[0]), ((H, W),)),
     "take": (lambda x: op.take(x, const(np.array([0, 2, 1])), axis=0), ((H, W),)),
     "transposed": (lambda x: op.nn.conv2d_transpose(x, weight(16, 16, 2, 2), strides=(2, 2)), BLOCKED),
     "pad": (lambda x: op.nn.pad(x, ((0, 0), (0, 0), (1, 2), (3, 4))), IMAGE),

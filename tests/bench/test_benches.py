@@ -76,6 +76,19 @@ def record(**milliseconds: float) -> dict[str, Any]:
     return {"model": "net", "threads": 2, "compile_seconds": 1.0, "cached_compile_seconds": 0.1, "timings": timings}
 
 
+def test_symbolic_sizes_beside_fixed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    symbolic = importlib.import_module("symbolic")
+    path = saved(convolution(), tmp_path / "net.onnx")
+    monkeypatch.setitem(symbolic.MODELS, "net H", ("image", (1, 3, "H", 12), [{"H": 12}, {"H": 20}]))
+    assert symbolic.find(tmp_path, "net H") == path and symbolic.find(tmp_path, "other") is None
+    symbolic.measure("net H", path, seconds=0.0)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("| net H | 1×3×12×12 | ") and second.startswith("| net H | 1×3×20×12 | ")
+    assert all(float(cell) >= 0 for cell in second.split("|")[3:-1])
+
+
 def test_the_table_of_networks() -> None:
     networks = importlib.import_module("networks")
     records = [record(tilewright=1.0, onnxruntime=2.0, openvino=8.0), record(tilewright=4.0, onnxruntime=2.0)]

@@ -70,6 +70,26 @@ def test_border_tiles_have_code_of_their_own() -> None:
     assert text.count("for k in") >= 4  # inside, first, last, and the rest
 
 
+def padded() -> PrimFunc:
+    """A vector with a zero before and two behind it, written in vectors of 8."""
+    a = te.placeholder((N,), "float32", "a")
+    c = te.compute((N + 3,), lambda i: tir.if_then_else(tir.all(i >= 1, i < N + 1), a[i - 1], tir.const(0.0)), name="c")
+    s = te.create_schedule(c.op)
+    _, inner = s[c].split(c.op.axis[0], factor=8)
+    s[c].vectorize(inner)
+    return simplify(schedule_to_tir(s, [a, c, N], "main"))
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 6, 8, 13, 14, 30])
+def test_padding_is_written_without_tests_inside(n: int) -> None:
+    after = shift_last_tile(padded())
+    inside = next(line for line in str(after).splitlines() if "c[start + i_inner]" in line)
+    assert "if_then_else" not in inside
+    a, got = np.arange(1, n + 1, dtype=np.float32), np.full(n + 3, -7, np.float32)
+    interpret(after, a, got, n)
+    np.testing.assert_array_equal(got, np.pad(a, (1, 2)))
+
+
 def test_a_reduction_is_not_shifted() -> None:
     a = te.placeholder((N,), "float32", "a")
     k = te.reduce_axis((0, N), "k")

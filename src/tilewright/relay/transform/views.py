@@ -146,7 +146,8 @@ def _slice_offset(call: Call, source: TensorType) -> tuple[Dim, ...] | None:
     attrs = call.attrs
     bounds = slice_bounds(source.shape, attrs.begin, attrs.end, attrs.strides, attrs.axes)
     cut = [axis for axis, (_, _, count) in enumerate(bounds) if count != source.shape[axis]]
-    if any(stride != 1 and count > 1 for _, stride, count in bounds) or any(count == 0 for _, _, count in bounds):
+    apart = any(stride != 1 and count not in (0, 1) for _, stride, count in bounds)  # symbolic counts too
+    if apart or any(count == 0 for _, _, count in bounds):
         return None
     if cut and math.prod(count for _, _, count in bounds[: cut[-1]]) != 1:
         return None
