@@ -123,7 +123,8 @@ def _without(body: Stmt, true: dict[Expr, Expr]) -> Stmt:
         if x not in memo:
             made = map_children(x, expr)
             if _is_padded(x):
-                kept, value, padding = left(x.args[0]), *made.args[1:]  # type: ignore[attr-defined]
+                condition, value, padding = made.args  # type: ignore[attr-defined]
+                kept = left(condition)
                 made = value if op.is_const(kept, 1) else op.if_then_else(kept, value, padding)
             memo[x] = made
         return memo[x]
