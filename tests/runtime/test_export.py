@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -134,6 +136,38 @@ def test_a_forked_process_makes_threads_of_its_own(exe: Executable, tmp_path: Pa
     if child == 0:
         os._exit(10 * call(function, [x], [y, z], 2) + int(z[0]))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+@needs_cc
+def test_calls_from_several_threads_at_a_time(exe: Executable, tmp_path: Path) -> None:
+    library, _ = exe.export_library(tmp_path / "libtiny.so")
+    function = ctypes.CDLL(str(library)).tilewright_tiny
+
+    def many(seed: int) -> bool:
+        x, y, z = np.full(8, seed, np.float32), np.zeros(8, np.float32), np.zeros(1, np.int32)
+        threads = 1 + seed % 3
+        for _ in range(200):
+            y[:] = -1
+            if call(function, [x], [y, z], threads) or z != threads or not np.array_equal(y, x * W + 0.5):
+                return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(many, range(6)))
+
+
+@needs_cc
+def test_a_library_can_be_unloaded(exe: Executable, tmp_path: Path) -> None:
+    library, _ = exe.export_library(tmp_path / "libtiny.so")
+    x, y, z = np.ones(8, np.float32), np.zeros(8, np.float32), np.zeros(1, np.int32)
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(3):
+        loaded = ctypes.CDLL(str(library))
+        assert call(loaded.tilewright_tiny, [x], [y, z], 3) == 0 and z == 3
+        assert len(os.listdir("/proc/self/task")) == before + 2
+        _ctypes.dlclose(loaded._handle)
+        assert len(os.listdir("/proc/self/task")) == before
+        assert str(library) not in Path("/proc/self/maps").read_text()
 
 
 def test_header_describes_the_model(kernels: ModuleType) -> None:
