@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.codegen.function_info import function_info
@@ -14,80 +14,42 @@ from tilewright.codegen.source.metal import METAL_SL
 from tilewright.codegen.source.opencl import OPENCL_C
 from tilewright.codegen.source.wgsl import WEBGPU_SL
 from tilewright.device_target import DeviceTarget
-from tilewright.errors import TargetError
-from tilewright.runtime.gpu.api import DeviceApi
+from tilewright.errors import TargetError, UnsupportedError
+from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule
 from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.split_host_device import DeviceProgram, Launch, split_host_device
+from tilewright.tir.transform.split_host_device import (
+    DeviceProgram,
+    HostBranch,
+    HostCall,
+    HostLoop,
+    Launch,
+    Step,
+    split_host_device,
+)
 from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
 
-
-@dataclass(frozen=True)
-class Backend:
-    """A kind of device: its language, and what opens the device of this machine."""
-
-    language: Language
-    open: Callable[[Target], DeviceApi]
-
-
-def _opencl(_target: Target) -> DeviceApi:
-    # a model for the CPU does without the modules of devices
-    from tilewright.runtime.gpu.opencl import opencl_device
-
-    return opencl_device()
-
-
-def _cuda(target: Target) -> DeviceApi:
-    from tilewright.runtime.gpu.cuda import cuda_device
-    from tilewright.runtime.gpu.emulation import emulated_device
-
-    assert isinstance(target, DeviceTarget)
-    return emulated_device("cuda") if target.emulate else cuda_device()
-
-
-def _webgpu(_target: Target) -> DeviceApi:
-    from tilewright.runtime.gpu.webgpu import webgpu_device
-
-    return webgpu_device()
-
-
-def _metal(target: Target) -> DeviceApi:
-    from tilewright.runtime.gpu.emulation import emulated_device
-
-    assert isinstance(target, DeviceTarget)
-    if not target.emulate:
-        raise TargetError(
-            "the target 'metal' gives source text (codegen.emit_device); running it needs macOS. 'metal -emulate=1' "
-            "runs it on this processor, slowly, to check its results"
-        )
-    return emulated_device("metal")
-
-
-BACKENDS: dict[str, Backend] = {
-    "opencl": Backend(OPENCL_C, _opencl),
-    "cuda": Backend(CUDA_C, _cuda),
-    "webgpu": Backend(WEBGPU_SL, _webgpu),
-    "metal": Backend(METAL_SL, _metal),
-}
+LANGUAGES: dict[str, Language] = {"opencl": OPENCL_C, "cuda": CUDA_C, "webgpu": WEBGPU_SL, "metal": METAL_SL}
 
 
 def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:
     """A module of lowered functions on the device of this machine that `target` names."""
-    backend = BACKENDS[target.kind]
     source, functions = emit_device(funcs, target)
-    api = backend.open(target)
+    emulate = isinstance(target, DeviceTarget) and bool(target.emulate)
+    api = open_device(target.kind, emulate)
     with span("device compiler"):
-        return DeviceModule(api, source, functions)
+        return DeviceModule(api, source, functions, (target.kind, emulate))
 
 
 def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[DeviceFunctionInfo]]:
     """The source text of all kernels, and how to call the functions. Needs no device."""
-    backend = BACKENDS.get(target.kind)
-    if backend is None:
-        raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(BACKENDS)}")
+    language = LANGUAGES.get(target.kind)
+    if language is None:
+        raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(LANGUAGES)}")
     assert isinstance(target, DeviceTarget)
     for func in funcs:
         warp = func.attrs.get("thread_warp_size", target.thread_warp_size)
@@ -98,7 +60,7 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
             )
     programs = [split_host_device(verify_gpu_code(func, target)) for func in funcs]
     with span("codegen"):
-        return emit_program(programs, backend.language), [_info(program) for program in programs]
+        return emit_program(programs, language), [_info(program) for program in programs]
 
 
 def _info(program: DeviceProgram) -> DeviceFunctionInfo:
@@ -113,16 +75,51 @@ def _info(program: DeviceProgram) -> DeviceFunctionInfo:
         names[buffer] = _unique(buffer.name, names)
         (size,) = buffer.shape  # flat since `flatten_buffers`
         temporaries.append({"name": names[buffer], "dtype": str(buffer.dtype), "elements": size_data(size, names)})
-    launches = [_launch(launch, names) for launch in program.launches]
-    written = {name for launch in program.launches for name in _written(launch, names)}
+    steps = [_step(step, names) for step in program.steps]
+    written = {name for launch in program.launches for name in _written(launch, names)} | set(_passed(steps))
     params = [replace(p, written=p.name in written) if not p.is_scalar else p for p in params]
-    return DeviceFunctionInfo(func.name, tuple(params), tuple(temporaries), tuple(launches))
+    return DeviceFunctionInfo(func.name, tuple(params), tuple(temporaries), tuple(steps))
 
 
 def _unique(name: str, names: dict[Any, str]) -> str:
     while name in names.values():
         name += "_"
     return name
+
+
+def _step(step: Step, names: dict[Any, str]) -> dict[str, Any]:
+    """A step as plain data, as `runtime.gpu.steps` reads it."""
+    if isinstance(step, HostLoop):
+        names[step.var] = _unique(step.var.name, names)
+        bounds = {"min": size_data(step.min, names), "extent": size_data(step.extent, names)}
+        body = [_step(part, names) for part in step.body]
+        return {"loop": names[step.var], "dtype": str(step.var.dtype), **bounds, "body": body}
+    if isinstance(step, HostBranch):
+        then_steps, else_steps = ([_step(s, names) for s in part] for part in (step.then_steps, step.else_steps))
+        return {"if": size_data(step.condition, names), "then": then_steps, "else": else_steps}
+    if isinstance(step, HostCall):
+        return {"call": step.name, "args": [_argument(step, arg, names) for arg in step.args]}
+    return _launch(step, names)
+
+
+def _argument(step: HostCall, arg: Expr, names: dict[Any, str]) -> dict[str, Any]:
+    """An argument of a packed call: an array by name, type and shape, or a number."""
+    if isinstance(arg, Call) and arg.op == "packed_array":
+        address, dtype, *shape = arg.args
+        if not (isinstance(address, Call) and address.op == "address_of" and isinstance(address.args[0], BufferLoad)):
+            raise UnsupportedError(f"{step.name}: an array passed to it from a device must be a whole buffer")
+        place = address.args[0]
+        assert isinstance(dtype, StringImm)
+        sizes, offset = [size_data(n, names) for n in shape], size_data(place.indices[0], names)
+        return {"array": names[place.buffer], "dtype": dtype.value, "shape": sizes, "offset": offset}
+    return {"value": arg.value if isinstance(arg, FloatImm) else size_data(arg, names)}
+
+
+def _passed(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The arrays passed to Python functions, which may write to them."""
+    for step in steps:
+        yield from (arg["array"] for arg in step.get("args", ()) if isinstance(arg, dict) and "array" in arg)
+        yield from _passed([*step.get("body", ()), *step.get("then", ()), *step.get("else", ())])
 
 
 def _launch(launch: Launch, names: dict[Any, str]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ def size_data(size: int | e.Expr, names: Mapping[Any, str]) -> Any:
         return size
     if isinstance(size, e.IntImm):
         return int(size.value)
+    if isinstance(size, e.Call) and size.op == "likely":
+        return size_data(size.args[0], names)
     if isinstance(size, e.Cast):
         return size_data(size.value, names)
     if isinstance(size, e.Var) and size in names:

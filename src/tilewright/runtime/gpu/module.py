@@ -10,21 +10,28 @@ c.numpy()
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InputError
+from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.arguments import bind_arguments, infer_extents
 from tilewright.runtime.gpu.api import DeviceApi, Kernel
+from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.steps import compile_steps, launches_of
 from tilewright.runtime.module import Param
 from tilewright.runtime.shape_program import compile_expressions
+from tilewright.support.cache import atomic_file
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
+FORMAT = "tilewright-device-module"
 
 
 class DeviceArray:
@@ -60,7 +67,7 @@ class DeviceArray:
 
 @dataclass(frozen=True)
 class DeviceFunctionInfo:
-    """A function as plain data: its parameters, the temporaries it makes, and its launches in order.
+    """A function as plain data: its parameters, the temporaries it makes, and what the host does.
 
     Sizes are expressions of the scalar parameters, as `runtime.shape_program` reads them.
     """
@@ -68,14 +75,34 @@ class DeviceFunctionInfo:
     name: str
     params: tuple[Param, ...]
     temporaries: tuple[Mapping[str, Any], ...]  # name, dtype, elements
-    launches: tuple[Mapping[str, Any], ...]  # kernel, args (names), scalars (dtypes by name), grid, block
+    steps: tuple[Mapping[str, Any], ...]  # as `runtime.gpu.steps` describes them
+
+    @property
+    def launches(self) -> tuple[Mapping[str, Any], ...]:
+        """The launches among the steps."""
+        return tuple(launches_of(self.steps))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a file."""
+        params = [vars(param) for param in self.params]
+        return {"name": self.name, "params": params, "temporaries": list(self.temporaries), "steps": list(self.steps)}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> DeviceFunctionInfo:
+        """The inverse of `to_json`."""
+        shapes = [None if fields["shape"] is None else tuple(fields["shape"]) for fields in entry["params"]]
+        params = [Param(**{**fields, "shape": shape}) for fields, shape in zip(entry["params"], shapes)]
+        return cls(entry["name"], tuple(params), tuple(entry["temporaries"]), tuple(entry["steps"]))
 
 
 class DeviceModule:
     """Functions compiled for one device; `source` is the text its compiler got."""
 
-    def __init__(self, api: DeviceApi, source: str, functions: Sequence[DeviceFunctionInfo]) -> None:
-        self.api, self.source = api, source
+    def __init__(
+        self, api: DeviceApi, source: str, functions: Sequence[DeviceFunctionInfo], device: tuple[str, bool]
+    ) -> None:
+        """`device` is the kind and whether it is emulated, for opening it again."""
+        self.api, self.source, self.device = api, source, device
         self.functions = {info.name: info for info in functions}
         names = [launch["kernel"] for info in functions for launch in info.launches]
         self._kernels = api.compile(source, names)
@@ -88,6 +115,30 @@ class DeviceModule:
             self._callables[name] = DeviceFunction(self.api, self.functions[name], self._kernels)
         return self._callables[name]
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the module to one file: its text, and how to call its functions."""
+        functions = [info.to_json() for info in self.functions.values()]
+        kind, emulate = self.device
+        manifest = {"format": FORMAT, "kind": kind, "emulate": emulate, "functions": functions, "source": self.source}
+        with atomic_file(Path(path)) as temporary:
+            temporary.write_text(json.dumps(manifest), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DeviceModule:
+        """The module that `save` wrote, on the device of this machine of its kind.
+
+        Raises `ArtifactError` for another file, and as `open_device` does.
+        """
+        try:
+            manifest = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{os.fspath(path)} cannot be read as a module for a device: {error}") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ArtifactError(f"{os.fspath(path)} is no module for a device, as DeviceModule.save writes it")
+        functions = [DeviceFunctionInfo.from_json(entry) for entry in manifest["functions"]]
+        device = (manifest["kind"], manifest["emulate"])
+        return cls(open_device(*device), manifest["source"], functions, device)
+
     def array(self, array: Array) -> DeviceArray:
         """A copy of a host array on the device."""
         return DeviceArray(self.api, array.shape, array.dtype).write(np.asarray(array))
@@ -97,12 +148,10 @@ class DeviceFunction:
     """One function: launches its kernels in order."""
 
     def __init__(self, api: DeviceApi, info: DeviceFunctionInfo, kernels: Mapping[str, Kernel]) -> None:
-        self.info, self.api, self._kernels = info, api, kernels
-        scalars = [p.name for p in info.params if p.is_scalar]
-        sizes = [t["elements"] for t in info.temporaries]
-        grids = [size for launch in info.launches for size in launch["grid"]]
-        self._scalars = scalars
-        self._sizes = compile_expressions(scalars, [*sizes, *grids])
+        self.info, self.api = info, api
+        self._scalars = [p.name for p in info.params if p.is_scalar]
+        self._sizes = compile_expressions(self._scalars, [t["elements"] for t in info.temporaries])
+        self._run = compile_steps(info.steps, self._scalars, kernels)
         self._temporaries: dict[str, DeviceArray] = {}
 
     def __call__(self, *args: Any) -> None:
@@ -148,19 +197,9 @@ class DeviceFunction:
         return values, copies
 
     def _launch(self, values: Mapping[str, Any]) -> None:
-        sizes = list(self._sizes(*[int(values[name]) for name in self._scalars]))
+        sizes = self._sizes(*[int(values[name]) for name in self._scalars])
         for made, size in zip(self.info.temporaries, sizes):
             dtype, known = DType(made["dtype"]).numpy, self._temporaries.get(made["name"])
             if known is None or known.shape[0] < size:
                 self._temporaries[made["name"]] = DeviceArray(self.api, (int(size),), dtype)
-        place = len(self.info.temporaries)
-        for launch in self.info.launches:
-            grid = tuple(int(n) for n in sizes[place : place + 3])
-            place += 3
-            if min(grid) > 0:
-                arguments = [self._argument(name, values) for name in launch["args"]]
-                self._kernels[launch["kernel"]].launch(grid, tuple(launch["block"]), arguments)  # type: ignore[arg-type]
-
-    def _argument(self, name: str, values: Mapping[str, Any]) -> Any:
-        value = self._temporaries[name] if name in self._temporaries else values[name]
-        return value.buffer if isinstance(value, DeviceArray) else value
+        self._run({**values, **self._temporaries})

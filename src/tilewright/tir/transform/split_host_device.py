@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, Var
-from tilewright.tir.stmt import Allocate, BufferStore, For, LetStmt, PrimFunc, SeqStmt, Stmt
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, StringImm, Var
+from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
-from tilewright.tir.visitor import collect, collect_vars
+from tilewright.tir.visitor import collect, collect_vars, substitute
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
@@ -27,12 +28,57 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class HostLoop:
+    """`body` for each value of `var` from `min` on, one after the other."""
+
+    var: Var
+    min: Expr
+    extent: Expr
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class HostBranch:
+    """`then_steps` where the condition holds, else `else_steps`."""
+
+    condition: Expr
+    then_steps: tuple[Step, ...]
+    else_steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of the Python function registered as `name`; `args` are those of `call_packed`."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+Step = Launch | HostLoop | HostBranch | HostCall
+
+
+@dataclass(frozen=True)
 class DeviceProgram:
-    """What a call of a function does on a device: makes the `temporaries`, then runs the launches in order."""
+    """What a call of a function does on a device: makes the `temporaries`, then takes the steps in order."""
 
     func: PrimFunc
     temporaries: tuple[Buffer, ...]
-    launches: tuple[Launch, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, those within loops and branches too, in order."""
+        return tuple(_launches(self.steps))
+
+
+def _launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step
+        elif isinstance(step, HostLoop):
+            yield from _launches(step.body)
+        elif isinstance(step, HostBranch):
+            yield from _launches((*step.then_steps, *step.else_steps))
 
 
 def split_host_device(func: PrimFunc) -> DeviceProgram:
@@ -42,29 +88,47 @@ def split_host_device(func: PrimFunc) -> DeviceProgram:
         for b in thread("blockIdx.x", 4): … T …      =>      f_kernel0(A, T)        grid (4, 1, 1)
         for b in thread("blockIdx.x", 8): … T … B …          f_kernel1(T, B)        grid (8, 1, 1)
 
+    Loops and conditions around kernels, and calls of packed functions, are the host's.
     Raises ScheduleError where a stage is computed outside of all threads: the host does not compute.
     """
-    temporaries: list[Buffer] = []
-    kernels: list[Stmt] = []
-    _host(func.body, func, temporaries, kernels)
-    launches = [_launch(func, stmt, i) for i, stmt in enumerate(kernels)]
-    return DeviceProgram(func, tuple(temporaries), tuple(launches))
+    split = _Split(func)
+    steps = split.steps(func.body)
+    return DeviceProgram(func, tuple(split.temporaries), steps)
 
 
-def _host(stmt: Stmt, func: PrimFunc, temporaries: list[Buffer], kernels: list[Stmt]) -> None:
-    if is_thread_loop(stmt):
-        kernels.append(stmt)
-    elif isinstance(stmt, SeqStmt):
-        for part in stmt.stmts:
-            _host(part, func, temporaries, kernels)
-    elif isinstance(stmt, Allocate):
-        temporaries.append(stmt.buffer)
-        _host(stmt.body, func, temporaries, kernels)
-    else:
+class _Split:
+    """State of one `split_host_device`: what is made, and how many kernels there are so far."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.temporaries: list[Buffer] = []
+        self.kernels = 0
+
+    def steps(self, stmt: Stmt) -> tuple[Step, ...]:
+        """What the host does for a statement."""
+        if is_thread_loop(stmt):
+            self.kernels += 1
+            return (_launch(self.func, stmt, self.kernels - 1),)
+        if isinstance(stmt, SeqStmt):
+            return tuple(step for part in stmt.stmts for step in self.steps(part))
+        if isinstance(stmt, Allocate):
+            self.temporaries.append(stmt.buffer)
+            return self.steps(stmt.body)
+        if isinstance(stmt, LetStmt):
+            return self.steps(substitute(stmt.body, {stmt.var: stmt.value}))
+        if isinstance(stmt, For):
+            return (HostLoop(stmt.var, stmt.min, stmt.extent, self.steps(stmt.body)),)
+        if isinstance(stmt, IfThenElse):
+            otherwise = () if stmt.else_case is None else self.steps(stmt.else_case)
+            return (HostBranch(stmt.condition, self.steps(stmt.then_case), otherwise),)
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "call_packed":
+            name, *args = stmt.value.args
+            assert isinstance(name, StringImm)
+            return (HostCall(name.value, tuple(args)),)
         stored = sorted({s.buffer.name for s in collect(stmt, BufferStore)})
         raise ScheduleError(
-            f"{func.name}: {', '.join(stored) or 'a statement'} is computed outside of all device threads; bind a loop "
-            "of that stage to blockIdx or threadIdx, or compute it inside of a stage that is bound"
+            f"{self.func.name}: {', '.join(stored) or 'a statement'} is computed outside of all device threads; bind a "
+            "loop of that stage to blockIdx or threadIdx, or compute it inside of a stage that is bound"
         )
 
 
