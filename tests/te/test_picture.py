@@ -50,9 +50,22 @@ def test_the_stages_with_their_places_and_loops():
     text = lines(te.schedule_picture(*product()))
     assert "A: given" in text
     assert "more: inlined in C.local" in text
-    loops = "i_outer 4 parallel > j_outer 8 > i_inner 8 > j_inner 8 vectorized"
-    assert any(line.startswith(f"C: at the root; loops {loops}  (test_picture.py:") for line in text)
-    assert any(line.startswith("C.local: at j_outer of C; loops i.c 8 unrolled > j.c 8 > k 16  (") for line in text)
+    place = next(n for n, line in enumerate(text) if line.startswith("C: at the root  (test_picture.py:"))
+    assert text[place + 1] == "loops i_outer 4 parallel > j_outer 8 > i_inner 8 > j_inner 8 vectorized"
+    place = next(n for n, line in enumerate(text) if line.startswith("C.local: at j_outer of C  (test_picture.py:"))
+    assert text[place + 1] == "loops i.c 8 unrolled > j.c 8 > k 16"
+
+
+def test_many_loops_go_on_several_lines():
+    sizes = (2,) * 20
+    a = te.placeholder(sizes, name="A")
+    b = te.compute(sizes, lambda *axes: a(*axes) + 1.0, name="B")
+    picture = te.schedule_picture(te.create_schedule(b), [a, b])
+    text = lines(picture)
+    place = next(n for n, line in enumerate(text) if line.startswith("loops "))
+    assert text[place].endswith(">") and len(text[place]) <= 140
+    told = " ".join(text[place : place + 2])
+    assert told == "loops " + " > ".join(f"i{n} {size}" for n, size in enumerate(sizes))
 
 
 def test_the_loops_are_boxes_within_boxes():
@@ -101,7 +114,7 @@ def test_unknown_sizes_stand_by_their_names():
     a = te.placeholder((n, 4), name="A")
     b = te.compute((n, 4, 3), lambda i, j, k: a[i, j] * 2.0, name="B")
     picture = te.schedule_picture(te.create_schedule(b), [a, b])
-    assert any(line.startswith("B: at the root; loops i n > j 4 > k 3  (") for line in lines(picture))
+    assert "loops i n > j 4 > k 3" in lines(picture)
     line = next(x for x in lines(picture) if x.startswith("A "))
     assert "16 * n" in line and "12 * n" in line and line.split()[-2:] == ["3", "0"]
 

@@ -36,6 +36,7 @@ _COLOURS = {
     "if": "#ffffff",
     "with": "#ffffff",
 }
+_LEGEND = ("range", "parallel", "vectorized", "unrolled", "thread")
 _COLUMNS = ("buffer", "type", "scope", "bytes", "copies", "reads", "writes", "reads/element", "writes/element")
 _NOTES = (
     "Reads and writes are counted from the extents of the loops, those of all copies together.",
@@ -56,7 +57,7 @@ class _Canvas:
         shown = line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
         whole = f"<title>{escape(line)}</title>" if shown != line else ""
         kind = f' class="{style}"' if style else ""
-        self.parts.append(f'<text x="{x:g}" y="{self.y + 13:g}"{kind}>{whole}{escape(shown)}</text>')
+        self.parts.append(f'<text x="{x:g}" y="{self.y + 12:g}"{kind}>{whole}{escape(shown)}</text>')
         self.width = max(self.width, x + len(shown) * _CHARACTER * (1.25 if style == "title" else 1))
         self.y += _LINE
 
@@ -141,12 +142,25 @@ def _draw_stage(
     top = canvas.y
     where = stage.op.position
     written = f"  ({PurePath(where.file).name}:{where.line})" if where else ""
-    canvas.text(x, f"{stage.name}: {place}" + (f"; loops {loops}" if loops else "") + written)
+    canvas.text(x, f"{stage.name}: {place}{written}")
+    for line in _wrapped(f"loops {loops}" if loops else "", _LONGEST - 2 * level - 2):
+        canvas.text(x + _INDENT, line, "faint")
     for child in children.get(stage, []):
         middle = canvas.y + _LINE / 2
         elbow = f"M{x + 6:g} {top + _LINE:g}V{middle:g}H{x + 2 * _INDENT - 4:g}"
         canvas.parts.append(f'<path d="{elbow}" fill="none" stroke="#9aa5b5"/>')
         _draw_stage(canvas, child, children, bounds, level + 1)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` letters, broken between loops."""
+    lines: list[str] = []
+    for part in re.split(r"(?<=> )", text) if text else ():
+        if lines and len(lines[-1]) + len(part) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part)
+    return [line.rstrip() for line in lines]
 
 
 def _loop_text(stage: Stage, axis: Any, bounds: Bounds) -> str:
@@ -171,6 +185,7 @@ def _readers(schedule: Schedule, stage: Stage) -> list[str]:
 def _draw_loops(canvas: _Canvas, lines: Sequence[str]) -> None:
     """The function's lines, each loop with what it holds in a box of its own."""
     canvas.title("Loop nest")
+    _draw_legend(canvas)
     shown = [(len(line) - len(line.lstrip()), line.strip()) for line in lines]
     shown = [(indent // 4, text) for indent, text in shown if not text.startswith("# ")]
     top = canvas.y
@@ -187,6 +202,18 @@ def _draw_loops(canvas: _Canvas, lines: Sequence[str]) -> None:
     for level, text in shown:
         canvas.text(_MARGIN + level * _INDENT + 5, text)
     canvas.width = max(canvas.width, right)
+
+
+def _draw_legend(canvas: _Canvas) -> None:
+    """The colours of loops."""
+    x: float = _MARGIN
+    for kind in _LEGEND:
+        box = f'width="{_LINE - 6}" height="{_LINE - 6}" fill="{_COLOURS[kind]}" stroke="#b4bdca"'
+        canvas.parts.append(f'<rect x="{x:g}" y="{canvas.y + 2:g}" {box}/>')
+        label = "serial" if kind == "range" else kind
+        canvas.parts.append(f'<text x="{x + _LINE:g}" y="{canvas.y + 12:g}" class="faint">{label}</text>')
+        x += _LINE + (len(label) + 2) * _CHARACTER
+    canvas.y += _LINE + 4
 
 
 def _colour(head: str) -> str:
