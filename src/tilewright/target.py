@@ -222,9 +222,10 @@ def _filled(**values: Any) -> Target:
 def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, bool]) -> str:
     """LLVM's feature string.
 
-    LLVM would split 512-bit vectors on some processors unless told not to, and its generic RISC-V has no extensions.
+    LLVM would split 512-bit vectors on some processors unless told not to; its generic RISC-V has no extensions, its
+    generic WebAssembly no vectors.
     """
-    if architecture == "riscv64":
+    if architecture in ("riscv64", "wasm32"):
         changes = {**dict.fromkeys(base, True), **changes}
     parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
     if architecture == "x86_64":

@@ -7,7 +7,9 @@ import pytest
 
 from tilewright import te, tir
 from tilewright.codegen import build
+from tilewright.codegen.llvm import assembly, emit
 from tilewright.errors import InputError
+from tilewright.target import Target
 
 pytest.importorskip("wasmtime", reason="needs the package wasmtime")
 pytest.importorskip("ziglang", reason="needs the package ziglang, for wasm-ld")
@@ -55,3 +57,38 @@ def test_functions_of_the_c_library() -> None:
     x, y = np.linspace(-1, 1, 9), np.zeros(9)
     module["f"](x, y)
     np.testing.assert_allclose(y, np.exp(x), rtol=1e-14)
+
+
+def test_vectors_are_the_machines_own() -> None:
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] * 2.0 + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(s[b].split(b.op.axis[0], factor=8)[1])
+    func = te.lower(s, [a, b], name="f")
+    for target, count in (("wasm", 2), ("wasm -mcpu=mvp", 0)):
+        text = assembly(emit([func], Target(target)), Target(target))
+        assert text.count("f32x4.mul") + text.count("f32x4.add") >= count
+        assert ("v128" in text) == (count > 0)
+        x, y = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+        build(func, target)["f"](x, y)
+        np.testing.assert_array_equal(y, 2 * x + 1)
+
+
+def test_more_than_the_memory_of_a_module_is_refused() -> None:
+    n = te.size_var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    module = build(te.lower(te.create_schedule(b.op), [a, b], name="f"), "wasm")
+    large = np.empty(1 << 30, "float32")  # never touched, so it takes no memory
+    with pytest.raises(InputError, match=r"f: its arrays and working memory end at byte 8,590,.* has 4,294,967,296"):
+        module["f"](large, large)
+
+
+def test_what_the_machine_stops_says_in_which_function() -> None:
+    i = tir.Var("i")
+    a, out = tir.Buffer("A", (4,), "int32"), tir.Buffer("C", (4,), "int32")
+    body = tir.For(i, tir.const(0), tir.const(4), tir.ForKind.SERIAL,
+                   tir.BufferStore(out, tir.truncdiv(tir.const(7), tir.BufferLoad(a, (i,))), (i,)))  # fmt: skip
+    module = build(tir.PrimFunc("f", [a, out], body), "wasm")
+    with pytest.raises(InputError, match=r"f was stopped by the WebAssembly machine: integer divide by zero$"):
+        module["f"](np.zeros(4, "int32"), np.zeros(4, "int32"))

@@ -25,6 +25,7 @@ from tilewright.runtime.memory import ALIGNMENT, round_up
 from tilewright.runtime.module import FunctionInfo, failure_text
 
 _PAGE = 65536
+_LARGEST = 1 << 32  # bytes that addresses of 32 bits reach
 _CONTEXT = struct.pack("<iii", 0, 1, 0)  # worker, workers, barrier
 #: Functions of the C library by name, for scalars; what a module imports beyond these is an error.
 _LIBRARY = ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf", "fmod", "expm1", "log1p", "atan", "asin", "acos")
@@ -82,23 +83,28 @@ class WasmModule:
         return WasmFunction(self, self.functions[name])
 
     def call(self, info: FunctionInfo, values: Sequence[Any]) -> None:
-        """Copy arguments in, run, copy written ones back. Raises `InputError` when an assertion fails."""
+        """Copy arguments in, run, copy written ones back.
+
+        Raises `InputError` when an assertion fails, the machine stops the code, or memory does not suffice.
+        """
         buffers = [value for value in values if isinstance(value, np.ndarray)]
         extra = (info.workspace_bytes, info.worker_workspace_bytes) if _has_memory(info) else ()
         slots = self._free + ALIGNMENT
         places = [round_up(slots + 8 * (len(values) + 2), ALIGNMENT)]
         for size in (*[b.nbytes for b in buffers], *extra):
             places.append(round_up(places[-1] + max(size, 1), ALIGNMENT))
-        missing = places[-1] - self._memory.data_len(self._store)
-        if missing > 0:
-            self._memory.grow(self._store, -(-missing // _PAGE))
+        self._make_room(info.name, places[-1])
         addresses = iter(places)
         words = [_slot(value, addresses) for value in values] + [struct.pack("<Q", next(addresses)) for _ in extra]
         self._memory.write(self._store, _CONTEXT, self._free)
         self._memory.write(self._store, b"".join(words), slots)
         for buffer, place in zip(buffers, places):
             self._memory.write(self._store, buffer.tobytes(), place)
-        code = self._exports[f"{info.name}__entry"](self._store, slots, self._free)
+        try:
+            code = self._exports[f"{info.name}__entry"](self._store, slots, self._free)
+        except _wasmtime().Trap as error:
+            reason = str(error.message).strip().splitlines()[-1].strip().removeprefix("wasm trap: ")
+            raise InputError(f"{info.name} was stopped by the WebAssembly machine: {reason}") from None
         if code:
             raise InputError(f"{info.name}: {failure_text(self.messages, code)}")
         written = [p.written for p in info.params if not p.is_scalar]
@@ -106,6 +112,20 @@ class WasmModule:
             if changed:
                 data = self._memory.read(self._store, place, place + buffer.nbytes)
                 buffer[...] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+
+    def _make_room(self, name: str, end: int) -> None:
+        """Let the memory reach to `end`. Raises `InputError` beyond what addresses of 32 bits, or the host, give."""
+        if end > _LARGEST:
+            raise InputError(
+                f"{name}: its arrays and working memory end at byte {end:,}, and the memory of a WebAssembly module "
+                f"has {_LARGEST:,}; call it on parts of the arrays, or build for the processor"
+            )
+        missing = end - self._memory.data_len(self._store)
+        if missing > 0:
+            try:
+                self._memory.grow(self._store, -(-missing // _PAGE))
+            except _wasmtime().WasmtimeError as error:
+                raise InputError(f"{name}: wasmtime gives no memory of {end:,} bytes: {error}") from None
 
 
 class WasmFunction:
