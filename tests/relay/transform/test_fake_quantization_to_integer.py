@@ -70,3 +70,27 @@ def test_operators_without_a_rule_keep_the_floats() -> None:
     scale = relay.var("scale", shape=())
     varying = module(qnn.quantize(_input(2, 8), scale, relay.const(0)))
     assert fake_quantization_to_integer(varying)["main"].body is varying["main"].body
+
+
+def test_what_is_quantized_alike_again_stays() -> None:
+    x = relay.var("x", shape=(2, 6), dtype="uint8")
+    scale, zero = relay.const(0.3), relay.const(9)
+    moved = relay.reshape(qnn.dequantize(x, scale, zero), (3, 4))
+    assert _check(module(qnn.quantize(moved, scale, zero, out_dtype="uint8")), (2, 6)) == ["reshape"]
+    other = module(qnn.quantize(moved, relay.const(0.2), zero, out_dtype="uint8"))
+    assert _check(other, (2, 6)) == ["reshape", "qnn.requantize"]
+
+
+def test_scales_of_channels_follow_their_axis() -> None:
+    weight = relay.transpose(_weight(8, 16, per_unit=True), (1, 0))
+    product = relay.nn.dense(_input(4, 16), relay.transpose(weight, (1, 0)))
+    assert "qnn.dense" in _check(module(_output(product)), (4, 16))
+    conv = relay.nn.conv2d(_input(1, 3, 1, 6), _weight(4, 3, 1, 3, per_unit=True), padding=(0, 1))
+    row = relay.reshape(conv, (1, 4, 6))
+    assert "qnn.conv2d" in _check(module(_output(row)), (1, 3, 1, 6))
+    mixed = relay.reshape(conv, (1, 24))
+    assert "qnn.conv2d" not in _names_after(module(_output(mixed)))
+
+
+def _names_after(mod: relay.IRModule) -> list[str]:
+    return op_names(fake_quantization_to_integer(mod))
