@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.relay.type import Any, Dim, TensorType, Type, map_type, walk_type
+from tilewright.relay.type import Any, Dim, TensorType, Type, map_type, parts
 from tilewright.tir.expr import Expr, SizeVar
 from tilewright.tir.visitor import collect_vars
 
@@ -26,9 +26,15 @@ class UnknownSize(SizeVar):
 
 def apply_rule(rule: Callable[[Sequence[Type]], Type], types: Sequence[Type]) -> Type:
     """`rule(types)`, which never sees a `?`; what depends on one is `?` in the result."""
-    if not any(isinstance(part, TensorType) and part.has_any for type_ in types for part in walk_type(type_)):
+    if not any(map(_has_unknown, types)):
         return rule(types)
     return map_type(rule([map_type(type_, _named) for type_ in types]), _unnamed)
+
+
+def _has_unknown(type_: Type) -> bool:
+    if isinstance(type_, TensorType):
+        return not type_.is_static and type_.has_any
+    return any(map(_has_unknown, parts(type_)))
 
 
 def _named(part: Type) -> Type | None:
