@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op.common import Types, call, require, tensors
+from tilewright.relay.op.common import Types, call, require, same_dim, tensors
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, Type
@@ -38,7 +38,8 @@ def _dense_type(types: Types, attrs: Attrs) -> Type:
     _check_bytes(data, weight)
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
-    require(data.shape[-1] == depth, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
+    fits = same_dim(data.shape[-1], depth)
+    require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
     return TensorType((*data.shape[:-1], units), "int32")
 
 
@@ -65,8 +66,8 @@ def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
     a, b = tensors(types)
     _check_bytes(a, b)
     batch, columns, depth = transform_shape(b.shape, attrs["layout"], "BNC")
-    require(a.ndim == 3 and a.shape[2] == depth, f"stacks {a.shape} and {b.shape} do not run over equal depths")
-    require(a.shape[0] == batch or 1 in (a.shape[0], batch), f"{a.shape[0]} and {batch} matrices")
+    require(a.ndim == 3 and same_dim(a.shape[2], depth), f"stacks {a.shape} and {b.shape} do not run over equal depths")
+    require(1 in (a.shape[0], batch) or same_dim(a.shape[0], batch), f"{a.shape[0]} and {batch} matrices")
     return TensorType((batch if a.shape[0] == 1 else a.shape[0], a.shape[1], columns), "int32")
 
 
@@ -95,7 +96,7 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     _check_bytes(data, kernel)
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
-    require(i == c, f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
+    require(same_dim(i, c), f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
     ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
