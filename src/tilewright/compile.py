@@ -197,7 +197,10 @@ def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model
 
 
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
-    """The Relay module of a model in any of the forms `compile` takes."""
+    """The Relay module of a model in any of the forms `compile` takes.
+
+    Raises `ModelError` where there is no such file or it is no model, `UnsupportedError` for another kind of object.
+    """
     if isinstance(model, IRModule):
         return model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
     if isinstance(model, str | os.PathLike) and not Path(model).is_file():

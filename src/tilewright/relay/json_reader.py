@@ -65,7 +65,7 @@ def load_json(text: str) -> Any:
 
 
 def load_metadata(text: str) -> dict[str, list[Any]]:
-    """The lists of nodes by class of a metadata section."""
+    """The lists of nodes by class of a metadata section. Raises ModelError where it is no map of lists."""
     found = load_json(text)
     if not isinstance(found, dict):
         raise ModelError("the metadata section is no map of lists")

@@ -72,7 +72,7 @@ class Prelude:
 
         They are added to `mod`, and returned by what they do: "create" (int32) makes an array of that many empty
         slots, "write" (array, index, tensor) gives it with a slot filled, "read" (array, index) a tensor, "size", and
-        "stack" all tensors as one with a new first axis.
+        "stack" all tensors as one with a new first axis. Raises InputError where that is no number of dimensions.
         """
         if ndim < 0:
             raise InputError(f"an array of tensors of {ndim} dimensions is asked for")

@@ -298,7 +298,10 @@ def scalar_type(dtype: typing.Any) -> TensorType:
 
 
 def tensor_types(type_: Type) -> list[TensorType]:
-    """The tensors inside `type_`, left to right: itself, or the flattened fields of a tuple."""
+    """The tensors inside `type_`, left to right: itself, or the flattened fields of a tuple.
+
+    Raises TypeError for a type that holds other things than tensors.
+    """
     if isinstance(type_, TensorType):
         return [type_]
     if isinstance(type_, TupleType):

@@ -24,7 +24,7 @@ class Device:
 
 
 def cpu(number: int = 0) -> Device:
-    """The host processor with its memory."""
+    """The host processor with its memory. Raises UnsupportedError for a number other than 0."""
     if number != 0:
         raise UnsupportedError(f"there is one CPU device, cpu(0); cpu({number}) was asked for")
     return Device("cpu", number)

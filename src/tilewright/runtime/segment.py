@@ -88,7 +88,10 @@ class Segment:
         self.memory.reserve(plan.arena_bytes, plan.scratch_bytes * threads)
 
     def results(self, given: Sequence[Array] | None, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-        """The arrays of `shapes` that a run fills: fresh ones, or those given, which are checked."""
+        """The arrays of `shapes` that a run fills: fresh ones, or those given, which are checked.
+
+        Raises InputError unless those are one for each output, fit it, are writable and C-contiguous.
+        """
         if given is None:
             return [aligned_empty(shape, spec.numpy) for spec, shape in zip(self.outputs, shapes)]
         if len(given) != len(self.outputs):

@@ -145,7 +145,7 @@ def _host_value(value: Any) -> Any:
 
 
 def as_array(value: Any, spec: TensorSpec) -> Array:
-    """`value` as a NumPy array, sharing its memory where it has any."""
+    """`value` as a NumPy array, sharing its memory where it has any. Raises InputError for what is no array."""
     if type(value) is np.ndarray:
         return value
     if isinstance(value, Tensor):

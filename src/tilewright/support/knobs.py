@@ -66,7 +66,7 @@ def parse_switch(text: str) -> bool:
 
 
 def parse_bytes(text: str) -> int:
-    """A size in bytes with an optional binary suffix: ``"512M"`` is 512 * 2**20."""
+    """A size in bytes with an optional binary suffix: ``"512M"`` is 512 * 2**20. Raises ValueError for other text."""
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", text.lower())
     if match is None:
         raise ValueError(text)

@@ -114,7 +114,10 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
-    """A hardware thread axis to bind loops to, as in `te.thread_axis("threadIdx.x")`."""
+    """A hardware thread axis to bind loops to, as in `te.thread_axis("threadIdx.x")`.
+
+    Raises ValueError without such a name.
+    """
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:

@@ -37,6 +37,32 @@ class CommReducer:
         return f"reducer {self.name}"
 
 
+class _Family:
+    """A reducer as declared: one `CommReducer` for each combination of types that it has been used with."""
+
+    def __init__(self, combine: Callable[[Any, Any], Any], identity: Callable[..., Any], name: str) -> None:
+        self.combine, self.identity, self.name = combine, identity, name
+        self.known: dict[tuple[tuple[DType, ...], bool], CommReducer] = {}
+
+    def member(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
+        """The reducer of values of `dtypes`; always the same one."""
+        found = self.known.get((dtypes, is_tuple))
+        if found is None:
+            found = self.known[dtypes, is_tuple] = self._declare(dtypes, is_tuple)
+        return found
+
+    def _declare(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
+        lhs = [Var(f"x{i}", d) for i, d in enumerate(dtypes)]
+        rhs = [Var(f"y{i}", d) for i, d in enumerate(dtypes)]
+        result = self.combine(tuple(lhs), tuple(rhs)) if is_tuple else self.combine(lhs[0], rhs[0])
+        identity = self.identity(*dtypes)
+        results = tuple(result) if is_tuple else (result,)
+        identities = tuple(identity) if is_tuple else (identity,)
+        _check_components(self.name, dtypes, results, identities)
+        exact = [tir_op.convert(v, d) for v, d in zip(identities, dtypes, strict=True)]
+        return CommReducer(lhs, rhs, results, exact, self.name)
+
+
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
@@ -44,24 +70,10 @@ def comm_reducer(
 
     `fcombine(x, y)` and `fidentity(dtype)` deal with expressions for a reduction of one value and with tuples for
     several: `fcombine((xi, xv), (yi, yv))`, `fidentity(dtype_i, dtype_v)`. The result is called as
-    `f(expr, axis=axes, where=condition, init=value)`; with a tuple as `expr` it gives a tuple of results.
+    `f(expr, axis=axes, where=condition, init=value)`; with a tuple as `expr` it gives a tuple of results. It raises
+    TypeError for axes that are not `te.reduce_axis`, and for a combiner or identity of other types than the values.
     """
-
-    known: dict[tuple[Any, ...], CommReducer] = {}
-
-    def reducer_for(dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
-        key = (dtypes, is_tuple)
-        if key not in known:
-            lhs = [Var(f"x{i}", d) for i, d in enumerate(dtypes)]
-            rhs = [Var(f"y{i}", d) for i, d in enumerate(dtypes)]
-            result = fcombine(tuple(lhs), tuple(rhs)) if is_tuple else fcombine(lhs[0], rhs[0])
-            identity = fidentity(*dtypes)
-            results = tuple(result) if is_tuple else (result,)
-            identities = tuple(identity) if is_tuple else (identity,)
-            _check_components(name, dtypes, results, identities)
-            exact = [tir_op.convert(v, d) for v, d in zip(identities, dtypes, strict=True)]
-            known[key] = CommReducer(lhs, rhs, results, exact, name)
-        return known[key]
+    family = _Family(fcombine, fidentity, name)
 
     def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
         is_tuple = isinstance(expr, (tuple, list))
@@ -71,7 +83,7 @@ def comm_reducer(
             if not isinstance(item, IterVar) or item.iter_type is not IterType.REDUCE:
                 raise TypeError(f"te.{name} reduces over te.reduce_axis axes; got {item!r}")
         condition = tir_op.const(True, "bool") if where is None else tir_op.convert(where)
-        combiner = reducer_for(tuple(x.dtype for x in source), is_tuple)
+        combiner = family.member(tuple(x.dtype for x in source), is_tuple)
         start = () if init is None else tuple(init) if isinstance(init, (tuple, list)) else (init,)
         inits = tuple(tir_op.convert(v, x.dtype) for v, x in zip(start, source, strict=bool(start)))
         made = [Reduce(combiner, source, axes, condition, i, inits) for i in range(len(source))]

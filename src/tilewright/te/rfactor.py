@@ -30,6 +30,23 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int)
     place = factor_axis if factor_axis >= 0 else factor_axis + count
     if not 0 <= place < count:
         raise ScheduleError(f"rfactor of {stage.name}: factor_axis {factor_axis} is outside the {count} dimensions")
+    partial = _partial(stage, op, axis, place)
+    new_stage = schedule.insert(schedule.stages.index(stage), partial)
+    new_stage.scope = ""
+    again = IterVar(partial.axis[place].dom, Var(f"{axis.name}.v", axis.var.dtype), IterType.REDUCE)
+    loads = [t(*[iv.var for iv in (*op.axis[:place], again, *op.axis[place:])]) for t in partial.outputs]
+    always = tir_op.const(True, "bool")
+    reduce = op.body[0]
+    assert isinstance(reduce, Reduce)
+    made = [Reduce(reduce.combiner, loads, (again,), always, i, reduce.init) for i in range(len(op.body))]
+    stage.op = op.with_body(made)
+    schedule.stage_map[stage.op] = stage
+    _replace_reduction(stage, again)
+    return list(partial.outputs)
+
+
+def _partial(stage: Stage, op: ComputeOp, axis: IterVar, place: int) -> ComputeOp:
+    """The partial results: `axis` is dimension `place` of them, the other axes of the reduction are reduced over."""
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
     extents = _extents(stage)
@@ -43,25 +60,14 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int)
     rename = BodyRewriter(values)
     condition = tir_op.all(rename(reduce.condition), *conditions)
     source = [rename(x) for x in reduce.source]
-    identity = reduce.combiner.identity
-    partial = ComputeOp(
-        f"{stage.op.name}.rf",
+    return ComputeOp(
+        f"{op.name}.rf",
         [*data[:place], factor, *data[place:]],
-        _partial_body(reduce, source, tuple(rest.values()), condition, identity),
+        _partial_body(reduce, source, tuple(rest.values()), condition, reduce.combiner.identity),
         op.tag,
         op.attrs,
         op.position,
     )
-    new_stage = schedule.insert(schedule.stages.index(stage), partial)
-    new_stage.scope = ""
-    again = IterVar(factor.dom, Var(f"{axis.name}.v", axis.var.dtype), IterType.REDUCE)
-    loads = [t(*[iv.var for iv in (*op.axis[:place], again, *op.axis[place:])]) for t in partial.outputs]
-    always = tir_op.const(True, "bool")
-    made = [Reduce(reduce.combiner, loads, (again,), always, i, reduce.init) for i in range(len(op.body))]
-    stage.op = op.with_body(made)
-    schedule.stage_map[stage.op] = stage
-    _replace_reduction(stage, again)
-    return list(partial.outputs)
 
 
 def _check(stage: Stage, axis: IterVar) -> None:

@@ -187,7 +187,10 @@ def as_list(value: Any) -> list[Any]:
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """The default schedule of the operations (or tensors) `ops` and all they read: plain loops, stage after stage."""
+    """The default schedule of the operations (or tensors) `ops` and all they read: plain loops, stage after stage.
+
+    Raises ScheduleError for none, and for what is neither.
+    """
     given = as_list(ops)
     outputs = [item.op if isinstance(item, Tensor) else item for item in given]
     for op in outputs:

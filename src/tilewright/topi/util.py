@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright import tir
 from tilewright.errors import TypeMismatchError, UnsupportedError
 from tilewright.te import Tensor
 from tilewright.tir import Expr, IntImm, cast
@@ -63,6 +64,16 @@ def unflatten_index(flat: Any, shape: Sequence[Any]) -> list[Any]:
 def as_index(value: Expr) -> Expr:
     """An integer value as an index (int32)."""
     return cast("int32", value)
+
+
+def clamped(index: Any, size: Any) -> Any:
+    """`index`, or the nearest of 0 … size - 1."""
+    return tir.minimum(tir.maximum(index, 0), size - 1)
+
+
+def lowest(dtype: Any) -> Any:
+    """The number of `dtype` that never wins a maximum."""
+    return float("-inf") if dtype.is_float else dtype.limits()[0]
 
 
 def accumulator_dtype(dtype: str) -> str:

@@ -40,7 +40,10 @@ def compile_c(text: str, target: Target) -> bytes:
 
 @functools.cache
 def find_compiler() -> tuple[tuple[str, ...], bool]:
-    """The command of the C compiler, and whether it is Zig's, which names processors in its own way."""
+    """The command of the C compiler, and whether it is Zig's, which names processors in its own way.
+
+    Raises EnvironmentError_ where there is none.
+    """
     named = os.environ.get("CC", "")
     for words in (shlex.split(named), ["cc"], ["gcc"], ["clang"]):
         if words and shutil.which(words[0]):

@@ -104,7 +104,10 @@ def _flow(node: Expr, partial: Partial) -> list[tuple[Expr, Partial]]:
 
 
 def operator_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
-    """The gradients of the arguments of a call of an operator, from its table entry or from its expansion."""
+    """The gradients of the arguments of a call of an operator, from its table entry or from its expansion.
+
+    Raises UnsupportedError naming the call of an operator that has none.
+    """
     op = call.op
     assert isinstance(op, Op)
     if op.gradient is not None:

@@ -146,6 +146,8 @@ def run(info: PassInfo, transform: Callable[[IRModule], IRModule], mod: IRModule
 
     The pass is skipped if one of them answers `should_run` with no. A pass that names others in `required` has run
     them by itself: the field is for instruments and people to read.
+
+    Raises UnsupportedError where it gives something else than a module.
     """
     instruments = PassContext.current().instruments
     if not all(one.should_run(mod, info) for one in instruments):

@@ -49,7 +49,10 @@ class DeviceArray:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def write(self, array: Array) -> DeviceArray:
-        """Fill from a host array of the same shape and dtype; gives this array."""
+        """Fill from a host array of the same shape and dtype; gives this array.
+
+        Raises InputError for another shape or dtype.
+        """
         if array.shape != self.shape or array.dtype != self.dtype:
             raise InputError(f"{array.dtype}{list(array.shape)} given for a device array {self!r}")
         self.api.write(self.buffer, np.ascontiguousarray(array))

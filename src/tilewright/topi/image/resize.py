@@ -14,7 +14,7 @@ from tilewright.topi import tag
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.reference.resize import axis_scale, integer_step, nearest_indices, symmetric_offset
 from tilewright.topi.shapes import larger, simplified
-from tilewright.topi.util import extents
+from tilewright.topi.util import clamped, extents
 
 
 def _f32(value: Any) -> Any:
@@ -64,10 +64,6 @@ def source_coordinate(index: Any, size: Any, out: Any, scale: Any, mode: str) ->
     raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r} is not known")
 
 
-def _clamped(index: Any, size: Any) -> Any:
-    return tir.minimum(tir.maximum(index, 0), size - 1)
-
-
 def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: str) -> Any:
     """The source index of nearest-neighbour resizing: integer arithmetic for whole factors, else rounding."""
     step = _nearest_step(size, out, scale, mode, rounding)
@@ -79,7 +75,7 @@ def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: s
         "ceil": tir.ceil,
         "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5)),
     }.get(rounding, lambda v: tir.ceil(v - _f32(0.5)))(x)
-    return _clamped(rounded.astype("int32"), size)
+    return clamped(rounded.astype("int32"), size)
 
 
 def _nearest_step(size: Any, out: Any, scale: Any, mode: str, rounding: str) -> tuple[int, int] | None:
@@ -114,14 +110,14 @@ def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any) -> list[tuple
     base = tir.floor(x)
     t, first = x - base, base.astype("int32")
     if attrs["method"] == "linear":
-        return [(_clamped(first, size), _f32(1) - t), (_clamped(first + 1, size), t)]
+        return [(clamped(first, size), _f32(1) - t), (clamped(first + 1, size), t)]
     weights, places = _cubic_weights(t, attrs["cubic_alpha"]), [first + k for k in range(-1, 3)]
     if attrs["cubic_exclude"]:
         inside = [tir.all(p >= 0, p < size) for p in places]
         weights = [tir.select(ok, w, _f32(0)) for ok, w in zip(inside, weights)]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
-    return [(_clamped(p, size), w) for p, w in zip(places, weights)]
+    return [(clamped(p, size), w) for p, w in zip(places, weights)]
 
 
 def resize2d(x: Tensor, attrs: Any) -> Tensor:

@@ -10,7 +10,7 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.shapes import conv_output
 from tilewright.topi.transform import injective
-from tilewright.topi.util import constant_shape
+from tilewright.topi.util import clamped, constant_shape, lowest
 
 Read = Callable[[Any, Any], Any]
 
@@ -121,7 +121,7 @@ def crop_and_resize(
 
     def body(box: Any, ch: Any, i: Any, j: Any) -> Any:
         y, x = place(box, 0, i, size[0], h), place(box, 1, j, size[1], w)
-        owner = tir.minimum(tir.maximum(owners(box).astype("int32"), 0), n - 1)
+        owner = clamped(owners(box).astype("int32"), n)
         value = interpolate(lambda r, s: data(owner, ch, r, s), y, x, (h, w), method, False)
         return tir.select(tir.all(_inside(y, h), _inside(x, w)), value, tir.const(outside, data.dtype))
 
@@ -139,16 +139,54 @@ def dilation2d(
         for i, (extent, k) in enumerate(zip((h, w), size))
     ]
     ky, kx = te.reduce_axis((0, size[0]), name="kh"), te.reduce_axis((0, size[1]), name="kw")
-    lowest = tir.const(float("-inf") if data.dtype.is_float else data.dtype.limits()[0], data.dtype)
+    never = tir.const(lowest(data.dtype), data.dtype)
 
     def body(b: Any, ch: Any, i: Any, j: Any) -> Any:
         y = i * strides[0] + ky.var * dilations[0] - padding[0]
         x = j * strides[1] + kx.var * dilations[1] - padding[1]
         inside = tir.all(y >= 0, tir.less(y, h), x >= 0, tir.less(x, w))
-        row, column = (tir.minimum(tir.maximum(v, 0), extent - 1) for v, extent in ((y, h), (x, w)))
-        return te.max(tir.select(inside, data(b, ch, row, column) + weight(ch, ky, kx), lowest), axis=[ky, kx])
+        row, column = clamped(y, h), clamped(x, w)
+        return te.max(tir.select(inside, data(b, ch, row, column) + weight(ch, ky, kx), never), axis=[ky, kx])
 
     return te.compute((n, c, *out), body, name="T_dilation2d", tag=tag.COMM_REDUCE)
+
+
+class _Samples:
+    """Samples in the bins of regions [R, 5] (image, x1, y1, x2, y2): up to `most` along each side of a bin count."""
+
+    def __init__(self, data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int) -> None:
+        self.data, self.rois, self.size, self.scale, self.ratio = data, rois, size, scale, ratio
+        extents = constant_shape(data)[2:]
+        self.most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip(extents, size)]
+        self.axes = [te.reduce_axis((0, most), name=name) for most, name in zip(self.most, ("sy", "sx"))]
+
+    def side(self, region: Any, i: int) -> tuple[Any, Any, Any]:
+        """(start, length of a bin, number of samples in a bin) of a region along H (`i` = 0) or W."""
+        start, end = (_wide(self.rois(region, k)) for k in (2 - i, 4 - i))
+        start, end = start * _number(self.scale, start), end * _number(self.scale, end)
+        length = tir.maximum(end - start, _number(1, start)) / _number(self.size[i], start)
+        if self.ratio > 0:
+            return start, length, _number(self.ratio, start)
+        return start, length, tir.minimum(tir.ceil(length), _number(self.most[i], start))
+
+    def value(self, region: Any, ch: Any, i: Any, j: Any) -> tuple[Any, Any]:
+        """The image at a sample of bin (i, j), 0 beside it, and whether the sample counts."""
+        n, _, h, w = constant_shape(self.data)
+        (y0, height, rows), (x0, width, columns) = self.side(region, 0), self.side(region, 1)
+        half, (sy, sx) = _number(0.5, y0), self.axes
+        y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
+        x = x0 + j.astype(x0.dtype) * width + (sx.var.astype(x0.dtype) + half) * width / columns
+        owner = clamped(self.rois(region, 0).astype("int32"), n)
+        row, column = (tir.minimum(tir.maximum(v, _number(0, v)), _number(e - 1, v)) for v, e in ((y, h), (x, w)))
+        value = interpolate(lambda r, s: self.data(owner, ch, r, s), row, column, (h, w), "bilinear", False)
+        beside = tir.any(*[tir.any(v < _number(-1, v), v > _number(e, v)) for v, e in ((y, h), (x, w))])
+        counts = tir.all(sy.var.astype(y0.dtype) < rows, sx.var.astype(x0.dtype) < columns)
+        return tir.select(beside, tir.const(0, self.data.dtype), value), counts
+
+    def reduced(self, reducer: Any, neutral: float, *indices: Any) -> Any:
+        """All samples of a bin that count, by `reducer`, whose `neutral` number stands for the others."""
+        value, counts = self.value(*indices)
+        return reducer(tir.select(counts, value, tir.const(neutral, self.data.dtype)), axis=self.axes)
 
 
 def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, mode: str) -> Tensor:
@@ -156,50 +194,15 @@ def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, rat
 
     `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long.
     """
-    n, c, h, w = constant_shape(data)
-    most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip((h, w), size)]
-    sy, sx = te.reduce_axis((0, most[0]), name="sy"), te.reduce_axis((0, most[1]), name="sx")
-
-    def side(region: Any, first: int, bins: int, limit: int) -> tuple[Any, Any, Any]:
-        """(start, length of a bin, number of samples) along one side."""
-        start, end = (_wide(rois(region, k)) for k in (first, first + 2))
-        start, end = start * _number(scale, start), end * _number(scale, end)
-        length = tir.maximum(end - start, _number(1, start)) / _number(bins, start)
-        if ratio > 0:
-            return start, length, _number(ratio, start)
-        return start, length, tir.minimum(tir.ceil(length), _number(limit, start))
-
-    def sample(region: Any, ch: Any, i: Any, j: Any) -> tuple[Any, Any]:
-        (y0, height, rows), (x0, width, columns) = side(region, 2, size[0], most[0]), side(region, 1, size[1], most[1])
-        half = _number(0.5, y0)
-        y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
-        x = x0 + j.astype(x0.dtype) * width + (sx.var.astype(x0.dtype) + half) * width / columns
-        owner = tir.minimum(tir.maximum(rois(region, 0).astype("int32"), 0), n - 1)
-        row, column = (tir.minimum(tir.maximum(v, _number(0, v)), _number(e - 1, v)) for v, e in ((y, h), (x, w)))
-        value = interpolate(lambda r, s: data(owner, ch, r, s), row, column, (h, w), "bilinear", False)
-        beside = tir.any(*[tir.any(v < _number(-1, v), v > _number(e, v)) for v, e in ((y, h), (x, w))])
-        value = tir.select(beside, tir.const(0, data.dtype), value)
-        counted = tir.all(sy.var.astype(y0.dtype) < rows, sx.var.astype(x0.dtype) < columns)
-        return value, counted
-
-    shape = (constant_shape(rois)[0], c, *size)
+    samples = _Samples(data, rois, size, scale, ratio)
+    shape = (constant_shape(rois)[0], constant_shape(data)[1], *size)
     if mode == "max":
-        lowest = tir.const(float("-inf"), data.dtype)
-
-        def largest(*i: Any) -> Any:
-            value, counted = sample(*i)
-            return te.max(tir.select(counted, value, lowest), axis=[sy, sx])
-
-        return te.compute(shape, largest, name="T_roi_align", tag=tag.COMM_REDUCE)
-
-    def total(*i: Any) -> Any:
-        value, counted = sample(*i)
-        return te.sum(tir.select(counted, value, tir.const(0, data.dtype)), axis=[sy, sx])
-
-    sums = te.compute(shape, total, name="roi_sum", tag=tag.COMM_REDUCE)
+        low = float("-inf")
+        return te.compute(shape, lambda *i: samples.reduced(te.max, low, *i), name="T_roi_align", tag=tag.COMM_REDUCE)
+    sums = te.compute(shape, lambda *i: samples.reduced(te.sum, 0, *i), name="roi_sum", tag=tag.COMM_REDUCE)
 
     def mean(region: Any, ch: Any, i: Any, j: Any) -> Any:
-        rows, columns = side(region, 2, size[0], most[0])[2], side(region, 1, size[1], most[1])[2]
+        rows, columns = samples.side(region, 0)[2], samples.side(region, 1)[2]
         return sums(region, ch, i, j) / (rows * columns).astype(data.dtype)
 
     return te.compute(shape, mean, name="T_roi_align", tag=tag.ELEMWISE)
@@ -224,7 +227,7 @@ def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> T
     def body(region: Any, ch: Any, i: Any, j: Any) -> Any:
         (top, bottom), (left, right) = edges(region, 2, i, size[0]), edges(region, 1, j, size[1])
         y, x = ky.var.astype(top.dtype), kx.var.astype(top.dtype)
-        owner = tir.minimum(tir.maximum(rois(region, 0).astype("int32"), 0), n - 1)
+        owner = clamped(rois(region, 0).astype("int32"), n)
         inside = tir.all(y >= top, y < bottom, x >= left, x < right)
         return te.max(tir.select(inside, data(owner, ch, ky, kx), lowest), axis=[ky, kx])
 
@@ -274,7 +277,7 @@ def correlation(a: Tensor, b: Tensor, attrs: Any) -> Tensor:
 
     def read(x: Tensor, image: Any, y: Any, column: Any) -> Any:
         inside = tir.all(y >= 0, tir.less(y, h), column >= 0, tir.less(column, w))
-        row, place = (tir.minimum(tir.maximum(v, 0), e - 1) for v, e in ((y, h), (column, w)))
+        row, place = clamped(y, h), clamped(column, w)
         return tir.select(inside, x(image, rc, row, place), tir.const(0, x.dtype))
 
     def body(image: Any, q: Any, i: Any, j: Any) -> Any:

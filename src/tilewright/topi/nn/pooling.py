@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.te import Tensor
+from tilewright.te import IterVar, Tensor
 from tilewright.topi import tag
 from tilewright.topi.layout import parse_layout
 from tilewright.topi.reduction import max as reduce_max
 from tilewright.topi.reduction import mean
 from tilewright.topi.shapes import Size, may_hold, pool_output
-from tilewright.topi.util import accumulator_dtype, extents
+from tilewright.topi.util import accumulator_dtype, extents, lowest
 
 
 def spatial_axes(layout: str) -> tuple[int, int]:
@@ -21,9 +22,48 @@ def spatial_axes(layout: str) -> tuple[int, int]:
     return axes.index(("H", 0)), axes.index(("W", 0))
 
 
-def lowest(dtype: Any) -> Any:
-    """The number of `dtype` that never wins a maximum."""
-    return float("-inf") if dtype.is_float else dtype.limits()[0]
+@dataclass(frozen=True)
+class _Axis:
+    """Pooling along one axis: sizes of image, window and result, and how the window moves."""
+
+    size: Size
+    kernel: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+    out: Size
+    taps: IterVar
+
+    def read(self, window: Any) -> tuple[Any, list[Any]]:
+        """The place of a tap of `window`, and the conditions under which it lies in the image, as far as in doubt."""
+        place = window * self.stride + self.taps * self.dilation - self.before
+        last = (self.out - 1) * self.stride + (self.kernel - 1) * self.dilation - self.before
+        inside = [tir.likely(place >= 0)] if self.before > 0 else []
+        inside += [tir.likely(place < self.size)] if may_hold(last >= self.size) else []
+        return place, inside
+
+    def covered(self, window: Any, include_pad: bool) -> Any:
+        """How many taps of `window` count: a number where it is the same for all windows."""
+        low, high = (-self.before, self.size + self.after) if include_pad else (0, self.size)
+        kernel, stride, dilation = self.kernel, self.stride, self.dilation
+
+        def inside(position: int) -> int:
+            start = position * stride - self.before
+            return max(1, sum(low <= start + k * dilation < high for k in range(kernel)))
+
+        if isinstance(self.out, int) and isinstance(self.size, int):
+            counts = {inside(p) for p in range(self.out)}
+            if len(counts) == 1:
+                return counts.pop()
+        elif not may_hold(self.before > 0) and not may_hold(
+            (self.out - 1) * stride + (kernel - 1) * dilation - self.before >= high
+        ):
+            return kernel
+        start = window * stride - self.before
+        ends = tir.minimum((high - start + dilation - 1) // dilation, kernel)
+        begins = tir.maximum((low - start + dilation - 1) // dilation, 0)
+        return tir.maximum(ends - begins, 1)
 
 
 def pool2d(
@@ -41,48 +81,30 @@ def pool2d(
 
     Padding is no stage: the reduction leaves out the taps beside the image.
     """
-    axes, shape = spatial_axes(layout), extents(x)
-    sides = [(padding[i], padding[i + 2]) for i in range(2)]
-    sizes = [shape[a] for a in axes]
-    out = [pool_output(sizes[i], pool_size[i], strides[i], *sides[i], dilation[i], ceil_mode) for i in range(2)]
-    out_shape = list(shape)
-    for i, a in enumerate(axes):
-        out_shape[a] = out[i]
-    window = [te.reduce_axis((0, k), name=name) for k, name in zip(pool_size, ("kh", "kw"))]
+    places, out_shape = spatial_axes(layout), list(extents(x))
+    axes: dict[int, _Axis] = {}
+    for i, (a, name) in enumerate(zip(places, ("kh", "kw"))):
+        size, window = out_shape[a], (pool_size[i], strides[i], padding[i], padding[i + 2], dilation[i])
+        out_shape[a] = pool_output(size, *window, ceil_mode)
+        axes[a] = _Axis(size, *window, out_shape[a], te.reduce_axis((0, pool_size[i]), name=name))
+    facts = {"pool_size": pool_size, "strides": strides, "padding": padding, "dilation": dilation}
+    attrs = {name: tuple(values) for name, values in facts.items()} | {"layout": layout}
 
-    def read(indices: Any) -> tuple[Any, Any]:
-        """The tap of a window, and whether it lies in the image."""
-        where, inside = list(indices), []
-        for i, a in enumerate(axes):
-            where[a] = indices[a] * strides[i] + window[i] * dilation[i] - sides[i][0]
-            last = (out[i] - 1) * strides[i] + (pool_size[i] - 1) * dilation[i] - sides[i][0]
-            inside += [tir.likely(where[a] >= 0)] if sides[i][0] > 0 else []
-            inside += [tir.likely(where[a] < sizes[i])] if may_hold(last >= sizes[i]) else []
-        return x(*where), tir.all(*inside) if inside else None
+    def reduced(reducer: Any, dtype: Any, name: str) -> Tensor:
+        def body(*indices: Any) -> Any:
+            where, inside = list(indices), []
+            for a, axis in axes.items():
+                where[a], conditions = axis.read(indices[a])
+                inside += conditions
+            taps = [axis.taps for axis in axes.values()]
+            return reducer(x(*where).astype(dtype), axis=taps, where=tir.all(*inside) if inside else None)
 
-    def reduced(reducer: Any, dtype: Any, indices: Any) -> Any:
-        value, inside = read(indices)
-        return reducer(value.astype(dtype), axis=window, where=inside)
+        return te.compute(out_shape, body, name=name, tag=tag.POOL, attrs=attrs)
 
-    facts = {
-        "pool_size": tuple(pool_size),
-        "strides": tuple(strides),
-        "padding": tuple(padding),
-        "dilation": tuple(dilation),
-        "layout": layout,
-    }
     if kind == "max":
-        return te.compute(out_shape, lambda *i: reduced(te.max, x.dtype, i), name="pool_max", tag=tag.POOL, attrs=facts)
-    wide = accumulator_dtype(x.dtype)
-    total = te.compute(out_shape, lambda *i: reduced(te.sum, wide, i), name="pool_sum", tag=tag.POOL, attrs=facts)
-
-    def counts(indices: Any) -> list[Any]:
-        return [
-            _covered(indices[a], sizes[i], pool_size[i], strides[i], sides[i], dilation[i], out[i], count_include_pad)
-            for i, a in enumerate(axes)
-        ]
-
-    return _average(total, counts, x.dtype)
+        return reduced(te.max, x.dtype, "pool_max")
+    total = reduced(te.sum, accumulator_dtype(x.dtype), "pool_sum")
+    return _average(total, lambda i: [axis.covered(i[a], count_include_pad) for a, axis in axes.items()], x.dtype)
 
 
 def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> Tensor:
@@ -99,35 +121,6 @@ def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> T
         return (value * inverse).astype(dtype)
 
     return te.compute(total.shape, average, name="pool_avg", tag=tag.ELEMWISE)
-
-
-def _covered(
-    index: Any,
-    size: Size,
-    kernel: int,
-    stride: int,
-    sides: tuple[int, int],
-    dilation: int,
-    out: Size,
-    include_pad: bool,
-) -> Any:
-    """How many taps of window `index` along one axis count: a number where it is the same for all windows."""
-    low, high = (-sides[0], size + sides[1]) if include_pad else (0, size)
-
-    def inside(position: int) -> int:
-        start = position * stride - sides[0]
-        return max(1, sum(low <= start + k * dilation < high for k in range(kernel)))
-
-    if isinstance(out, int) and isinstance(size, int):
-        counts = {inside(p) for p in range(out)}
-        if len(counts) == 1:
-            return counts.pop()
-    elif not may_hold(sides[0] > 0) and not may_hold((out - 1) * stride + (kernel - 1) * dilation - sides[0] >= high):
-        return kernel
-    start = index * stride - sides[0]
-    ends = tir.minimum((high - start + dilation - 1) // dilation, kernel)
-    begins = tir.maximum((low - start + dilation - 1) // dilation, 0)
-    return tir.maximum(ends - begins, 1)
 
 
 def global_pool2d(x: Tensor, kind: str, layout: str = "NCHW") -> Tensor:

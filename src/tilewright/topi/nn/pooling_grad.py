@@ -12,8 +12,8 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
-from tilewright.topi.nn.pooling import lowest, spatial_axes
-from tilewright.topi.util import constant_shape
+from tilewright.topi.nn.pooling import spatial_axes
+from tilewright.topi.util import clamped, constant_shape, lowest
 
 
 class _Windows:
@@ -48,12 +48,8 @@ def _windows(out_gradient: Tensor, attrs: Any, axes: Sequence[int]) -> list[_Win
     ]
 
 
-def _clamped(window: Any, out: int) -> Any:
-    return tir.minimum(tir.maximum(window, 0), out - 1)
-
-
-def max_pool2d_grad(out_gradient: Tensor, data: Tensor, attrs: Any) -> Tensor:
-    """The gradient of `data`: each window's goes to its first largest element. Stages: pool_max, pool_arg, the sum."""
+def _first_largest(data: Tensor, out_shape: Sequence[int], attrs: Any) -> Tensor:
+    """Which tap of each window holds its first largest element, in row-major order. Stages: pool_max, pool_arg."""
     axes, shape = spatial_axes(attrs["layout"]), constant_shape(data)
     size, strides, padding, dilation = (attrs[n] for n in ("pool_size", "strides", "padding", "dilation"))
 
@@ -63,7 +59,7 @@ def max_pool2d_grad(out_gradient: Tensor, data: Tensor, attrs: Any) -> Tensor:
         for i, a in enumerate(axes):
             where[a] = indices[a] * strides[i] + window[i] * dilation[i] - padding[i]
             inside += [where[a] >= 0, tir.less(where[a], shape[a])]
-            where[a] = _clamped(where[a], shape[a])
+            where[a] = clamped(where[a], shape[a])
         return data(*where), tir.all(*inside)
 
     def ranges() -> list[Any]:
@@ -81,20 +77,25 @@ def max_pool2d_grad(out_gradient: Tensor, data: Tensor, attrs: Any) -> Tensor:
         never = tir.const(2**31 - 1, "int32")
         return te.min(tir.select(hit, window[0] * size[1] + window[1], never), axis=window)
 
-    out_shape = constant_shape(out_gradient)
     best = te.compute(out_shape, largest, name="pool_max", tag=tag.COMM_REDUCE)
-    taps = te.compute(out_shape, first, name="pool_arg", tag=tag.COMM_REDUCE_IDX)
+    return te.compute(out_shape, first, name="pool_arg", tag=tag.COMM_REDUCE_IDX)
+
+
+def max_pool2d_grad(out_gradient: Tensor, data: Tensor, attrs: Any) -> Tensor:
+    """The gradient of `data`: each window's goes to its first largest element. Stages: pool_max, pool_arg, the sum."""
+    axes, columns = spatial_axes(attrs["layout"]), attrs["pool_size"][1]
+    taps = _first_largest(data, constant_shape(out_gradient), attrs)
     windows = _windows(out_gradient, attrs, axes)
 
     def total(*indices: Any) -> Any:
         found = [w.over(indices[a]) for w, a in zip(windows, axes)]
         where = list(indices)
         for a, w, (position, _, _) in zip(axes, windows, found):
-            where[a] = _clamped(position, w.out)
-        chosen = tir.eq(taps(*where), found[0][1] * size[1] + found[1][1])
+            where[a] = clamped(position, w.out)
+        chosen = tir.eq(taps(*where), found[0][1] * columns + found[1][1])
         value = tir.select(
             tir.all(found[0][2], found[1][2], chosen), out_gradient(*where), tir.const(0, out_gradient.dtype)
         )
         return te.sum(value, axis=[w.axis for w in windows])
 
-    return te.compute(shape, total, name="T_max_pool2d_grad", tag=tag.COMM_REDUCE)
+    return te.compute(constant_shape(data), total, name="T_max_pool2d_grad", tag=tag.COMM_REDUCE)
