@@ -226,6 +226,8 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
                 _transform_loops(draw, stage)
                 if marks:
                     _mark_loops(draw, stage)
+        elif isinstance(stage.op, te.ScanOp) and not stage.is_output:
+            _place_scan(draw, s, stage)
     if group is not None:
         _place_group(draw, s, group)
     for stage in s.stages:
@@ -330,6 +332,14 @@ def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
         stage.compute_at(readers[0], draw(st.sampled_from(readers[0].leaf_iter_vars)))
         if not stage.scope and draw(st.booleans()):
             stage.set_scope("local")
+
+
+def _place_scan(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
+    """In a loop of the one stage that reads it, or at the root."""
+    readers = _real_readers(s, stage)
+    alone = len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp) and not _in_scan(s, stage)
+    if alone and draw(st.booleans()):
+        stage.compute_at(readers[0], draw(st.sampled_from(readers[0].leaf_iter_vars)))
 
 
 def _direct_readers(s: te.Schedule, stage: te.Stage) -> list[te.Operation]:
