@@ -189,6 +189,14 @@ class Rewriter:
         return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
 
 
+class StmtRewriter(Rewriter):
+    """Rewrites statements; expressions stay as they are."""
+
+    def visit_Expr(self, node: Expr) -> Expr:
+        """The expression itself."""
+        return node
+
+
 def _same(a: object, b: object) -> bool:
     return a is b
 

@@ -6,7 +6,8 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Var
 from tilewright.tir.op import const
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, seq
-from tilewright.tir.transform.accesses import accesses_of, replace_buffers
+from tilewright.tir.transform.accesses import accesses_of
+from tilewright.tir.visitor import substitute
 
 A, B, C = Buffer("a", [8]), Buffer("b", [8], "int32"), Buffer("c", [8])
 I = Var("i")
@@ -24,10 +25,15 @@ def test_memory_whose_address_is_taken_may_be_written():
     assert list(found.reads) == [A] and list(found.writes) == [A]
 
 
+def test_memory_whose_address_is_for_reading_is_not_written():
+    found = accesses_of(Evaluate(Call("int32", "call_extern", (A.access_ptr("r"), B.access_ptr("w")))))
+    assert list(found.reads) == [A, B] and list(found.writes) == [B]
+
+
 def test_replace():
     other = Buffer("t", [8])
     body = Allocate(A, seq(BufferStore(A, const(1.0), (I,)), BufferStore(C, BufferLoad(A, [I]) + 1.0, (I,))))
-    replaced = replace_buffers(body, {A: other})
+    replaced = substitute(body, {}, {A: other})
     found = accesses_of(replaced)
     assert replaced.buffer is other and list(found.reads) == [other] and list(found.writes) == [other, C]
-    assert replace_buffers(body, {B: other}) is body
+    assert substitute(body, {}, {B: other}) is body

@@ -12,7 +12,7 @@ from tilewright import te
 from tilewright.errors import ScheduleError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Var
-from tilewright.tir.op import const, less
+from tilewright.tir.op import const, convert, less
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc, seq
 from tilewright.tir.transform.bind_threads import bind_threads
 from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
@@ -38,7 +38,7 @@ def load(buffer, index):
 
 
 def store(buffer, index, value):
-    return BufferStore(buffer, value, (index,))
+    return BufferStore(buffer, convert(value), (index,))
 
 
 def barriers(stmt):

@@ -7,9 +7,8 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt
-from tilewright.tir.transform.accesses import replace_buffers
 from tilewright.tir.transform.statements import map_stmt, substitute_var, walk, with_fields
-from tilewright.tir.visitor import collect_vars
+from tilewright.tir.visitor import StmtRewriter, collect_vars, substitute
 
 #: Hardware thread axes from the outermost to the innermost, as a kernel's loops stand.
 THREAD_AXES = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y", "threadIdx.x")
@@ -28,7 +27,7 @@ def bind_threads(func: PrimFunc) -> PrimFunc:
     its threads; where it stores to memory that the threads share, one of them does.
     Raises ScheduleError where a grid axis has two extents, or a block axis one that is not a constant.
     """
-    return func.with_body(_kernels(func.body, func))
+    return _Kernels(func)(func)  # type: ignore[no-any-return]
 
 
 def is_thread_loop(stmt: Stmt) -> bool:
@@ -41,11 +40,14 @@ def has_threads(func: PrimFunc) -> bool:
     return any(is_thread_loop(stmt) for stmt in walk(func.body))
 
 
-def _kernels(stmt: Stmt, func: PrimFunc) -> Stmt:
-    if is_thread_loop(stmt):
-        assert isinstance(stmt, For)
-        return _Kernel(stmt, func).build()
-    return map_stmt(stmt, lambda s: _kernels(s, func), lambda x: x)
+class _Kernels(StmtRewriter):
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
+        self.func = func
+
+    def visit_For(self, node: For) -> Stmt:
+        """A kernel on its threads; loops of the host are searched."""
+        return _Kernel(node, self.func).build() if is_thread_loop(node) else self.rebuild(node)  # type: ignore[no-any-return]
 
 
 class _Kernel:
@@ -131,7 +133,7 @@ def _local(stmt: Allocate, own: set[Buffer]) -> Allocate:
     old = stmt.buffer
     made = Buffer(old.name, old.shape, old.dtype, "local", old.strides, old.alignment)
     own.add(made)
-    return with_fields(stmt, buffer=made, body=replace_buffers(stmt.body, {old: made}))
+    return with_fields(stmt, buffer=made, body=substitute(stmt.body, {}, {old: made}))
 
 
 def _is_zero(x: Expr) -> bool:

@@ -10,7 +10,7 @@ from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt, seq
 from tilewright.tir.transform.accesses import accesses_of
 from tilewright.tir.transform.statements import rebind
-from tilewright.tir.visitor import Rewriter, collect_vars, substitute
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect_vars, substitute
 
 KEY = "double_buffer"
 
@@ -40,11 +40,7 @@ class _Part(NamedTuple):
     rest: Stmt
 
 
-class _Doubler(Rewriter):
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
-
+class _Doubler(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
         """The loop with the first buffer it can double doubled, then the next."""
         loop: For = self.rebuild(node) if node.kind is not ForKind.VECTORIZED else node
@@ -56,12 +52,8 @@ class _Doubler(Rewriter):
         return _doubled(part, loop)
 
 
-class _Plain(Rewriter):
+class _Plain(StmtRewriter):
     """Drops the attribute."""
-
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """The body alone."""

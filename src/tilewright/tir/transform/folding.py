@@ -14,8 +14,17 @@ from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr
+from tilewright.tir.visitor import Rewriter
 
 Go = Callable[[Expr], Expr]
+
+
+class FoldingRewriter(Rewriter):
+    """A `Rewriter` that folds constants in what it rebuilds."""
+
+    def visit_Expr(self, x: Expr) -> Expr:
+        """`x` from its rewritten children, folded."""
+        return map_children(x, self)
 
 
 def map_children(x: Expr, go: Go) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr, IntImm
-from tilewright.tir.transform.folding import map_children
+from tilewright.tir.visitor import collect
 
 _UNSAFE_CALLS = frozenset({"call_extern", "prefetch", "barrier", "address_of"})
 
@@ -15,19 +15,7 @@ def safe_to_evaluate(x: Expr, analyzer: Analyzer) -> bool:
 
     `analyzer` knows the ranges of the loop variables in scope.
     """
-    seen: set[Expr] = set()
-    safe = True
-
-    def visit(y: Expr) -> Expr:
-        nonlocal safe
-        if safe and y not in seen:
-            seen.add(y)
-            map_children(y, visit)
-            safe = safe and _safe_node(y, analyzer)
-        return y
-
-    visit(x)
-    return safe
+    return all(_safe_node(node, analyzer) for node in collect(x, Expr))
 
 
 def _safe_node(x: Expr, analyzer: Analyzer) -> bool:

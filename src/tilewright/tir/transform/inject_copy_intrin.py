@@ -13,8 +13,8 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt
-from tilewright.tir.transform.statements import map_stmt, walk
-from tilewright.tir.visitor import collect_vars
+from tilewright.tir.transform.statements import walk
+from tilewright.tir.visitor import StmtRewriter, collect_vars
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,25 @@ def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic) 
     flattened. Raises ScheduleError, saying why, for a nest that is no copy.
     """
 
-    def visit(stmt: Stmt) -> Stmt:
-        marked = isinstance(stmt, For) and bool(stmt.annotations.get(pragma_key))
-        if marked or (isinstance(stmt, AttrStmt) and stmt.key == pragma_key):
-            made = _Copy(stmt.body if isinstance(stmt, AttrStmt) else stmt, pragma_key).build(fintrin)
-            return made if isinstance(made, Stmt) else Evaluate(made)
-        return map_stmt(stmt, visit, lambda x: x)
+    return _Marked(pragma_key, fintrin)(func)  # type: ignore[no-any-return]
 
-    return func.with_body(visit(func.body))
+
+class _Marked(StmtRewriter):
+    def __init__(self, key: str, fintrin: CopyIntrinsic) -> None:
+        super().__init__()
+        self.key, self.fintrin = key, fintrin
+
+    def visit_For(self, node: For) -> Stmt:
+        """A loop under the pragma as a copy."""
+        return self._copied(node) if node.annotations.get(self.key) else self.rebuild(node)  # type: ignore[no-any-return]
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        """A statement under the attribute as a copy."""
+        return self._copied(node.body) if node.key == self.key else self.rebuild(node)  # type: ignore[no-any-return]
+
+    def _copied(self, nest: Stmt) -> Stmt:
+        made = _Copy(nest, self.key).build(self.fintrin)
+        return made if isinstance(made, Stmt) else Evaluate(made)
 
 
 class _Copy:

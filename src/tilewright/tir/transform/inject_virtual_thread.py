@@ -23,7 +23,7 @@ from tilewright.tir.stmt import (
     seq,
 )
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
-from tilewright.tir.visitor import Rewriter, collect, substitute
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, substitute
 
 #: Pragmas and attributes whose statements become one instruction of a coprocessor.
 WHOLE = ("coproc_scope", "dma_copy")
@@ -48,14 +48,16 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
     all virtual threads share it, and it is filled once. What a coprocessor runs as one instruction (`WHOLE`) is
     repeated as a whole.
     """
-    return func.with_body(_inject(func.body))
+    return _Axes()(func)  # type: ignore[no-any-return]
 
 
-def _inject(stmt: Stmt) -> Stmt:
-    stmt = map_stmt(stmt, _inject, lambda x: x)
-    if isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING and is_virtual(stmt.thread):
-        return _Injector(stmt).run()
-    return stmt
+class _Axes(StmtRewriter):
+    def visit_For(self, node: For) -> Stmt:
+        """The loop, or what takes the place of a virtual thread axis, the innermost first."""
+        loop: For = self.rebuild(node)
+        if loop.kind is ForKind.THREAD_BINDING and is_virtual(loop.thread):
+            return _Injector(loop).run()
+        return loop
 
 
 class _Injector:

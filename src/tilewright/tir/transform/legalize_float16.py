@@ -5,9 +5,8 @@ from __future__ import annotations
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Call, Expr
-from tilewright.tir.stmt import PrimFunc, Stmt
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.folding import FoldingRewriter
 from tilewright.tir.warp_matrix import is_fragment_call
 
 FLOAT32 = DType("float32")
@@ -21,18 +20,13 @@ def legalize_float16(func: PrimFunc) -> PrimFunc:
     What is left of 16 bits are loads, stores and conversions from and to float32: a cast between a 16-bit float and any
     other type goes through float32 too.
     """
-    memo: dict[Expr, Expr] = {}
+    return _Legalizer()(func)  # type: ignore[no-any-return]
 
-    def expr(x: Expr) -> Expr:
-        found = memo.get(x)
-        if found is None:
-            found = memo[x] = _legal(map_children(x, expr))
-        return found
 
-    def stmt(s: Stmt) -> Stmt:
-        return map_stmt(s, stmt, expr)
-
-    return func.with_body(stmt(func.body))
+class _Legalizer(FoldingRewriter):
+    def visit_Expr(self, x: Expr) -> Expr:
+        """What an expression becomes."""
+        return _legal(super().visit_Expr(x))
 
 
 def _is_small(dtype: DType) -> bool:

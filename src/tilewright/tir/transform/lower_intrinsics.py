@@ -7,9 +7,8 @@ from collections.abc import Callable
 from tilewright.tir import math as tir_math
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, Shuffle
-from tilewright.tir.stmt import PrimFunc, Stmt
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.folding import FoldingRewriter
 
 _POLYNOMIALS: dict[str, Callable[..., Expr]] = {
     "exp": tir_math.lower_exp,
@@ -34,21 +33,18 @@ def lower_intrinsics(func: PrimFunc, native: frozenset[str] = frozenset()) -> Pr
 
         y[i] = exp(x[i])    =>    y[i] = horner(…)
     """
-    memo: dict[Expr, Expr] = {}
+    return _Lowering(native)(func)  # type: ignore[no-any-return]
 
-    def expr(x: Expr) -> Expr:
-        found = memo.get(x)
-        if found is None:
-            found = map_children(x, expr)
-            if isinstance(found, Call) and found.op not in native:
-                found = _lower(found)
-            memo[x] = found
-        return found
 
-    def stmt(s: Stmt) -> Stmt:
-        return map_stmt(s, stmt, expr)
+class _Lowering(FoldingRewriter):
+    def __init__(self, native: frozenset[str]) -> None:
+        super().__init__()
+        self.native = native
 
-    return func.with_body(stmt(func.body))
+    def visit_Call(self, x: Call) -> Expr:
+        """What a call becomes."""
+        made = self.visit_Expr(x)
+        return _lower(made) if isinstance(made, Call) and made.op not in self.native else made
 
 
 def _lower(call: Call) -> Expr:

@@ -9,8 +9,9 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import Allocate, Evaluate, For, ForKind, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
-from tilewright.tir.transform.accesses import accesses_of, replace_buffers
+from tilewright.tir.transform.accesses import accesses_of
 from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
+from tilewright.tir.visitor import StmtRewriter, substitute
 
 WORKER_SHARE = "worker_share"  # annotation of the loop over one worker's share of a parallel loop
 
@@ -103,7 +104,7 @@ class _Spmd:
         first = op.floordiv(loop.extent * worker_id(), workers)
         end = op.floordiv(loop.extent * (worker_id() + 1), workers)
         notes = {**loop.annotations, WORKER_SHARE: True}
-        body = _serial(loop.body)
+        body = _Serial()(loop.body)
         share = For(loop.var, loop.min + first, end - first, ForKind.SERIAL, body, "", notes)
         return seq(*before, share.at(loop.position))
 
@@ -143,18 +144,17 @@ class _Spmd:
         return [barrier()] if needed else []
 
 
-def _serial(stmt: Stmt) -> Stmt:
-    """`stmt` with its parallel loops made serial."""
-    stmt = map_stmt(stmt, _serial, lambda x: x)
-    if type(stmt) is For and stmt.kind is ForKind.PARALLEL:
-        return with_fields(stmt, kind=ForKind.SERIAL, thread="")
-    return stmt
+class _Serial(StmtRewriter):
+    def visit_For(self, node: For) -> Stmt:
+        """The loop, serial where it was parallel."""
+        made: For = self.rebuild(node)
+        return with_fields(made, kind=ForKind.SERIAL, thread="") if made.kind is ForKind.PARALLEL else made
 
 
 def _shared(stmt: Allocate) -> Allocate:
     old = stmt.buffer
     shared = Buffer(old.name, old.shape, old.dtype, "global", old.strides, old.alignment)
-    return Allocate(shared, replace_buffers(stmt.body, {old: shared}))
+    return Allocate(shared, substitute(stmt.body, {}, {old: shared}))
 
 
 def worker_id() -> Expr:

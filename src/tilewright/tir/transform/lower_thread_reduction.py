@@ -13,7 +13,7 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
-from tilewright.tir.visitor import Rewriter, collect
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect
 
 
 def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
@@ -38,24 +38,30 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
         part[0] = warp_shuffle(part[0], 0, 8)            # of the first thread
         B[i] = part[0]
     """
-    return func.with_body(_kernels(func.body, func.attrs.get("thread_warp_size", 1)))
+    return _Kernels(func.attrs.get("thread_warp_size", 1))(func)  # type: ignore[no-any-return]
 
 
-def _kernels(stmt: Stmt, warp: int) -> Stmt:
-    if not is_thread_loop(stmt):
-        return map_stmt(stmt, lambda s: _kernels(s, warp), lambda x: x)
-    loops, body = thread_extents(stmt)
-    extents: dict[Any, int] = {}
-    for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
-        if tag in loops:
-            assert isinstance(loops[tag].extent, IntImm)
-            extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
-    if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
-        whole = prod(extents.values()) % warp == 0  # a warp that is not full has lanes that cannot answer
-        body = _lower(body, extents, warp if whole else 1)
-    for loop in reversed(loops.values()):
-        body = with_fields(loop, body=body)
-    return body
+class _Kernels(StmtRewriter):
+    def __init__(self, warp: int) -> None:
+        super().__init__()
+        self.warp = warp
+
+    def visit_For(self, node: For) -> Stmt:
+        """A kernel with its reductions lowered; loops of the host are searched."""
+        if not is_thread_loop(node):
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        loops, body = thread_extents(node)
+        extents: dict[Any, int] = {}
+        for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
+            if tag in loops:
+                assert isinstance(loops[tag].extent, IntImm)
+                extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
+        if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
+            whole = prod(extents.values()) % self.warp == 0  # a warp that is not full has lanes that cannot answer
+            body = _lower(body, extents, self.warp if whole else 1)
+        for loop in reversed(loops.values()):
+            body = with_fields(loop, body=body)
+        return body
 
 
 def _lower(stmt: Stmt, extents: dict[Var, int], warp: int) -> Stmt:

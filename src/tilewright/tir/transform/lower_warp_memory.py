@@ -13,7 +13,7 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, Select
 from tilewright.tir.stmt import Allocate, BufferStore, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import walk, with_fields
-from tilewright.tir.visitor import Rewriter, collect, collect_vars
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, collect_vars
 
 LARGEST_CHOICE = 8  # registers among which a thread may choose by its own number
 
@@ -38,14 +38,10 @@ def lower_warp_memory(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Kernels(func.attrs.get("thread_warp_size", 1))(func.body))
 
 
-class _Kernels(Rewriter):
+class _Kernels(StmtRewriter):
     def __init__(self, warp: int) -> None:
         super().__init__()
         self.warp = warp
-
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         """A kernel with its buffers lowered; loops of the host are searched."""
@@ -63,7 +59,7 @@ class _Part:
     factor: int
 
 
-class _Lowering(Rewriter):
+class _Lowering(StmtRewriter):
     """The statements of one kernel."""
 
     def __init__(self, kernel: For, buffers: list[Buffer], warp: int) -> None:
@@ -100,10 +96,6 @@ class _Lowering(Rewriter):
             raise ScheduleError(f"{buffer.name}: its shape in the scope warp is symbolic; registers need a constant")
         own = -(-size // (factor * self.count)) * factor
         return _Part(Buffer(buffer.name, [own], buffer.dtype, "local"), factor)
-
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions are rewritten with the statement they are in."""
-        return node
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         """A warp buffer as each thread's part of it."""

@@ -10,7 +10,6 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Add, BufferLoad, Call, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, PrimFunc, Stmt, seq
-from tilewright.tir.transform.accesses import replace_buffers
 from tilewright.tir.transform.lower_parallel import WORKER_SHARE
 from tilewright.tir.transform.statements import map_stmt
 from tilewright.tir.visitor import collect, collect_vars, substitute
@@ -43,7 +42,7 @@ def plan_allocations(func: PrimFunc) -> PrimFunc:
         Buffer("workspace", [planner.shared_bytes], "uint8"),
         Buffer("worker_workspace", [planner.private_bytes], "uint8"),
     ]
-    body = replace_buffers(body, dict(zip((planner.shared, planner.private), sized, strict=True)))
+    body = substitute(body, {}, dict(zip((planner.shared, planner.private), sized, strict=True)))
     return PrimFunc(func.name, [*func.params, *sized], body, attrs)
 
 
@@ -175,4 +174,4 @@ def _address(workspace: Buffer, offset: Bytes) -> Expr:
 def _on_stack(stmt: Allocate) -> Allocate:
     old = stmt.buffer
     local = Buffer(old.name, old.shape, old.dtype, "local", old.strides, old.alignment)
-    return Allocate(local, replace_buffers(stmt.body, {old: local}))
+    return Allocate(local, substitute(stmt.body, {}, {old: local}))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tilewright.tir.expr import Call, Expr, IntImm
-from tilewright.tir.stmt import Allocate, AttrStmt, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, PrimFunc, Stmt
-from tilewright.tir.transform.statements import NO_OP, is_no_op, map_stmt
+from tilewright.tir.expr import Call, IntImm
+from tilewright.tir.stmt import Evaluate, For, IfThenElse, PrimFunc, Stmt
+from tilewright.tir.transform.statements import NO_OP, is_no_op
+from tilewright.tir.visitor import StmtRewriter
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
@@ -18,49 +18,35 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     for i in range(8): 0
     a[1] = 3
     """
-    return func.with_body(_clean(func.body))
+    return _Cleaner()(func)  # type: ignore[no-any-return]
 
 
-def _clean(stmt: Stmt) -> Stmt:
-    stmt = map_stmt(stmt, _clean, _same)
-    rule = _RULES.get(type(stmt))
-    return stmt if rule is None else rule(stmt)
+class _Cleaner(StmtRewriter):
+    def visit_For(self, node: For) -> Stmt:
+        """The loop, if it runs at all."""
+        loop: For = self.rebuild(node)
+        none = isinstance(loop.extent, IntImm) and loop.extent.value <= 0
+        return NO_OP if none or is_no_op(loop.body) else loop
 
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        """The side that is taken where that is known; a side that does something."""
+        stmt: IfThenElse = self.rebuild(node)
+        otherwise = stmt.else_case
+        if otherwise is not None and is_no_op(otherwise):
+            otherwise = None
+        if isinstance(stmt.condition, IntImm):
+            return stmt.then_case if stmt.condition.value else otherwise or NO_OP
+        if is_no_op(stmt.then_case) and otherwise is None:
+            return NO_OP
+        return stmt if otherwise is stmt.else_case else IfThenElse(stmt.condition, stmt.then_case, otherwise)
 
-def _same(x: Expr) -> Expr:
-    return x
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        """A call; anything else has no effect."""
+        return node if isinstance(node.value, Call) else NO_OP
 
+    def visit_Allocate(self, node: Any) -> Stmt:
+        """What is declared or bound around something."""
+        stmt = self.rebuild(node)
+        return NO_OP if is_no_op(stmt.body) else stmt
 
-def _for(loop: For) -> Stmt:
-    none = isinstance(loop.extent, IntImm) and loop.extent.value <= 0
-    return NO_OP if none or is_no_op(loop.body) else loop
-
-
-def _if(stmt: IfThenElse) -> Stmt:
-    otherwise = stmt.else_case
-    if otherwise is not None and is_no_op(otherwise):
-        otherwise = None
-    if isinstance(stmt.condition, IntImm):
-        return stmt.then_case if stmt.condition.value else otherwise or NO_OP
-    if is_no_op(stmt.then_case) and otherwise is None:
-        return NO_OP
-    return stmt if otherwise is stmt.else_case else IfThenElse(stmt.condition, stmt.then_case, otherwise)
-
-
-def _evaluate(stmt: Evaluate) -> Stmt:
-    return stmt if isinstance(stmt.value, Call) else NO_OP
-
-
-def _scope(stmt: Any) -> Stmt:
-    return NO_OP if is_no_op(stmt.body) else stmt
-
-
-_RULES: dict[type, Callable[[Any], Stmt]] = {
-    For: _for,
-    IfThenElse: _if,
-    Evaluate: _evaluate,
-    LetStmt: _scope,
-    Allocate: _scope,
-    DeclBuffer: _scope,
-    AttrStmt: _scope,
-}
+    visit_LetStmt = visit_DeclBuffer = visit_AttrStmt = visit_Allocate

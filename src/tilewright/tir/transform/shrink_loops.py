@@ -7,7 +7,8 @@ from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
-from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.transform.statements import walk, with_fields
+from tilewright.tir.visitor import StmtRewriter
 
 
 def shrink_loops(func: PrimFunc) -> PrimFunc:
@@ -19,12 +20,17 @@ def shrink_loops(func: PrimFunc) -> PrimFunc:
 
     Only a guard that is the whole body and knows of no loop inside. `loop_partition` treats those of constant sizes.
     """
-    return func.with_body(_shrink(func.body))
+    return _Shrinker()(func)  # type: ignore[no-any-return]
 
 
-def _shrink(stmt: Stmt) -> Stmt:
-    stmt = map_stmt(stmt, _shrink, lambda x: x)
-    if type(stmt) is not For or stmt.kind is not ForKind.SERIAL or type(stmt.body) is not IfThenElse:
+class _Shrinker(StmtRewriter):
+    def visit_For(self, node: For) -> Stmt:
+        """The loop, as long as its guard holds."""
+        return _shrink(self.rebuild(node))
+
+
+def _shrink(stmt: For) -> Stmt:
+    if stmt.kind is not ForKind.SERIAL or type(stmt.body) is not IfThenElse:
         return stmt
     if stmt.body.else_case is not None or not op.is_const(stmt.min, 0):
         return stmt

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.stmt import BufferStore, For, SeqStmt, Stmt, seq
-from tilewright.tir.transform.folding import map_children, same
+from tilewright.tir.transform.folding import FoldingRewriter, same
 
 S = TypeVar("S", bound=Stmt)
 NO_OP = SeqStmt(())
@@ -78,15 +78,6 @@ def rebind(loop: For, var: Var, body: Stmt) -> For:
 
 def substitute_var(stmt: Stmt, var: Var, value: Expr) -> Stmt:
     """`stmt` with `var` replaced by `value` and constants folded."""
-    memo: dict[Expr, Expr] = {var: value}
-
-    def expr(x: Expr) -> Expr:
-        found = memo.get(x)
-        if found is None:
-            found = memo[x] = map_children(x, expr)
-        return found
-
-    def visit(s: Stmt) -> Stmt:
-        return map_stmt(s, visit, expr)
-
-    return visit(stmt)
+    rewriter = FoldingRewriter()
+    rewriter.memo[var] = value
+    return rewriter(stmt)  # type: ignore[no-any-return]

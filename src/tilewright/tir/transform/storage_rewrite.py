@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, Evaluate, For, PrimFunc, SeqStmt, Stmt, While
-from tilewright.tir.transform.accesses import accesses_of, replace_buffers
+from tilewright.tir.transform.accesses import accesses_of
 from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import walk
-from tilewright.tir.visitor import Rewriter, collect
+from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 #: Bytes from which on a buffer of each scope is worth a place: smaller ones in "global" end up in registers or on the
 #: stack, where the compiler behind the code generator does better.
@@ -70,11 +70,7 @@ class _Place:
         self.until = until
 
 
-class _Merger(Rewriter):
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
-
+class _Merger(StmtRewriter):
     def visit_Allocate(self, node: Allocate) -> Stmt:
         """The allocations just inside each other, merged; then what is inside of them."""
         buffers, body = [node.buffer], node.body
@@ -86,7 +82,7 @@ class _Merger(Rewriter):
         for place in places:
             if len(place.buffers) > 1:
                 shared.update(dict.fromkeys(place.buffers, _merged(place)))
-        body = self(replace_buffers(body, shared) if shared else body)
+        body = self(substitute(body, {}, shared) if shared else body)
         made = list(dict.fromkeys(shared.get(b, b) for b in buffers))
         if not shared and body is _innermost(node):
             return node

@@ -12,7 +12,7 @@ from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
 from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
-from tilewright.tir.visitor import collect
+from tilewright.tir.visitor import StmtRewriter, collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
@@ -30,18 +30,24 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
     Raises ScheduleError where a barrier would have to stand under a condition on which threads of a block disagree.
     """
-    return func.with_body(_kernels(func.body, scope))
+    return _Kernels(scope)(func)  # type: ignore[no-any-return]
 
 
-def _kernels(stmt: Stmt, scope: str) -> Stmt:
-    if is_thread_loop(stmt):
-        loops, body = thread_extents(stmt)
+class _Kernels(StmtRewriter):
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def visit_For(self, node: For) -> Stmt:
+        """A kernel with its barriers; loops of the host are searched."""
+        if not is_thread_loop(node):
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        loops, body = thread_extents(node)
         threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
-        body = _Synchronizer(scope, threads).statement(body)
+        body = _Synchronizer(self.scope, threads).statement(body)
         for loop in reversed(loops.values()):
             body = with_fields(loop, body=body)
         return body
-    return map_stmt(stmt, lambda s: _kernels(s, scope), lambda x: x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.transform.folding import map_children
 from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
+from tilewright.tir.visitor import children
 
 MOST_STATEMENTS = 4096  # of one expanded loop; larger ones stay serial, because code that big only misses the cache
 
@@ -96,14 +97,7 @@ class _Unroller:
             if isinstance(x, Var):
                 found = (x,) if x in self.unrolled else ()
             else:
-                parts: dict[Var, None] = {}
-
-                def collect(child: Expr) -> Expr:
-                    parts.update(dict.fromkeys(self._depends(child)))
-                    return child
-
-                map_children(x, collect)
-                found = tuple(parts)
+                found = tuple(dict.fromkeys(v for child in children(x) for v in self._depends(child)))
             self.depends[x] = found
         return found
 

@@ -28,6 +28,7 @@ from tilewright.tir.transform.folding import fold_add, fold_subtract, map_childr
 from tilewright.tir.transform.guards import safe_to_evaluate
 from tilewright.tir.transform.statements import map_stmt, substitute_var, with_fields
 from tilewright.tir.transform.vector_index import ramp_divide, ramp_modulo
+from tilewright.tir.visitor import collect
 
 
 def vectorize_loop(func: PrimFunc) -> PrimFunc:
@@ -309,16 +310,7 @@ def _stride(x: Expr) -> Expr:
 
 def _reads(x: Expr, buffer: Any) -> bool:
     """True if `x` loads from `buffer`."""
-    seen: set[Expr] = set()
-
-    def visit(y: Expr) -> Expr:
-        if y not in seen:
-            seen.add(y)
-            map_children(y, visit)
-        return y
-
-    visit(x)
-    return any(isinstance(y, e.BufferLoad) and y.buffer is buffer for y in seen)
+    return any(load.buffer is buffer for load in collect(x, e.BufferLoad))
 
 
 _STMTS: dict[type, Callable[[Any, Any], Stmt]] = {

@@ -12,8 +12,8 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BinaryExpr, BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt, seq
 from tilewright.tir.transform.accesses import accesses_of
-from tilewright.tir.transform.statements import map_stmt, with_fields
-from tilewright.tir.visitor import collect_vars
+from tilewright.tir.transform.statements import with_fields
+from tilewright.tir.visitor import StmtRewriter, collect_vars
 
 
 def vectorize_reduction(func: PrimFunc) -> PrimFunc:
@@ -30,7 +30,7 @@ def vectorize_reduction(func: PrimFunc) -> PrimFunc:
                                                     for j in vectorized(16):
                                                         c[0] = c[0] + t[j]
     """
-    return func.with_body(_visit(func.body))
+    return _Visitor()(func)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -43,12 +43,11 @@ class _Reduction:
     rest: Expr
 
 
-def _visit(stmt: Stmt) -> Stmt:
-    if type(stmt) is For and stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-        found = _match(stmt)
-        if found is not None:
-            return _with_accumulators(stmt, found)
-    return map_stmt(stmt, _visit, lambda x: x)
+class _Visitor(StmtRewriter):
+    def visit_For(self, node: For) -> Stmt:
+        """A loop that is such a reduction, with accumulators; others are searched."""
+        found = _match(node) if node.kind in (ForKind.SERIAL, ForKind.UNROLLED) else None
+        return self.rebuild(node) if found is None else _with_accumulators(node, found)  # type: ignore[no-any-return]
 
 
 def _match(loop: For) -> _Reduction | None:
@@ -86,10 +85,6 @@ def _with_accumulators(loop: For, found: _Reduction) -> Stmt:
     partial = Buffer(f"{store.buffer.name}.lanes", [lanes.extent], store.buffer.dtype, "local")
     place = (lanes.var - lanes.min,)
     add = BufferStore(partial, found.operation(BufferLoad(partial, place), found.rest), place).at(store.position)
-
-    def replace(stmt: Stmt) -> Stmt:
-        return with_fields(stmt, body=add) if stmt is lanes else map_stmt(stmt, replace, lambda x: x)
-
     first, last = Var(lanes.var.name, lanes.var.dtype), Var(lanes.var.name, lanes.var.dtype)
     zero = op.const(0, lanes.var.dtype)
     identity = op.const(_IDENTITY[found.operation](store.buffer.dtype), store.buffer.dtype)
@@ -98,10 +93,22 @@ def _with_accumulators(loop: For, found: _Reduction) -> Stmt:
     gather = BufferStore(store.buffer, total, store.indices).at(store.position)
     body = seq(
         For(first, zero, lanes.extent, ForKind.VECTORIZED, clear),
-        replace(loop),
+        _Replacer(lanes, add)(loop),
         For(last, zero, lanes.extent, ForKind.VECTORIZED, gather),
     ).at(loop.position)
     return Allocate(partial, body)
+
+
+class _Replacer(StmtRewriter):
+    """The body of one loop replaced."""
+
+    def __init__(self, loop: For, body: Stmt) -> None:
+        super().__init__()
+        self.loop, self.body = loop, body
+
+    def visit_For(self, node: For) -> Stmt:
+        """The loop with its new body, if it is the one."""
+        return with_fields(node, body=self.body) if node is self.loop else self.rebuild(node)
 
 
 def _lowest(dtype: DType) -> float:
