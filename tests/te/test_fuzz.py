@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.te.python_backend import evaluate, run
-from tests.te.random_schedule import random_graph, random_schedule, shape_of
+from tests.te.python_backend import run
+from tests.te.random_schedule import expected_values, random_graph, random_schedule, shape_of
 from tilewright import te, tir
 from tilewright.codegen.build import build
 from tilewright.te.record import graph_names
@@ -25,7 +25,7 @@ def _case(data, stages=4):
     outputs = list(output.op.outputs)
     schedule = random_schedule(data.draw, source, output)
     values = np.random.default_rng(0).integers(-3, 4, shape_of(source)).astype("int32")
-    return source, outputs, schedule, values, evaluate(outputs, {source: values})
+    return source, outputs, schedule, values, expected_values(outputs, {source: values})
 
 
 def _compare(results, expected):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call
 from tilewright.tir.stmt import Allocate, For, ForKind, IfThenElse, Stmt
-from tilewright.tir.transform.accesses import replace_buffers
 from tilewright.tir.transform.affine import read_guard, split_conjunction
 from tilewright.tir.transform.statements import map_stmt, walk
+from tilewright.tir.visitor import substitute
 
 
 def roll_loops(body: Stmt) -> Stmt:
@@ -39,7 +39,7 @@ def roll_loops(body: Stmt) -> Stmt:
         return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, stmt.body, stmt.thread, stmt.annotations)
 
     own = [stmt.buffer for stmt in walk(body) if isinstance(stmt, Allocate)]
-    return replace_buffers(visit(body), {old: _copy(old) for old in own})
+    return substitute(visit(body), {}, {old: _copy(old) for old in own})
 
 
 def _copy(old: Buffer) -> Buffer:
