@@ -30,7 +30,7 @@ def test_only_vectors_that_no_guard_cuts_stay() -> None:
 
 def test_local_memory_is_not_shared_with_the_other_version() -> None:
     acc, i = Buffer("acc", (8,), scope="local"), Var("i")
-    body = Allocate(acc, For(i, 0, 8, ForKind.UNROLLED, BufferStore(acc, acc[i] + 1.0, (i,))))
+    body = Allocate(acc, For(i, op.const(0), op.const(8), ForKind.UNROLLED, BufferStore(acc, acc[i] + 1.0, (i,))))
     rolled = roll_loops(body)
     assert isinstance(rolled, Allocate) and rolled.buffer is not acc
     (store,) = [s for s in walk(rolled) if isinstance(s, BufferStore)]

@@ -27,7 +27,7 @@ def bind_threads(func: PrimFunc) -> PrimFunc:
     its threads; where it stores to memory that the threads share, one of them does.
     Raises ScheduleError where a grid axis has two extents, or a block axis one that is not a constant.
     """
-    return _Kernels(func)(func)  # type: ignore[no-any-return]
+    return _Kernels(func)(func)
 
 
 def is_thread_loop(stmt: Stmt) -> bool:
@@ -47,7 +47,7 @@ class _Kernels(StmtRewriter):
 
     def visit_For(self, node: For) -> Stmt:
         """A kernel on its threads; loops of the host are searched."""
-        return _Kernel(node, self.func).build() if is_thread_loop(node) else self.rebuild(node)  # type: ignore[no-any-return]
+        return _Kernel(node, self.func).build() if is_thread_loop(node) else self.rebuild(node)
 
 
 class _Kernel:

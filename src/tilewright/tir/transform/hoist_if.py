@@ -18,7 +18,7 @@ def hoist_if(func: PrimFunc) -> PrimFunc:
     Only an `if` without `else` that is the whole body moves, so no code is copied. Loops over workers and threads stay
     outermost.
     """
-    return _Hoister()(func)  # type: ignore[no-any-return]
+    return _Hoister()(func)
 
 
 class _Hoister(StmtRewriter):

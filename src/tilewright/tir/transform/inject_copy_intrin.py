@@ -65,7 +65,7 @@ def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic) 
     flattened. Raises ScheduleError, saying why, for a nest that is no copy.
     """
 
-    return _Marked(pragma_key, fintrin)(func)  # type: ignore[no-any-return]
+    return _Marked(pragma_key, fintrin)(func)
 
 
 class _Marked(StmtRewriter):
@@ -75,11 +75,11 @@ class _Marked(StmtRewriter):
 
     def visit_For(self, node: For) -> Stmt:
         """A loop under the pragma as a copy."""
-        return self._copied(node) if node.annotations.get(self.key) else self.rebuild(node)  # type: ignore[no-any-return]
+        return self._copied(node) if node.annotations.get(self.key) else self.rebuild(node)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """A statement under the attribute as a copy."""
-        return self._copied(node.body) if node.key == self.key else self.rebuild(node)  # type: ignore[no-any-return]
+        return self._copied(node.body) if node.key == self.key else self.rebuild(node)
 
     def _copied(self, nest: Stmt) -> Stmt:
         made = _Copy(nest, self.key).build(self.fintrin)

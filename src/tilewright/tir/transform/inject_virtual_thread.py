@@ -48,7 +48,7 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
     all virtual threads share it, and it is filled once. What a coprocessor runs as one instruction (`WHOLE`) is
     repeated as a whole.
     """
-    return _Axes()(func)  # type: ignore[no-any-return]
+    return _Axes()(func)
 
 
 class _Axes(StmtRewriter):

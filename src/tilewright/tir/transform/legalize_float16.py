@@ -20,7 +20,7 @@ def legalize_float16(func: PrimFunc) -> PrimFunc:
     What is left of 16 bits are loads, stores and conversions from and to float32: a cast between a 16-bit float and any
     other type goes through float32 too.
     """
-    return _Legalizer()(func)  # type: ignore[no-any-return]
+    return _Legalizer()(func)
 
 
 class _Legalizer(FoldingRewriter):

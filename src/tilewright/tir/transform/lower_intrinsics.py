@@ -33,7 +33,7 @@ def lower_intrinsics(func: PrimFunc, native: frozenset[str] = frozenset()) -> Pr
 
         y[i] = exp(x[i])    =>    y[i] = horner(…)
     """
-    return _Lowering(native)(func)  # type: ignore[no-any-return]
+    return _Lowering(native)(func)
 
 
 class _Lowering(FoldingRewriter):

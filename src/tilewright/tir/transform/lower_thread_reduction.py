@@ -38,7 +38,7 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
         part[0] = warp_shuffle(part[0], 0, 8)            # of the first thread
         B[i] = part[0]
     """
-    return _Kernels(func.attrs.get("thread_warp_size", 1))(func)  # type: ignore[no-any-return]
+    return _Kernels(func.attrs.get("thread_warp_size", 1))(func)
 
 
 class _Kernels(StmtRewriter):
@@ -49,7 +49,7 @@ class _Kernels(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
         """A kernel with its reductions lowered; loops of the host are searched."""
         if not is_thread_loop(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         loops, body = thread_extents(node)
         extents: dict[Any, int] = {}
         for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):

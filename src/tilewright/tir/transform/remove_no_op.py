@@ -18,7 +18,7 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     for i in range(8): 0
     a[1] = 3
     """
-    return _Cleaner()(func)  # type: ignore[no-any-return]
+    return _Cleaner()(func)
 
 
 class _Cleaner(StmtRewriter):

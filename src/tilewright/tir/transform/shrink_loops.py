@@ -20,7 +20,7 @@ def shrink_loops(func: PrimFunc) -> PrimFunc:
 
     Only a guard that is the whole body and knows of no loop inside. `loop_partition` treats those of constant sizes.
     """
-    return _Shrinker()(func)  # type: ignore[no-any-return]
+    return _Shrinker()(func)
 
 
 class _Shrinker(StmtRewriter):

@@ -80,4 +80,4 @@ def substitute_var(stmt: Stmt, var: Var, value: Expr) -> Stmt:
     """`stmt` with `var` replaced by `value` and constants folded."""
     rewriter = FoldingRewriter()
     rewriter.memo[var] = value
-    return rewriter(stmt)  # type: ignore[no-any-return]
+    return rewriter(stmt)

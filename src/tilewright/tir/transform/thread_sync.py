@@ -30,7 +30,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
     Raises ScheduleError where a barrier would have to stand under a condition on which threads of a block disagree.
     """
-    return _Kernels(scope)(func)  # type: ignore[no-any-return]
+    return _Kernels(scope)(func)
 
 
 class _Kernels(StmtRewriter):
@@ -41,7 +41,7 @@ class _Kernels(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
         """A kernel with its barriers; loops of the host are searched."""
         if not is_thread_loop(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            return self.rebuild(node)
         loops, body = thread_extents(node)
         threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
         body = _Synchronizer(self.scope, threads).statement(body)

@@ -30,7 +30,7 @@ def vectorize_reduction(func: PrimFunc) -> PrimFunc:
                                                     for j in vectorized(16):
                                                         c[0] = c[0] + t[j]
     """
-    return _Visitor()(func)  # type: ignore[no-any-return]
+    return _Visitor()(func)
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Visitor(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
         """A loop that is such a reduction, with accumulators; others are searched."""
         found = _match(node) if node.kind in (ForKind.SERIAL, ForKind.UNROLLED) else None
-        return self.rebuild(node) if found is None else _with_accumulators(node, found)  # type: ignore[no-any-return]
+        return self.rebuild(node) if found is None else _with_accumulators(node, found)
 
 
 def _match(loop: For) -> _Reduction | None:
