@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
@@ -27,7 +29,12 @@ def bind_threads(func: PrimFunc) -> PrimFunc:
     its threads; where it stores to memory that the threads share, one of them does.
     Raises ScheduleError where a grid axis has two extents, or a block axis one that is not a constant.
     """
-    return _Kernels(func)(func)
+    return map_kernels(func, lambda kernel: _Kernel(kernel, func).build())
+
+
+def map_kernels(func: PrimFunc, rule: Callable[[For], Stmt]) -> PrimFunc:
+    """`func` with each of its kernels, given as its outermost thread loop, replaced by what `rule` makes of it."""
+    return _Kernels(rule)(func)
 
 
 def is_thread_loop(stmt: Stmt) -> bool:
@@ -41,13 +48,13 @@ def has_threads(func: PrimFunc) -> bool:
 
 
 class _Kernels(StmtRewriter):
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, rule: Callable[[For], Stmt]) -> None:
         super().__init__()
-        self.func = func
+        self.rule = rule
 
     def visit_For(self, node: For) -> Stmt:
-        """A kernel on its threads; loops of the host are searched."""
-        return _Kernel(node, self.func).build() if is_thread_loop(node) else self.rebuild(node)
+        """What takes the place of a kernel; loops of the host are searched."""
+        return self.rule(node) if is_thread_loop(node) else self.rebuild(node)
 
 
 class _Kernel:

@@ -11,9 +11,9 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
-from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.statements import map_stmt, walk, with_fields
-from tilewright.tir.visitor import Rewriter, StmtRewriter, collect
+from tilewright.tir.visitor import Rewriter, collect
 
 
 def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
@@ -38,30 +38,24 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
         part[0] = warp_shuffle(part[0], 0, 8)            # of the first thread
         B[i] = part[0]
     """
-    return _Kernels(func.attrs.get("thread_warp_size", 1))(func)
+    warp = func.attrs.get("thread_warp_size", 1)
+    return map_kernels(func, lambda kernel: _kernel(kernel, warp))
 
 
-class _Kernels(StmtRewriter):
-    def __init__(self, warp: int) -> None:
-        super().__init__()
-        self.warp = warp
-
-    def visit_For(self, node: For) -> Stmt:
-        """A kernel with its reductions lowered; loops of the host are searched."""
-        if not is_thread_loop(node):
-            return self.rebuild(node)
-        loops, body = thread_extents(node)
-        extents: dict[Any, int] = {}
-        for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
-            if tag in loops:
-                assert isinstance(loops[tag].extent, IntImm)
-                extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
-        if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
-            whole = prod(extents.values()) % self.warp == 0  # a warp that is not full has lanes that cannot answer
-            body = _lower(body, extents, self.warp if whole else 1)
-        for loop in reversed(loops.values()):
-            body = with_fields(loop, body=body)
-        return body
+def _kernel(node: For, warp: int) -> Stmt:
+    """A kernel with its reductions lowered."""
+    loops, body = thread_extents(node)
+    extents: dict[Any, int] = {}
+    for tag in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
+        if tag in loops:
+            assert isinstance(loops[tag].extent, IntImm)
+            extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
+    if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
+        whole = prod(extents.values()) % warp == 0  # a warp that is not full has lanes that cannot answer
+        body = _lower(body, extents, warp if whole else 1)
+    for loop in reversed(loops.values()):
+        body = with_fields(loop, body=body)
+    return body
 
 
 def _lower(stmt: Stmt, extents: dict[Var, int], warp: int) -> Stmt:

@@ -11,7 +11,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, Select
 from tilewright.tir.stmt import Allocate, BufferStore, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt, While, seq
-from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, collect_vars
 
@@ -35,20 +35,13 @@ def lower_warp_memory(func: PrimFunc) -> PrimFunc:
     Raises ScheduleError where the target has no warps, threadIdx.x neither divides a warp nor is a multiple of it, a
     thread stores to what is not its own, or a read goes beyond the warp or stands where not all threads come.
     """
-    return func.with_body(_Kernels(func.attrs.get("thread_warp_size", 1))(func.body))
+    warp = func.attrs.get("thread_warp_size", 1)
+    return map_kernels(func, lambda kernel: _kernel(kernel, warp))
 
 
-class _Kernels(StmtRewriter):
-    def __init__(self, warp: int) -> None:
-        super().__init__()
-        self.warp = warp
-
-    def visit_For(self, node: For) -> Stmt:
-        """A kernel with its buffers lowered; loops of the host are searched."""
-        if not is_thread_loop(node):
-            return self.rebuild(node)
-        buffers = [s.buffer for s in walk(node) if isinstance(s, Allocate) and s.buffer.scope == "warp"]
-        return _Lowering(node, buffers, self.warp)(node) if buffers else node
+def _kernel(kernel: For, warp: int) -> Stmt:
+    buffers = [s.buffer for s in walk(kernel) if isinstance(s, Allocate) and s.buffer.scope == "warp"]
+    return _Lowering(kernel, buffers, warp)(kernel) if buffers else kernel
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from tilewright.errors import ScheduleError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
-from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
+from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
-from tilewright.tir.visitor import StmtRewriter, collect
+from tilewright.tir.visitor import collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
@@ -30,24 +30,17 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
     Raises ScheduleError where a barrier would have to stand under a condition on which threads of a block disagree.
     """
-    return _Kernels(scope)(func)
+    return map_kernels(func, lambda kernel: _kernel(kernel, scope))
 
 
-class _Kernels(StmtRewriter):
-    def __init__(self, scope: str) -> None:
-        super().__init__()
-        self.scope = scope
-
-    def visit_For(self, node: For) -> Stmt:
-        """A kernel with its barriers; loops of the host are searched."""
-        if not is_thread_loop(node):
-            return self.rebuild(node)
-        loops, body = thread_extents(node)
-        threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
-        body = _Synchronizer(self.scope, threads).statement(body)
-        for loop in reversed(loops.values()):
-            body = with_fields(loop, body=body)
-        return body
+def _kernel(node: For, scope: str) -> Stmt:
+    """A kernel with its barriers."""
+    loops, body = thread_extents(node)
+    threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
+    body = _Synchronizer(scope, threads).statement(body)
+    for loop in reversed(loops.values()):
+        body = with_fields(loop, body=body)
+    return body
 
 
 @dataclass(frozen=True, eq=False)
