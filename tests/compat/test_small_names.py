@@ -245,3 +245,27 @@ def test_targets_and_what_they_are_made_with() -> None:
     assert {"opencl", "cuda"} <= set(tvm.target.Target.list_kinds()) and tvm.target.mali().kind == "opencl"
     assert isinstance(tvm.build, tvm.runtime.PackedFunc) and not isinstance(3, tvm.runtime.PackedFunc)
     assert tvm.runtime.container.ShapeTuple([1, 2]) == (1, 2)
+
+
+def test_operators_by_name_and_conditions_in_ranges() -> None:
+    import tvm
+
+    assert isinstance(tvm.ir.Op.get("add"), tvm.ir.Op) and not isinstance(3, tvm.ir.Op)
+    with pytest.raises(UnsupportedError, match="no_such_operator"):
+        tvm.ir.Op.get("no_such_operator")
+    x, y = tvm.tir.Var("x", "int32"), tvm.tir.Var("y", "int32")
+    ranges = {x: tvm.ir.Range(0, 4), y: tvm.ir.Range(2, 5)}
+    tvm.testing.check_bool_expr_is_true(x + y < 8, ranges)
+    tvm.testing.check_bool_expr_is_true(x < y, ranges, cond=x < 2)
+    with pytest.raises(AssertionError, match="does not hold for x = 2, y = 2"):
+        tvm.testing.check_bool_expr_is_true(x < y, ranges)
+
+
+def test_statements_in_a_row_and_padding_of_volumes() -> None:
+    import tvm
+    from tvm import topi
+
+    first, second = tvm.tir.Evaluate(1), tvm.tir.Evaluate(2)
+    assert tvm.tir.stmt_list(tvm.tir.stmt_seq(first, second)) == [first, second] and tvm.tir.stmt_list(first) == [first]
+    assert topi.nn.utils.get_pad_tuple3d((1, 2, 3), (3, 3, 3)) == (1, 2, 3, 1, 2, 3)
+    assert topi.nn.utils.get_pad_tuple3d("SAME", (3, 3, 4)) == (1, 1, 2, 1, 1, 1)

@@ -10,7 +10,7 @@ from tilewright import tir
 from tilewright.compat.classic import functions, tir_nodes
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.external import take_operator
-from tilewright.relay.op.registry import get as get_op
+from tilewright.relay.op import registry
 
 
 def make_node(type_key: str, **fields: Any) -> Any:
@@ -70,6 +70,20 @@ class Span:
     end_column: int
 
 
+class _IsOp(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, registry.Op)
+
+
+class Op(metaclass=_IsOp):
+    """The class of operators, which are those of this package."""
+
+    @staticmethod
+    def get(op_name: str) -> registry.Op:
+        """The operator called `op_name`."""
+        return registry.get(op_name)
+
+
 class EnvFunc:
     """Functions registered by name."""
 
@@ -86,7 +100,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     generator is registered with `tilewright.relay.external`. Raises `UnsupportedError` for other attributes: an
     operator is complete when it is registered.
     """
-    get_op(op_name)
+    registry.get(op_name)
     kind, _, compiler = attr_key.partition(".")
     if kind != "target" or not compiler:
         raise UnsupportedError(

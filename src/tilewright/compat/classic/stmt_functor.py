@@ -53,3 +53,8 @@ def ir_transform(
     names = {{"Store": "BufferStore", "Load": "BufferLoad"}.get(name, name) for name in names}
     wanted = tuple(cls for name in names for cls in [getattr(s, name, None) or getattr(e, name)])
     return _Transformer(preorder, postorder, wanted or (Node,))(stmt)
+
+
+def stmt_list(stmt: s.Stmt) -> list[s.Stmt]:
+    """The statements of a sequence, or the one statement."""
+    return list(stmt.stmts) if isinstance(stmt, s.SeqStmt) else [stmt]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,8 @@ from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.device import Device, cpu, device
 from tilewright.compat.classic.runtime import enabled
 from tilewright.errors import EnvironmentError_
-from tilewright.tir import op
+from tilewright.tir import as_const, op
+from tilewright.tir.visitor import substitute
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
@@ -92,6 +94,9 @@ requires_opencl = _skipping("it needs OpenCL")
 requires_metal = _skipping("it needs Metal")
 requires_vulkan = _skipping("it needs Vulkan")
 requires_rocm = _skipping("it needs ROCm")
+requires_tensorcore = _skipping("it needs a GPU with tensor cores")
+requires_cudagraph = _skipping("it needs CUDA")
+requires_micro = _skipping("it needs a microcontroller")
 
 
 def parametrize_targets(*args: Any) -> Any:
@@ -202,3 +207,19 @@ def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     a, b = op.convert(lhs), op.convert(rhs)
     if not Analyzer().can_prove_equal(a, b):
         raise ValueError(f"{a!r} is not known to equal {b!r}")
+
+
+def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> None:
+    """Raise `AssertionError` unless the expression holds for all values of its variables in their ranges.
+
+    `vranges` maps variables to ranges; where `cond` does not hold, nothing is asked.
+    """
+    names = list(vranges)
+    lows = [int(r.min) for r in vranges.values()]
+    extents = [int(r.extent) for r in vranges.values()]
+    wanted = bool_expr if cond is None else op.any(op.logical_not(cond), bool_expr)
+    for place in itertools.product(*[range(low, low + n) for low, n in zip(lows, extents, strict=True)]):
+        values = {var: op.const(value, str(var.dtype)) for var, value in zip(names, place, strict=True)}
+        if not as_const(Analyzer().simplify(substitute(wanted, values))):
+            told = ", ".join(f"{var.name} = {value}" for var, value in zip(names, place, strict=True))
+            raise AssertionError(f"{bool_expr!r} does not hold for {told}")

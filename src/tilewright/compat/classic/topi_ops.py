@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, tir, topi
 from tilewright.arith.analyzer import Analyzer
+from tilewright.compat.classic.nn_operators import pads
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.topi.util import four_sided
 
@@ -67,6 +68,11 @@ def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[int, int, int, i
     if isinstance(padding, str):
         raise InputError(f'padding is a number, 2 or 4 of them, "VALID" or "SAME"; got {padding!r}')
     return four_sided(padding)
+
+
+def get_pad_tuple3d(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
+    """Padding as (front, top, left, back, bottom, right), from a number, 3 or 6 of them, "VALID" or "SAME"."""
+    return pads(padding, get_const_tuple(kernel))
 
 
 def pair(value: Any) -> tuple[int, int]:

@@ -33,7 +33,7 @@ _TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 
 _NODES = leads_to(
     f"{_CLASSIC}.ir_nodes",
-    *("EnvFunc", "PointerType", "PrimType", "SourceName", "Span", "make_node", "register_op_attr"),
+    *("EnvFunc", "Op", "PointerType", "PrimType", "SourceName", "Span", "make_node", "register_op_attr"),
 )
 
 TABLES = (
@@ -46,7 +46,6 @@ TABLES = (
             **_TYPES,
             **leads_to("tilewright.relay.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
             **leads_to("tilewright.relay.adt", "Constructor"),
-            **leads_to("tilewright.relay.op.registry", "Op"),
             **leads_to("tilewright.tir", PrimExpr="Expr"),
             **leads_to(f"{_CLASSIC}.arith", "Range"),
             **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),
@@ -54,7 +53,7 @@ TABLES = (
         },
     ),
     Table("tvm.ir.expr", "Ranges.", names=leads_to(f"{_CLASSIC}.arith", "Range")),
-    Table("tvm.ir.op", "Operators.", names={**leads_to("tilewright.relay.op.registry", "Op"), **_NODES}),
+    Table("tvm.ir.op", "Operators.", names=_NODES),
     Table(
         "tvm.parser",
         "Programs as text.",

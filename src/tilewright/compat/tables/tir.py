@@ -11,6 +11,7 @@ _NAMES = {
     **leads_to("tilewright.relay.type", "Any"),
     **leads_to("tilewright.te", "IterVar"),
     **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),
+    **leads_to(f"{_CLASSIC}.stmt_functor", "stmt_list"),
 }
 
 TABLES = (

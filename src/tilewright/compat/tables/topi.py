@@ -130,7 +130,7 @@ TABLES = (
         names=leads_to("tilewright.topi.tag", "BROADCAST", "COMM_REDUCE", "ELEMWISE", "INJECTIVE", "is_injective"),
     ),
     Table("tvm.topi.nn", "Operators of neural networks.", names={**_NN_COMPUTES, **_NN}, open=("tilewright.topi.nn",)),
-    Table("tvm.topi.nn.utils", "Padding.", names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple")),
+    Table("tvm.topi.nn.utils", "Padding.", names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple", "get_pad_tuple3d")),
     Table("tvm.topi.nn.pooling", "Pooling.", names=_NN),
     Table("tvm.topi.image", "Operators of images.", names=_IMAGE, open=("tilewright.topi.image",)),
     Table("tvm.topi.vision", "Operators of boxes.", names=_VISION),
