@@ -24,6 +24,7 @@ from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, is_quantized_wei
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
+from tilewright.relay import op
 from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
 from tilewright.relay.interpreter import call_reference
 from tilewright.relay.op.registry import Op
@@ -47,7 +48,17 @@ _RANDOM = (
     "Dropout",
 )
 _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
+#: Operators whose definition is computed in float32 where their types are narrower: ONNX leaves open where they round.
+_WIDENED = frozenset({"Attention"})
+_NARROW = ("float16", "bfloat16")
 NO_CONVERTER = "no converter for this operator"
+
+
+def _wide(value: Expr | None) -> Expr | None:
+    """`value` in float32 if it is a narrower float."""
+    if value is None or tensor_type_of(value).dtype not in _NARROW:
+        return value
+    return op.cast(value, "float32")
 
 
 class _Unavailable:
@@ -252,15 +263,21 @@ class GraphImporter:
                 return [Constant(value) for value in folded]
         if host_name(domain, node.op_type) is not None:
             return self._finished_all(convert_on_host(node, domain), node)
-        types = [None if value is None else type_of(value) for value in node.inputs]
+        widened = domain == DEFAULT_DOMAIN and node.op_type in _WIDENED and node.dtype() in _NARROW
+        inputs = [_wide(value) if widened else value for value in node.inputs]
+        types = [None if value is None else type_of(value) for value in inputs]
         body = expand_node(node.proto, domain, node.opset, types)
         if body is None:
             node.unsupported(NO_CONVERTER)
-        return self._run_body(node, body)
+        results = self._run_body(node, body, inputs)
+        if not widened:
+            return results
+        narrow = [op.cast(value, str(node.dtype())) if isinstance(value, Expr) else None for value in results]
+        return self._finished_all(narrow, node)
 
-    def _run_body(self, node: OnnxNode, body: Any) -> list[Expr | _Unavailable]:
+    def _run_body(self, node: OnnxNode, body: Any, inputs: Sequence[Expr | None]) -> list[Expr | _Unavailable]:
         """Convert the definition of an operator that ONNX defines through simpler ones."""
-        env: Environment = {name: value for name, value in zip(body.input, node.inputs) if value is not None}
+        env: Environment = {name: value for name, value in zip(body.input, inputs) if value is not None}
         imports = {normalize_domain(entry.domain): int(entry.version) for entry in body.opset_import}
         self.run(body.node, env, {**node.opsets, **imports}, body.output, f"{node.span}/")
         return [env.get(name, UNAVAILABLE) for name in body.output]
