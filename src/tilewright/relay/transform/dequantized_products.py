@@ -17,16 +17,13 @@ from tilewright.relay.expr import Call, Constant, Expr
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.tensor import cast, multiply
 from tilewright.relay.transform.fake_quantization_to_integer import RULES, integers_of
-from tilewright.relay.transform.fold_constant import fold_call
+from tilewright.relay.transform.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import along_axis, is_call
 from tilewright.relay.type_of import tensor_type_of
 from tilewright.relay.visitor import rewrite
 
 _PRODUCTS = ("nn.conv2d", "nn.dense", "nn.batch_matmul")
-
-#: A limit to the bytes of a folded constant that is none.
-_ANY_SIZE = 1 << 62
 
 
 def dequantized_products(mod: IRModule) -> IRModule:
@@ -52,4 +49,4 @@ def _rule(node: Expr) -> Expr | None:
 
 def _as_floats(node: Expr) -> Expr | None:
     """Dequantized constants that no product of integers takes, as floats, whatever their size."""
-    return fold_call(node, _ANY_SIZE) if isinstance(node, Call) and is_call(node, "qnn.dequantize") else None
+    return fold_call(node, ANY_SIZE) if isinstance(node, Call) and is_call(node, "qnn.dequantize") else None

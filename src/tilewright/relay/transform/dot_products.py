@@ -26,7 +26,7 @@ from tilewright.relay.op import nn
 from tilewright.relay.op.reduce import sum as sum_of
 from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
 from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
-from tilewright.relay.transform.fold_constant import fold_call
+from tilewright.relay.transform.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.infer_type import infer_type
 from tilewright.relay.transform.make import is_call
 from tilewright.relay.type_of import tensor_type_of
@@ -38,9 +38,6 @@ from tilewright.topi.schedule.cpu.layout import channel_block, dot_block
 
 #: Operators that move elements: bytes and zero point stay apart through them.
 _MOVES = ("reshape", "transpose", "squeeze", "expand_dims")
-
-#: A limit to the bytes of a folded constant that is none.
-_ANY_SIZE = 1 << 62
 
 #: Fewer columns than this are not worth vectors.
 _FEWEST_COLUMNS = 4
@@ -157,7 +154,7 @@ def _value(expr: Expr) -> np.ndarray | None:
         if value is None:
             return None
         args.append(Constant(value))
-    found = fold_call(Call(expr.op, args, expr.attrs), limit=_ANY_SIZE)
+    found = fold_call(Call(expr.op, args, expr.attrs), limit=ANY_SIZE)
     return found.data if isinstance(found, Constant) else None
 
 

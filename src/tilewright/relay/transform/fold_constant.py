@@ -24,6 +24,9 @@ from tilewright.relay.visitor import rewrite
 #: Bytes up to which a folded value may be larger than the constants it is made of.
 LIMIT = 1 << 20
 
+#: A limit that is none.
+ANY_SIZE = 1 << 62
+
 #: Operators that are folded whatever the size of the result.
 ALWAYS = frozenset({"nn.contrib_conv2d_winograd_weight_transform"})
 
