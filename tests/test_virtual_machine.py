@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright import te
 from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.adt import Clause, Constructor, Match, PatternConstructor, PatternVar
@@ -249,3 +251,23 @@ def test_damaged_programs() -> None:
             Program.from_manifest({"functions": [{**function, "code": code}], "main": 0})
     with pytest.raises(ArtifactError, match="'main' of the program does not end"):
         Program.from_manifest({"functions": [{**function, "code": [[0, 0, 0]]}], "main": 0})
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_over_a_thousand_shapes() -> None:
+    """A branch and an operator on the host around segments of symbolic size."""
+    x = var("x", shape=(te.size_var("n"), te.size_var("m")))
+    chosen = If(op.greater(op.sum(x), const(0.0)), op.exp(x), op.nn.softmax(x))
+    body = Tuple([chosen, op.argwhere(op.greater(chosen, const(0.5)))])
+    program = tw.compile(IRModule.from_expr(Function([x], body)), executor="vm", threads=1)
+    generator = np.random.default_rng(0)
+
+    def run(times: int) -> int:
+        for _ in range(times):
+            data = generator.standard_normal(generator.integers(1, 200, 2)).astype("float32")
+            assert program(data)[0].shape == data.shape
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    program(np.ones((200, 200), "float32"))
+    before = run(200)
+    assert run(1000) - before < 8 << 10, "kilobytes"

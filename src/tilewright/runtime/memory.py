@@ -34,10 +34,8 @@ def address_of(array: Any) -> int:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialized C-contiguous array whose first element is 64-byte aligned."""
-    count = math.prod(shape)
-    raw = np.empty(count * dtype.itemsize + ALIGNMENT, np.uint8)
-    skip = -address_of(raw) % ALIGNMENT
-    return raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    return np.ndarray(shape, dtype, raw, -_addressof(_char.from_buffer(raw)) % ALIGNMENT)
 
 
 def same_bytes(a: Array, b: Array) -> bool:

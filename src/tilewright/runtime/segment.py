@@ -8,8 +8,11 @@ table of 64-bit integers, the dimensions and the offsets that follow from them (
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.link import Linked
@@ -18,6 +21,9 @@ from tilewright.runtime.native import native
 from tilewright.runtime.shape_program import RunPlan, ShapeProgram
 from tilewright.runtime.signature import TensorSpec, bind, describe
 from tilewright.runtime.working_memory import WorkingMemory
+
+#: Bytes up to which an output need not begin on a cache line.
+_SMALL = 1024
 
 
 class Segment:
@@ -40,6 +46,11 @@ class Segment:
         self._table: Any = None
         self._plan: RunPlan | None = None
         self._run = native().parallel_run
+        # What `invoke` looks at for each call, as plain tuples.
+        self._wanted = [(i, spec, spec.numpy, spec.shape) for i, spec in enumerate(self.inputs)]
+        static = self.shapes is None and all(spec.is_static for spec in self.outputs)
+        places = range(len(self.inputs), count)
+        self._made = [(i, s.static_shape, s.numpy, _maker(s)) for i, s in zip(places, self.outputs)] if static else None
 
     def reserve(self, threads: int) -> None:
         """Provide the memory that is known to be needed for `threads` workers."""
@@ -62,6 +73,27 @@ class Segment:
     def call(self, threads: int) -> int:
         """Run what `prepare` set up; 0, or the code of a failed check."""
         return int(self._run(self.entry, self.slots_address, threads))
+
+    def invoke(self, values: Sequence[Any], threads: int) -> tuple[list[Array], int]:
+        """Run on `values`, which are checked; the outputs, and 0 or the code of a failed check."""
+        if self._made is None:
+            results = self.prepare([bind(value, spec) for value, spec in zip(values, self.inputs)], None, threads)
+            return results, self._run(self.entry, self.slots_address, threads)
+        slots, count, memory = self._slots, self._count, self.memory
+        kept = []  # arrays made here live until the call is over
+        for value, (i, spec, dtype, shape) in zip(values, self._wanted):
+            array = value
+            if not (type(value) is np.ndarray and value.dtype is dtype and value.shape == shape and value.flags.carray):
+                array = bind(value, spec)
+                kept.append(array)
+            slots[i] = address_of(array)
+        results = []
+        for i, shape, dtype, make in self._made:
+            array = make(shape, dtype)
+            slots[i] = address_of(array)
+            results.append(array)
+        slots[count + 1], slots[count + 2] = memory.arena.address, memory.scratch.address
+        return results, self._run(self.entry, self.slots_address, threads)
 
     def output_shapes(self) -> Sequence[tuple[int, ...]]:
         """The shapes of the outputs of the run that was prepared last."""
@@ -103,6 +135,12 @@ class Segment:
                 raise InputError(f"output {spec.name!r} must be filled into a writable, C-contiguous NumPy array")
             arrays.append(checked)
         return arrays
+
+
+def _maker(spec: TensorSpec) -> Callable[[Any, Any], Array]:
+    """What makes an output: where it is small, a cache line's alignment is not worth the microsecond."""
+    small = math.prod(spec.static_shape) * spec.numpy.itemsize <= _SMALL
+    return np.empty if small else aligned_empty
 
 
 def entry_symbol(manifest: Mapping[str, Any]) -> str:

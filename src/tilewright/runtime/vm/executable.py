@@ -20,7 +20,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment, entry_symbol
-from tilewright.runtime.signature import bind, by_name
+from tilewright.runtime.signature import by_name
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
 from tilewright.support.dtype import DType
@@ -100,13 +100,11 @@ class VirtualMachine(Model):
         return lambda *values: (function(*values),)
 
     def _runner(self, segment: Segment) -> Packed:
-        def run(*values: Any) -> tuple[Any, ...]:
-            arrays = [bind(value, spec) for value, spec in zip(values, segment.inputs)]
-            results = segment.prepare(arrays, None, self.threads)
-            code = segment.call(self.threads)
+        def run(*values: Any) -> Sequence[Any]:
+            results, code = segment.invoke(values, self.threads)
             if code:
                 self._check(code)
-            return tuple(results)
+            return results
 
         return run
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tilewright.errors import ArtifactError
@@ -18,6 +19,11 @@ class VMFunction:
     params: int
     registers: int
     code: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def steps(self) -> tuple[tuple[int, tuple[Any, ...]], ...]:
+        """The instructions as the interpreter reads them: an opcode and its operands, runs of registers as one each."""
+        return tuple([(ins[0], _GROUPED.get(ins[0], tuple)(ins[1:])) for ins in self.code])
 
     def __str__(self) -> str:
         head = f"{self.name}: {self.params} parameters, {self.registers} registers"
@@ -50,6 +56,14 @@ class Program:
         return "\n\n".join(map(str, self.functions))
 
 
+#: Operands that end in runs of registers, as the interpreter wants them.
+_GROUPED: dict[int, Callable[[tuple[int, ...]], tuple[Any, ...]]] = {
+    Opcode.INVOKE_PACKED: lambda x: (x[0], x[2 : 2 + x[1]], x[2 + x[1] :]),
+    Opcode.INVOKE: lambda x: (x[0], x[1], x[2:]),
+    Opcode.INVOKE_CLOSURE: lambda x: (x[0], x[1], x[2:]),
+    Opcode.TAIL_INVOKE: lambda x: (None, x[0], x[1:]),
+    Opcode.TAIL_INVOKE_CLOSURE: lambda x: (None, x[0], x[1:]),
+}
 _LAST = {Opcode.RET, Opcode.TAIL_INVOKE, Opcode.TAIL_INVOKE_CLOSURE, Opcode.FATAL, Opcode.GOTO}
 _JUMPS = {Opcode.IF: 1, Opcode.GOTO: 0, Opcode.IF_TAG: 2}
 _CALLS = {Opcode.INVOKE: 1, Opcode.TAIL_INVOKE: 0, Opcode.ALLOC_CLOSURE: 1}
