@@ -34,7 +34,7 @@ def address_of(array: Any) -> int:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialized C-contiguous array whose first element is 64-byte aligned."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    raw: Any = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, raw, -_addressof(_char.from_buffer(raw)) % ALIGNMENT)
 
 

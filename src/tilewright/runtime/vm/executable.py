@@ -100,11 +100,11 @@ class VirtualMachine(Model):
         return lambda *values: (function(*values),)
 
     def _runner(self, segment: Segment) -> Packed:
-        def run(*values: Any) -> Sequence[Any]:
+        def run(*values: Any) -> tuple[Any, ...]:
             results, code = segment.invoke(values, self.threads)
             if code:
                 self._check(code)
-            return results
+            return tuple(results)
 
         return run
 

@@ -18,7 +18,7 @@ from tilewright.runtime.vm.value import Closure, Data, Reference
 #: Calls that may be open at a time: at some 300 bytes each, a program that never ends is stopped before memory is.
 MAX_FRAMES = 1_000_000
 
-Packed = Callable[..., Sequence[Any]]
+Packed = Callable[..., tuple[Any, ...]]
 
 # Plain numbers under plain names: to look a member of an enumeration up takes longer than most instructions.
 _PACKED, _IF, _GOTO, _MOVE, _RET, _FATAL, _IF_TAG, _GET_FIELD, _ALLOC_ADT = map(
