@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import Constant, Expr, Function, GlobalVar, If, Let, Var
+from tilewright.relay.nesting import innermost_around
 from tilewright.relay.visitor import children, post_order
 
 #: What has no line of its own and may be written anywhere.
@@ -61,7 +62,7 @@ class Scopes:
             if last:
                 self._mark_tail(kid)
             if not isinstance(kid, NAMES):
-                self._home[kid] = _common(self._home[kid], block) if kid in self._home else block
+                self._home[kid] = innermost_around(self._home[kid], block) if kid in self._home else block
                 self._edges.append((kid, block))
             else:
                 self._home.setdefault(kid, home)
@@ -90,13 +91,3 @@ class Scopes:
                 if node not in before:
                     before.append(node)
             block = block.parent
-
-
-def _common(a: Block, b: Block) -> Block:
-    """The innermost block that encloses both."""
-    while a is not b:
-        if a.depth < b.depth:
-            a, b = b, a
-        assert a.parent is not None
-        a = a.parent
-    return a

@@ -10,7 +10,7 @@ The variables that a node binds (`binders`) are not among its children.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tilewright.relay.adt import Clause, Constructor, Match, pattern_vars
 from tilewright.relay.expr import (
@@ -111,8 +111,8 @@ def rebuild(expr: Expr, kids: Children) -> Expr:
     return _REBUILD[type(expr)](expr, kids)
 
 
-def post_order(*roots: Expr) -> list[Expr]:
-    """Every node reachable from `roots`, each once, operands before users, in a deterministic order."""
+def post_order(*roots: Expr, operands: Callable[[Expr], Sequence[Expr]] = children) -> list[Expr]:
+    """Every node reachable from `roots` through `operands`, each once, before its users, in a fixed order."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
@@ -123,7 +123,7 @@ def post_order(*roots: Expr) -> list[Expr]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack.extend([(kid, False) for kid in reversed(children(node)) if kid not in seen])
+            stack.extend([(kid, False) for kid in reversed(operands(node)) if kid not in seen])
     return order
 
 

@@ -20,6 +20,7 @@ from tilewright.relay.expr import (
     Let,
     Var,
 )
+from tilewright.relay.nesting import innermost_around
 from tilewright.relay.visitor import children, post_order, rebuild
 
 
@@ -57,7 +58,7 @@ def find_scopes(root: Expr) -> Scopes:
             used_in = own
             if opens_scope(node, index):
                 used_in = scopes.opened[node, index] = Scope(own, own.depth + 1)
-            scopes.of[kid] = _around(scopes.of[kid], used_in) if kid in scopes.of else used_in
+            scopes.of[kid] = innermost_around(scopes.of[kid], used_in) if kid in scopes.of else used_in
     return scopes
 
 
@@ -66,16 +67,6 @@ def opens_scope(node: Expr, index: int) -> bool:
     if isinstance(node, Function):
         return True
     return isinstance(node, If | Match) and index > 0
-
-
-def _around(a: Scope, b: Scope) -> Scope:
-    """The innermost scope around both."""
-    while a is not b:
-        if a.depth < b.depth:
-            a, b = b, a
-        assert a.parent is not None
-        a = a.parent
-    return a
 
 
 def is_atomic(expr: Expr) -> bool:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.visitor import children
+from tilewright.relay.nesting import innermost_around
+from tilewright.relay.visitor import children, post_order
 
 
 @dataclass(eq=False)
@@ -60,7 +61,7 @@ class Scopes:
 
 def find_scopes(body: Expr) -> Scopes:
     """The scopes of a function with the body `body`."""
-    order = _post_order(body)
+    order = post_order(body, operands=_operands)
     top = Scope(body, None, None, 0)
     scopes = Scopes(top, {body: top}, {}, {})
     for node in reversed(order):
@@ -72,7 +73,7 @@ def find_scopes(body: Expr) -> Scopes:
             if opens:
                 place = Scope(kid, home, node, home.depth + 1)
                 scopes.inner[node] = (*scopes.inner.get(node, ()), place)
-            scopes.of[kid] = place if kid not in scopes.of else _common(scopes.of[kid], place)
+            scopes.of[kid] = place if kid not in scopes.of else innermost_around(scopes.of[kid], place)
     for node in order:
         if not isinstance(node, Var | Let | Constant | Constructor | GlobalVar):
             scopes.of[node].nodes.append(node)
@@ -94,28 +95,5 @@ def operands(node: Expr) -> Iterator[tuple[Expr, bool]]:
             yield kid, False
 
 
-def _post_order(root: Expr) -> list[Expr]:
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend([(kid, False) for kid, _ in reversed(list(operands(node))) if kid not in seen])
-    return order
-
-
-def _common(a: Scope, b: Scope) -> Scope:
-    """The innermost scope around both."""
-    while a is not b:
-        if a.depth >= b.depth:
-            assert a.parent is not None
-            a = a.parent
-        else:
-            assert b.parent is not None
-            b = b.parent
-    return a
+def _operands(node: Expr) -> list[Expr]:
+    return [kid for kid, _ in operands(node)]
