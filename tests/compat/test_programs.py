@@ -456,3 +456,22 @@ def test_batch_norm_with_and_without_shift_and_scale(center: bool, scale: bool) 
     expected = normal * (gamma[:, None] if scale else 1) + (beta[:, None] if center else 0)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
     assert relay.Function([data], data).astext().startswith("#[version")
+
+
+def test_a_model_in_integers() -> None:
+    import tvm
+    from tvm import relay
+
+    func, x, w, expected = _relu_conv()
+    mod = tvm.IRModule.from_expr(func)
+    with relay.quantize.qconfig(skip_conv_layers=None, global_scale=4.0, nbit_input=8):
+        made = relay.quantize.quantize(mod, {"weight": tvm.nd.array(w)})
+    assert "qnn.conv2d" in str(made)
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(made, "llvm")
+    run = tvm.contrib.graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    run.set_input("data", x)
+    run.run()
+    assert np.abs(run.get_output(0).numpy() - expected).max() < 0.05 * np.abs(expected).max()
+    with pytest.raises(UnsupportedError, match="nbit_input is 8 here"):
+        relay.quantize.qconfig(nbit_input=4)

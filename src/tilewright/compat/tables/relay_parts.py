@@ -41,6 +41,11 @@ TABLES = (
         names=leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
     ),
     Table("tvm.relay.vm", "The virtual machine.", names=_VM),
+    Table(
+        "tvm.relay.quantize",
+        "Post-training quantization.",
+        names=leads_to(f"{_CLASSIC}.quantization", "quantize", "qconfig"),
+    ),
     Table("tvm.relay.backend", "Executors."),
     Table(
         "tvm.relay.backend.te_compiler",
