@@ -253,6 +253,16 @@ def test_damaged_programs() -> None:
         Program.from_manifest({"functions": [{**function, "code": [[0, 0, 0]]}], "main": 0})
 
 
+def test_a_call_that_fixes_an_unknown_dimension_is_checked_there() -> None:
+    """The callee only gives its argument back, so that no segment reads it."""
+    x, given = Var("x", TensorType((AnyDim(),))), Var("given", TensorType((3,)))
+    same = GlobalVar("same")
+    mod = IRModule({same: Function([given], given), GlobalVar("main"): Function([x], Call(same, [x]))})
+    exe = check(mod, X[:3])
+    with pytest.raises(InputError, match=r"the function 'same' is called with .* \[4\] as its argument 0, .* \[3\]"):
+        exe(X)
+
+
 @pytest.mark.long
 def test_memory_does_not_grow_over_a_thousand_shapes() -> None:
     """A branch and an operator on the host around segments of symbolic size."""

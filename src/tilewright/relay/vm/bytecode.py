@@ -34,6 +34,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.op.registry import Op
+from tilewright.relay.type import FuncType, TensorType
 from tilewright.relay.vm.closures import captured_vars
 from tilewright.relay.vm.registers import assign_registers
 from tilewright.relay.vm.scopes import Scope
@@ -112,10 +113,9 @@ class _Writer:
         elif isinstance(node, Match):
             self.match(node, None)
         elif isinstance(node, Call) and isinstance(node.op, GlobalVar):
-            arguments = [self.value(arg) for arg in node.args]
-            self.emit(Opcode.TAIL_INVOKE, self.builder.function_number(node.op), *arguments)
+            self.emit(Opcode.TAIL_INVOKE, self.builder.function_number(node.op), *self.arguments(node))
         elif isinstance(node, Call) and not isinstance(node.op, Op | Constructor):
-            self.emit(Opcode.TAIL_INVOKE_CLOSURE, self.value(node.op), *[self.value(arg) for arg in node.args])
+            self.emit(Opcode.TAIL_INVOKE_CLOSURE, self.value(node.op), *self.arguments(node))
         else:
             return False
         return True
@@ -247,7 +247,7 @@ class _Writer:
             destination = self.register()
             self.emit(Opcode.INVOKE_PACKED, self.builder.host_number(node), 1, destination, *operands)
             return destination
-        operands = [self.value(arg) for arg in node.args]
+        operands = self.arguments(node)
         callee = None if isinstance(op, GlobalVar | Constructor) else self.value(op)
         destination = self.register()
         if isinstance(op, GlobalVar):
@@ -258,6 +258,24 @@ class _Writer:
             assert callee is not None
             self.emit(Opcode.INVOKE_CLOSURE, destination, callee, *operands)
         return destination
+
+    def arguments(self, node: Call) -> list[int]:
+        """Registers of a call's arguments. A tensor that only a run can tell to fit what is declared is checked."""
+        registers = [self.value(arg) for arg in node.args]
+        declared = None if isinstance(node.op, Op | Constructor) else node.op.checked_type
+        if not isinstance(declared, FuncType):
+            return registers
+        for place, (arg, type_) in enumerate(zip(node.args, declared.arg_types, strict=True)):
+            given = arg.checked_type
+            if not (isinstance(type_, TensorType) and isinstance(given, TensorType)):
+                continue
+            if any(isinstance(d, int) and not isinstance(g, int) for d, g in zip(type_.shape, given.shape)):
+                callee = f"the function {node.op.name!r}" if isinstance(node.op, GlobalVar) else "a closure"
+                number = self.builder.check_number(type_, callee, place)
+                checked = self.register()
+                self.emit(Opcode.INVOKE_PACKED, number, 1, checked, registers[place])
+                registers[place] = checked
+        return registers
 
     def flat(self, arg: Expr) -> list[int]:
         """Registers of an argument of a host operator, the fields of a tuple one by one."""

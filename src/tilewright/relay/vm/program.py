@@ -10,6 +10,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Var
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.host import plain_attrs
 from tilewright.relay.op.registry import Op
+from tilewright.relay.type import TensorType
 from tilewright.relay.vm.bytecode import compile_function
 from tilewright.relay.vm.scopes import Scopes
 from tilewright.relay.vm.segments import SegmentNodes, segment_function
@@ -85,4 +86,11 @@ class ProgramBuilder:
                 f"the operator {call.op.name}{where} has neither a compute nor a host function, so nothing can run it"
             )
         self.packed.append({"host": call.op.name, "attrs": plain_attrs(call.attrs), "source": call.span})
+        return len(self.packed) - 1
+
+    def check_number(self, type_: TensorType, callee: str, argument: int) -> int:
+        """The packed number of the check that an argument has the fixed extents of `type_`."""
+        shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
+        attrs = {"shape": shape, "callee": callee, "argument": argument}
+        self.packed.append({"host": "check_shape", "attrs": attrs, "source": ""})
         return len(self.packed) - 1
