@@ -45,60 +45,29 @@ def conv2d_winograd_NCHWc(
     Stages: data_pad, input_rows (B^T d), input_tile (B^T d B), tile_product (the matrix product of every one of the
     P * Q points, reduced over ic_outer and ic_inner), output_rows (A^T M), conv2d_winograd (A^T M A, un-tiled).
     """
-    n, ico, h, w, ib = extents(data)
-    oco, _, _, _, ob = constant_shape(weight)
     along = filters_of(tile_size, kernel_size, strides)
-    oh, ow = (
-        conv_output(size, along[i].taps, along[i].stride, padding[i], padding[i + 2], 1)
-        for i, size in enumerate((h, w))
-    )
-    rows, columns = (
+    sizes = extents(data)[2:4]
+    out = [
+        conv_output(size, along[i].taps, along[i].stride, padding[i], padding[i + 2], 1) for i, size in enumerate(sizes)
+    ]
+    grid = [
         simplified((size + f.outputs * g - 1) // (f.outputs * g) * g)
-        for f, g, size in zip(along, group, (oh, ow), strict=True)
-    )
+        for f, g, size in zip(along, group, out, strict=True)
+    ]
     after = [
         simplified((count - 1) * f.step + f.inputs - size - padding[i])
-        for i, (f, count, size) in enumerate(zip(along, (rows, columns), (h, w), strict=True))
+        for i, (f, count, size) in enumerate(zip(along, grid, sizes, strict=True))
     ]
     padded = pad(data, (0, 0, *padding[:2], 0), (0, 0, *after, 0))
-    tiles = _input_tiles(padded, (n, ico, rows, columns, ib), *along)
-
-    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
-    product = te.compute(
-        (n, oco, along[0].points, along[1].points, rows, columns, ob),
-        lambda b, oc, i, j, y, x, lane: te.sum(
-            tiles(b, outer, y, i, j, x, inner) * weight(oc, i, j, outer * ib + inner, lane), axis=[outer, inner]
-        ),
-        name="tile_product",
-        tag=tag.WINOGRAD_PRODUCT,
-    )
-    partial = te.compute(
-        (n, oco, rows, columns, along[0].outputs, along[1].points, ob),
-        lambda b, oc, y, x, i, j, lane: _pick(
-            i, along[0].from_points([product(b, oc, k, j, y, x, lane) for k in range(along[0].points)])
-        ),
-        name="output_rows",
-        tag=tag.INJECTIVE,
-    )
-
-    def untiled(b: Any, oc: Any, y: Any, x: Any, lane: Any) -> Any:
-        (tile_row, row), (tile_column, column) = (_in_tile(index, f) for index, f in zip((y, x), along, strict=True))
-        values = [partial(b, oc, tile_row, tile_column, row, k, lane) for k in range(along[1].points)]
-        return _pick(column, along[1].from_points(values))
-
-    return te.compute(
-        (n, oco, oh, ow, ob),
-        untiled,
-        name="conv2d_winograd",
-        tag=tag.CONV2D_WINOGRAD,
-        attrs={
-            "tile_size": (along[0].outputs, along[1].outputs),
-            "padding": tuple(padding),
-            "group": tuple(group),
-            "ic_block": ib,
-            "oc_block": ob,
-        },
-    )
+    product = _products(_input_tiles(padded, grid, *along), weight)
+    facts = {
+        "tile_size": (along[0].outputs, along[1].outputs),
+        "padding": tuple(padding),
+        "group": tuple(group),
+        "ic_block": extents(data)[4],
+        "oc_block": constant_shape(weight)[4],
+    }
+    return _outputs(product, out, facts, *along)
 
 
 def conv2d_winograd_weight_transform(
@@ -127,9 +96,10 @@ def conv2d_winograd_weight_transform(
     )
 
 
-def _input_tiles(padded: Tensor, grid: tuple[Any, ...], along_rows: Filter, along: Filter) -> Tensor:
+def _input_tiles(padded: Tensor, grid: Sequence[Any], along_rows: Filter, along: Filter) -> Tensor:
     """B^T d B of every tile: [N, C/ib, rows, P, Q, columns, ib]."""
-    n, ico, rows, columns, ib = grid
+    n, ico, _, _, ib = extents(padded)
+    rows, columns = grid
     partial = te.compute(
         (n, ico, rows, columns, along_rows.points, along.inputs, ib),
         lambda b, c, y, x, i, j, lane: _pick(
@@ -149,6 +119,41 @@ def _input_tiles(padded: Tensor, grid: tuple[Any, ...], along_rows: Filter, alon
         name="input_tile",
         tag=tag.INJECTIVE,
     )
+
+
+def _products(tiles: Tensor, weight: Tensor) -> Tensor:
+    """The tiles' products with the weights, summed over the channels: [N, O/ob, P, Q, rows, columns, ob]."""
+    n, ico, rows, p, q, columns, ib = extents(tiles)
+    oco, _, _, _, ob = constant_shape(weight)
+    outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
+    return te.compute(
+        (n, oco, p, q, rows, columns, ob),
+        lambda b, oc, i, j, y, x, lane: te.sum(
+            tiles(b, outer, y, i, j, x, inner) * weight(oc, i, j, outer * ib + inner, lane), axis=[outer, inner]
+        ),
+        name="tile_product",
+        tag=tag.WINOGRAD_PRODUCT,
+    )
+
+
+def _outputs(product: Tensor, out: Sequence[Any], facts: dict[str, Any], rows: Filter, columns: Filter) -> Tensor:
+    """A^T M A of every tile, as an image of the sizes `out`: [N, O/ob, OH, OW, ob]; `facts` are for the template."""
+    n, oco, _, _, tile_rows, tile_columns, ob = extents(product)
+    partial = te.compute(
+        (n, oco, tile_rows, tile_columns, rows.outputs, columns.points, ob),
+        lambda b, oc, y, x, i, j, lane: _pick(
+            i, rows.from_points([product(b, oc, k, j, y, x, lane) for k in range(rows.points)])
+        ),
+        name="output_rows",
+        tag=tag.INJECTIVE,
+    )
+
+    def untiled(b: Any, oc: Any, y: Any, x: Any, lane: Any) -> Any:
+        (tile_row, row), (tile_column, column) = _in_tile(y, rows), _in_tile(x, columns)
+        values = [partial(b, oc, tile_row, tile_column, row, k, lane) for k in range(columns.points)]
+        return _pick(column, columns.from_points(values))
+
+    return te.compute((n, oco, *out, ob), untiled, name="conv2d_winograd", tag=tag.CONV2D_WINOGRAD, attrs=facts)
 
 
 def _in_tile(index: Any, along: Filter) -> tuple[Any, Any]:
