@@ -139,8 +139,7 @@ class _Partitioner:
     def _for(self, loop: For) -> Stmt:
         low, extent = loop.min, loop.extent
         if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
-            self.ranges.pop(loop.var, None)
-            return map_stmt(loop, self.stmt, _same)
+            return self._symbolic(loop)
         guards = self._guards_in(loop.body)
         if not guards:
             return loop
@@ -153,6 +152,15 @@ class _Partitioner:
             body = self._versions(loop.body, loop.var, [loop.var], guards)
             return self._loop_over(loop, whole, body)
         return seq(*[self._piece(loop, piece, guards, inner) for piece in self._pieces(loop.var, whole, guards)])
+
+    def _symbolic(self, loop: For) -> Stmt:
+        """A loop of symbolic bounds, whose remainders by constants still have known ranges (a fused loop)."""
+        self.ranges.pop(loop.var, None)
+        guards = self._guards_in(loop.body) if loop.kind is not ForKind.THREAD_BINDING else []
+        if not guards:
+            return map_stmt(loop, self.stmt, _same)
+        self.ranges.update(_loop_ranges(loop.body))
+        return with_fields(loop, body=self._versions(loop.body, loop.var, [], guards))
 
     def _pieces(self, var: Var, whole: Interval, guards: list[Guard]) -> list[Interval]:
         """`whole` cut where guards become certain, in order."""
