@@ -44,8 +44,11 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         weight = Call(transform, [kernel], attrs, node.span)
         padding, data_layout = node.attrs["padding"], node.attrs["data_layout"]
         attrs = {**window, "kernel_size": workload.kernel_size, "padding": padding, "data_layout": data_layout}
-        if not tensor_type_of(node.args[0]).is_static:
-            attrs["group"] = tile_group(workload, tile_size, target)
+        data = tensor_type_of(node.args[0])
+        if not data.is_static:
+            height, width = transform_shape(data.shape, data_layout, "NCHW")[2:]
+            unknown = (not isinstance(height, int), not isinstance(width, int))
+            attrs["group"] = tile_group(workload, tile_size, target, unknown)
         return Call(convolve, [node.args[0], weight], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose, product_share
+from tilewright.topi.schedule.cpu.winograd_tile import WinogradGrid, choose, choose_group, product_share
 from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
 #: Bytes of weights that a core gets from memory in the time of one vector multiply-add, its neighbours busy as well.
@@ -25,6 +25,9 @@ DIRECT_SHARE = 0.94
 
 #: How much faster than whole ones vectors of half the lanes and less are.
 _SHORT_VECTORS = 4 / 3
+
+#: Sizes that an image of symbolic size is reckoned with, against its hint.
+_LIKELY_SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 
 #: Winograd must win by this much: it needs more memory and rounds more.
 _MARGIN = 0.92
@@ -64,10 +67,22 @@ def winograd_tile_size(workload: Conv2DWorkload, target: Target) -> int | None:
     return best if cost < direct else None
 
 
-def tile_group(workload: Conv2DWorkload, tile_size: int, target: Target) -> tuple[int, int]:
-    """Rows and columns of tiles that a worker takes at a time."""
-    chosen = choose(winograd_grid(workload, tile_size), target)
-    return chosen.group_rows, chosen.group_columns
+def tile_group(
+    workload: Conv2DWorkload, tile_size: int, target: Target, symbolic: tuple[bool, bool]
+) -> tuple[int, int]:
+    """Rows and columns of tiles that a worker takes at a time; `symbolic` says which of height and width are unknown.
+
+    Those of the best mean over the sizes that an unknown one is likely to have, as grids are made of whole groups.
+    """
+    grid = winograd_grid(workload, tile_size)
+    if not any(symbolic):
+        chosen = choose(grid, target)
+        return chosen.group_rows, chosen.group_columns
+    rows, columns = (
+        sorted({max(1, round(size * scale)) for scale in _LIKELY_SCALES}) if unknown else [size]
+        for size, unknown in zip((grid.rows, grid.columns), symbolic, strict=True)
+    )
+    return choose_group(grid, tuple((r, c) for r in rows for c in columns), target)
 
 
 def direct_cost(workload: Conv2DWorkload, target: Target) -> float:

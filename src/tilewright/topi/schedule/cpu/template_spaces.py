@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tilewright import te
 from tilewright.target import Target
@@ -17,7 +16,7 @@ from tilewright.topi.schedule.cpu.winograd_tile import (
     candidates,
     estimate,
     keeps_shared,
-    product_share,
+    whole_tile,
 )
 
 #: Rows of a register tile: of a direct convolution, of a matrix product.
@@ -92,7 +91,7 @@ def winograd_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpa
     found = {t.spelling for shared in (True, False) for t in candidates(grid, shared, target)}
     if not all(isinstance(extent, IntImm) for extent in product.shape):
         group = conv.op.attrs["group"]
-        found = {(*_whole_tile(grid, group, target), *group, shared) for shared in (True, False)}
+        found = {(*whole_tile(grid, group, target), *group, shared) for shared in (True, False)}
     usual = keeps_shared(grid, target)
     space = ConfigSpace()
     names = ("tile_rows", "tile_columns", "tile_blocks", "group_rows", "group_columns", "shared")
@@ -102,15 +101,6 @@ def winograd_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpa
         lambda c: c["group_rows"] * c["group_columns"],
     )
     return space
-
-
-def _whole_tile(grid: WinogradGrid, group: tuple[int, int], target: Target) -> tuple[int, int, int]:
-    """Rows, columns and blocks of the best register tile that divides `group`."""
-    rows, columns = group
-    whole = replace(grid, rows=rows, columns=columns)
-    tiles = [(1, c, b) for c in tile.divisors(columns, columns) for b in tile.divisors(grid.out_blocks, 4)]
-    tiles += [(r, columns, b) for r in tile.divisors(rows, rows) for b in tile.divisors(grid.out_blocks, 4)]
-    return max(tiles, key=lambda t: (product_share(whole, t[0], t[1], t[2], target), t))
 
 
 def winograd_tile(config: Config) -> WinogradTile:

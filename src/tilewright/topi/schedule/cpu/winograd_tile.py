@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
@@ -87,6 +87,33 @@ def choose(grid: WinogradGrid, target: Target) -> WinogradTile:
         for chosen in candidates(grid, shared, target)
     )
     return WinogradTile(*best)
+
+
+@functools.lru_cache(maxsize=1024)
+def choose_group(grid: WinogradGrid, sizes: tuple[tuple[int, int], ...], target: Target) -> tuple[int, int]:
+    """Rows and columns of the group that does best in the mean over `sizes`, rows and columns of grids like `grid`.
+
+    Each grid is rounded up to whole groups.
+    """
+
+    def worth(rows: int, columns: int) -> float:
+        tile_rows, tile_columns, blocks = whole_tile(grid, (rows, columns), target)
+        share = product_share(replace(grid, rows=rows, columns=columns), tile_rows, tile_columns, blocks, target)
+        used = [r * c / (_up(r, rows) * _up(c, columns)) for r, c in sizes]
+        return share * (1 - _WAIT_FOR_WEIGHTS / (rows * columns)) * sum(used) / len(used)
+
+    most = min(_TILES_PER_GROUP, target.l2 // 4 // (4 * grid.points * grid.out_block))
+    groups = [(r, c) for r in range(1, 5) for c in range(1, 17) if r * c <= max(most, 1)]
+    return max(groups, key=lambda group: (round(worth(*group), 3), group[0] * group[1]))
+
+
+def whole_tile(grid: WinogradGrid, group: tuple[int, int], target: Target) -> tuple[int, int, int]:
+    """Rows, columns and blocks of the best register tile that divides `group`."""
+    rows, columns = group
+    whole = replace(grid, rows=rows, columns=columns)
+    tiles = [(1, c, b) for c in tile.divisors(columns, columns) for b in tile.divisors(grid.out_blocks, 4)]
+    tiles += [(r, columns, b) for r in tile.divisors(rows, rows) for b in tile.divisors(grid.out_blocks, 4)]
+    return max(tiles, key=lambda t: (product_share(whole, t[0], t[1], t[2], target), t))
 
 
 def keeps_shared(grid: WinogradGrid, target: Target) -> bool:
