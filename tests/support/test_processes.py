@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
 from tilewright.errors import InternalError, UnsupportedError
-from tilewright.support.processes import fork_map
+from tilewright.support.processes import fork_lock, fork_map
 
 
 def name(index: int) -> str:
@@ -59,3 +60,27 @@ def test_the_next_work_is_not_hindered_by_a_failure() -> None:
     with pytest.raises(ZeroDivisionError):
         list(fork_map(lambda i: 1 // i, range(3), 2, name))
     assert dict(fork_map(lambda i: i * i, range(3), 2, name)) == {0: 0, 1: 1, 2: 4}
+
+
+def test_children_take_the_lock_that_another_thread_holds_when_they_are_asked_for() -> None:
+    def work(index: int) -> int:
+        with fork_lock:
+            return index
+
+    fork_lock.acquire()
+    threading.Timer(0.05, fork_lock.release).start()
+    assert sorted(fork_map(work, range(4), 2, name)) == [(i, i) for i in range(4)]
+
+
+def test_threads_that_work_at_a_time_do_each_their_own() -> None:
+    found: dict[int, list[tuple[int, int]]] = {}
+
+    def call(base: int) -> None:
+        found[base] = sorted(fork_map(lambda i: base + i, range(6), 2, name))
+
+    threads = [threading.Thread(target=call, args=(base,)) for base in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == {base: [(i, base + i) for i in range(6)] for base in (0, 100, 200)}

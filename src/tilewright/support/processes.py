@@ -19,10 +19,11 @@ from tilewright.errors import InternalError
 
 T = TypeVar("T")
 
-_work: Callable[[int], Any] | None = None
-
 #: Held by whoever is in the middle of something that a forked child could not go on with, such as LLVM at work.
 fork_lock = threading.Lock()
+
+#: What the children that are being forked shall do; set while `fork_lock` is held.
+_work: Callable[[int], Any] | None = None
 
 
 def _run(index: int) -> tuple[int, Any]:
@@ -44,23 +45,23 @@ def fork_map(
         for index in indices:
             yield index, work(index)
         return
-    _work = work
-    try:
-        with ProcessPoolExecutor(min(jobs, len(indices)), multiprocessing.get_context("fork")) as pool:
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(min(jobs, len(indices)), context, initializer=fork_lock.release) as pool:
+        with fork_lock:  # all processes start with the first job; each begins by giving back its copy of the lock
+            _work = work
             pending = {pool.submit(_run, index): index for index in indices}
-            try:
-                for future in as_completed(pending):
-                    yield future.result()
-            except BrokenProcessPool:
-                left = [label(index) for future, index in pending.items() if not future.done() or future.exception()]
-                raise InternalError(
-                    f"a compiling process died while these were being compiled: {', '.join(left[:8])}"
-                ) from None
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    finally:
-        _work = None
+            _work = None
+        try:
+            for future in as_completed(pending):
+                yield future.result()
+        except BrokenProcessPool:
+            left = [label(index) for future, index in pending.items() if not future.done() or future.exception()]
+            raise InternalError(
+                f"a compiling process died while these were being compiled: {', '.join(left[:8])}"
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def run_apart(work: Callable[[], None], label: str) -> None:
