@@ -110,6 +110,10 @@ def _blocked(*shape: int, seed: int = 0) -> np.ndarray:
     return sample(*shape, seed=seed)
 
 
+def _bytes(*shape: int, seed: int = 0) -> np.ndarray:
+    return sample(*shape, dtype="int8", seed=seed)
+
+
 #: template -> (build, operands)
 TEMPLATES = {
     "conv2d_NCHWc": (
@@ -141,6 +145,14 @@ TEMPLATES = {
         [_blocked(1, 4, 9, 37), _blocked(4, 1, 3, 3, seed=1)],
     ),
     "dense_pack": (lambda x, w: topi.nn.dense_pack(x, w), [_blocked(13, 24), _blocked(3, 24, 32, seed=1)]),
+    "dense_dot": (
+        lambda x, w: topi.nn.dense_dot(x, w),
+        [_bytes(13, 24), _bytes(3, 6, 32, 4, seed=1)],
+    ),
+    "conv2d_dot_NCHWc": (
+        lambda x, w: topi.nn.conv2d_dot_NCHWc(x, w, (1, 1), (1, 1, 1, 1)),
+        [_bytes(1, 2, 10, 9, 8), _bytes(4, 2, 3, 3, 2, 16, 4, seed=1)],
+    ),
     "batch_matmul": (lambda x, y: topi.nn.batch_matmul(x, y), [_blocked(2, 11, 24), _blocked(2, 96, 24, seed=1)]),
 }
 
@@ -162,7 +174,8 @@ def test_configurations_compute_the_same(name):
     for position in sorted({0, *range(0, count, -(-count // 6)), count - 1}):
         config = space.ranked[position][1]
         func = te.lower(schedule([out], TARGET, config.to_json()), [*inputs, out], f"k{position}")
-        result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+        unwritten = np.nan if out.dtype == "float32" else np.iinfo(out.dtype).min
+        result = np.full(topi.util.constant_shape(out), unwritten, out.dtype)
         codegen.build([func], TARGET, threads=2)[f"k{position}"](*operands, result)
         results.append(result)
     for result in results[1:]:
