@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compat.classic.nn_operators import spread
+from tilewright.compat.classic.convolutions import spread
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.expr import Constant, Expr

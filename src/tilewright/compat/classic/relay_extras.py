@@ -7,8 +7,8 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
+from tilewright.compat.classic.convolutions import pads
 from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
-from tilewright.compat.classic.nn_operators import pads
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.lower import lower_function

@@ -1,4 +1,4 @@
-"""Classic computations made of the descriptions in `nn_operators` and `array_operators`, or of a Relay operator alone.
+"""Classic computations made of descriptions (`descriptions.py` finds them), or of a Relay operator alone.
 
 Each is made when its name is asked for: `topi_computes.conv3d_ncdhw`.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import te, tir, topi
 from tilewright.arith.analyzer import Analyzer
-from tilewright.compat.classic.nn_operators import pads
+from tilewright.compat.classic.convolutions import pads
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.topi.util import four_sided
 
