@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tests.topi.schedule.cpu.kernels import TARGET, run, sample
-from tilewright import te, tir, topi
+from tilewright import codegen, te, tir, topi
+from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.dispatch import space_of
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.template_spaces import plain_columns, plain_lanes
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups
 WINDOWS = [
@@ -60,3 +62,21 @@ def test_tiles_fit_the_registers_and_the_image():
         chosen = tile.choose_plain(filters, pixels, 16, TARGET)
         assert filters % chosen.rows == 0
         assert chosen.rows * chosen.blocks + 2 < TARGET.vector_registers
+
+
+@pytest.mark.parametrize(("hint", "lanes"), [(3, 2), (40, 16)])
+def test_vectors_of_distant_columns_are_no_longer_than_a_symbolic_image(hint, lanes):
+    """Long filters in long steps over one row, as of a Fourier transform of frames."""
+    columns = te.size_var("columns", hint=hint)
+    data, kernel = te.placeholder((1, 1, 1, 8 * columns + 8)), te.placeholder((10, 1, 1, 16))
+    out = topi.nn.conv2d_nchw(data, kernel, (1, 8), (0, 0, 0, 0))
+    assert plain_lanes(plain_columns(out, out), Target("llvm -mcpu=znver4")) == lanes
+    func = te.lower(schedule([out], TARGET), [data, kernel, out, columns], "kernel")
+    built = codegen.build([func], TARGET)["kernel"]
+    for count in (1, 2, 3, 21, 45):
+        image, weight = sample(1, 1, 1, 8 * count + 8), sample(10, 1, 1, 16, seed=1)
+        result = np.full((1, 10, 1, count), np.nan, "float32")
+        built(image, weight, result, count)
+        np.testing.assert_allclose(
+            result, reference.conv2d_nchw(image, weight, (1, 8), (0, 0, 0, 0)), rtol=1e-5, atol=1e-4
+        )

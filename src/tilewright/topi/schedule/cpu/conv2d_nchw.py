@@ -12,7 +12,7 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.space import Config
-from tilewright.topi.schedule.cpu.template_spaces import plain_lanes
+from tilewright.topi.schedule.cpu.template_spaces import plain_columns, plain_lanes
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
 _UNROLLED_STEPS = 256
@@ -25,7 +25,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
-    lanes = plain_lanes(shape_of(out)[-1], target)
+    lanes = plain_lanes(plain_columns(conv, out), target)
     filters, rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright import te
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
+from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
@@ -111,7 +112,8 @@ def winograd_tile(config: Config) -> WinogradTile:
 
 def conv2d_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
     """Plain images: tile_filters channels by tile_rows rows of tile_vectors vectors of columns."""
-    _, channels, height, width = shape_of(out)
+    _, channels, height, _ = shape_of(out)
+    width = plain_columns(conv, out)
     lanes = plain_lanes(width, target)
     vectors = -(-width // lanes)
     space = ConfigSpace()
@@ -146,6 +148,18 @@ def conv2d_1x1_nchw_space(conv: te.Tensor, out: te.Tensor, target: Target) -> Co
     space.require(lambda c: share(c) > 0)
     space.rank_by(share, lambda c: -c["tile_vectors"])
     return space
+
+
+def plain_columns(conv: te.Tensor, out: te.Tensor) -> int:
+    """Columns of a plain image that vectors are chosen for.
+
+    Where columns of a symbolic image are not neighbours in memory, each lane is loaded by itself, and one without a
+    column costs as much as the others: then vectors are no longer than the image is by its hint.
+    """
+    width = out.shape[-1]
+    if conv.op.attrs["strides"][1] > 1 and not isinstance(width, IntImm):
+        return 1 << (size_hint(width).bit_length() - 1)
+    return shape_of(out)[-1]
 
 
 def plain_lanes(extent: int, target: Target) -> int:
