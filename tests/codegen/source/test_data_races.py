@@ -34,7 +34,7 @@ a, b = rng.standard_normal((40, 16)).astype("float32"), rng.standard_normal((16,
 c = np.zeros((40, 32), "float32")
 device = opencl_device()
 assert "oclgrind" in device.name.lower(), device.name
-DeviceModule(device, text, functions)["gemm"](a, b, c)
+DeviceModule(device, text, functions, ("opencl", False))["gemm"](a, b, c)
 print("right" if np.allclose(c, a @ b, rtol=1e-4, atol=1e-4) else "wrong")
 """
 
