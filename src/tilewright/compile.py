@@ -175,7 +175,7 @@ def build(
     if not obstacle and executor not in ("vm", "debug"):
         return build_executable(optimize(mod, target), target, threads, jobs, ahead_of_time=executor == "aot")
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return build_virtual_machine(mod, target, optimize, threads, kind=kind)
+    return build_virtual_machine(mod, target, optimize, threads, jobs, kind)
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:
