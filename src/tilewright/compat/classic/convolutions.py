@@ -5,13 +5,14 @@ Each function takes Relay expressions in place of tensors; the other arguments a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.expr import Expr
 from tilewright.relay.type_of import tensor_type_of
+from tilewright.support.named import named
 
 nn = op.nn
 
@@ -249,40 +250,25 @@ def correlation_nchw(
     return nn.correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, "NCHW")
 
 
-def _bitserial(
-    data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, bits: tuple[int, int], more: Any
-) -> Expr:
-    window = pads(padding, _window(kernel, layouts[1], (1, 1)))
-    return nn.bitserial_conv2d(data, kernel, spread(stride, 2), window, *bits, *layouts, *more)
+def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:
+    def build(
+        data: Expr,
+        kernel: Expr,
+        stride: Any,
+        padding: Any,
+        activation_bits: int,
+        weight_bits: int,
+        pack_dtype: str = "uint32",
+        out_dtype: str = "int16",
+        unipolar: bool = True,
+    ) -> Expr:
+        around = pads(padding, _window(kernel, kernel_layout, (1, 1)))
+        bits, layouts = (activation_bits, weight_bits), (data_layout, kernel_layout)
+        return nn.bitserial_conv2d(data, kernel, spread(stride, 2), around, *bits, *layouts, out_dtype, unipolar)
+
+    doc = f"Convolution of numbers of few bits, in {data_layout} with {kernel_layout}."
+    return named(build, f"bitserial_conv2d_{data_layout.lower()}", doc)
 
 
-def bitserial_conv2d_nchw(
-    data: Expr,
-    kernel: Expr,
-    stride: Any,
-    padding: Any,
-    activation_bits: int,
-    weight_bits: int,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Expr:
-    """Convolution of numbers of few bits, in NCHW with OIHW."""
-    bits = (activation_bits, weight_bits)
-    return _bitserial(data, kernel, ("NCHW", "OIHW"), stride, padding, bits, (out_dtype, unipolar))
-
-
-def bitserial_conv2d_nhwc(
-    data: Expr,
-    kernel: Expr,
-    stride: Any,
-    padding: Any,
-    activation_bits: int,
-    weight_bits: int,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Expr:
-    """Convolution of numbers of few bits, in NHWC with HWIO."""
-    bits = (activation_bits, weight_bits)
-    return _bitserial(data, kernel, ("NHWC", "HWIO"), stride, padding, bits, (out_dtype, unipolar))
+bitserial_conv2d_nchw = _bitserial("NCHW", "OIHW")
+bitserial_conv2d_nhwc = _bitserial("NHWC", "HWIO")

@@ -5,13 +5,14 @@ Each function takes Relay expressions in place of tensors; the other arguments a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.classic.convolutions import pads, spread
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.expr import Expr
+from tilewright.support.named import named
 
 nn = op.nn
 
@@ -26,36 +27,26 @@ def _pool(
     return build(data, window, spread(stride, rank), spread(dilation, rank), pads(padding, window), **more)
 
 
-def pool1d(
-    data: Expr,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCW",
-    count_include_pad: bool = True,
-) -> Expr:
-    """Pooling over windows of a row."""
-    more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
-    return _pool(1, data, kernel, stride, dilation, padding, pool_type, more)
+def _pooling(rank: int, default_layout: str, doc: str) -> Callable[..., Expr]:
+    def build(
+        data: Expr,
+        kernel: Any,
+        stride: Any,
+        dilation: Any,
+        padding: Any,
+        pool_type: str,
+        ceil_mode: bool = False,
+        layout: str = default_layout,
+        count_include_pad: bool = True,
+    ) -> Expr:
+        more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
+        return _pool(rank, data, kernel, stride, dilation, padding, pool_type, more)
+
+    return named(build, f"pool{rank}d", doc)
 
 
-def pool3d(
-    data: Expr,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCDHW",
-    count_include_pad: bool = True,
-) -> Expr:
-    """Pooling over windows of a volume."""
-    more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
-    return _pool(3, data, kernel, stride, dilation, padding, pool_type, more)
+pool1d = _pooling(1, "NCW", "Pooling over windows of a row.")
+pool3d = _pooling(3, "NCDHW", "Pooling over windows of a volume.")
 
 
 def poolnd_python(
