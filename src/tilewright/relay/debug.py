@@ -1,9 +1,10 @@
-"""The debug executor: every value of a straight graph computed by compiled code, kept, and compared with the reference.
+"""Every value of a straight graph, computed by compiled code, beside that of the operators' reference functions.
 
     for value in debug_run(mod, {"x": x}, build):
         print(value.source, value.operator, value.error)
 
-Each operator's result becomes an output of the compiled program, so nothing is fused across what one can look at.
+Each operator's result becomes an output of the compiled program, so nothing is fused across what one can look at. The
+executor "debug" of `compile` keeps the values of any program, and needs no reference functions.
 """
 
 from __future__ import annotations
