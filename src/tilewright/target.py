@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TargetError, UnsupportedError
+from tilewright.machine import Machine, machine_of
 from tilewright.support.dtype import DType
 
 _SSE = ("sse2",)
@@ -131,6 +133,11 @@ class Target:
         return "fma" in self.features or self.architecture in ("aarch64", "riscv64")
 
     @property
+    def machine(self) -> Machine:
+        """What the processor can do, with the sizes that this target gives."""
+        return _machine(self)
+
+    @property
     def is_host(self) -> bool:
         """True if this process can run code for this target: same architecture, and no feature this machine lacks."""
         host = Target.host()
@@ -209,6 +216,20 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
         vector_registers=registers,
         spelling=" ".join(w for w in words if w),
         **figures,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _machine(target: Target) -> Machine:
+    known = machine_of(target.cpu, target.features)
+    return dataclasses.replace(
+        known,
+        cores=target.cores,
+        vector_bits=target.vector_bits,
+        vector_registers=target.vector_registers,
+        l1=dataclasses.replace(known.l1, size=target.l1d),
+        l2=dataclasses.replace(known.l2, size=target.l2),
+        l3=dataclasses.replace(known.l3, size=target.l3),
     )
 
 
