@@ -116,8 +116,8 @@ _AVX2 = replace(
 )  # fmt: skip
 
 _SAPPHIRE_RAPIDS = replace(
-    _SKYLAKE_SP, name="sapphirerapids", ghz=2.6, dot_per_cycle=2, l1=Cache(48 * _KIB, 12), l2=Cache(2 * _MIB, 16),
-    l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(48, 96), read_l3=Bandwidth(9, 18), read_memory=Bandwidth(4.5, 9),
+    _SKYLAKE_SP, name="sapphirerapids", ghz=3.78, dot_per_cycle=2, l1=Cache(48 * _KIB, 12), l2=Cache(2 * _MIB, 16),
+    l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
 )  # fmt: skip
 
 _GENERIC = replace(
