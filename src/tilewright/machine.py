@@ -39,8 +39,8 @@ class Machine:
     each ready after `fma_latency` cycles; `vector_registers` hold operands. `dot_per_cycle` is the same of dot products
     of bytes (0 without the instruction).
 
-    Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1;
-    `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
+    Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1, as
+    loops keep it up; `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
 
     Memory: `l1`, `l2` of a core, `l3` shared; what is read from each in bytes a cycle, `write_factor` times as long for
     a byte that is written; `line` and `page` in bytes; `huge_page_gain` is how much faster 2 MB pages make what lies
@@ -79,10 +79,10 @@ class Machine:
     kernel_start: float = 300.0
     barrier: float = 600.0
     shuffle: float = 1.0
-    gather: float = 18.0
-    horizontal_sum: float = 12.0
+    gather: float = 14.0
+    horizontal_sum: float = 3.4
     division: float = 10.0
-    exp: float = 14.0
+    exp: float = 10.0
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` bits in one vector register, at least one."""
@@ -144,7 +144,7 @@ _ICE_LAKE_SP = replace(
 
 #: Measured on a virtual machine with two cores whose clock reaches 3.8 GHz.
 _SAPPHIRE_RAPIDS = replace(
-    _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, l2=Cache(2 * _MIB, 16),
+    _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
 )  # fmt: skip
 
@@ -152,6 +152,7 @@ _SAPPHIRE_RAPIDS = replace(
 _ICE_LAKE = replace(
     _ICE_LAKE_SP, name="icelake-client", ghz=3.5, fma_per_cycle=1, dot_per_cycle=1, l2=Cache(512 * _KIB, 8),
     l3=Cache(8 * _MIB, 16), read_l3=Bandwidth(16, 50), read_memory=Bandwidth(6, 10), huge_page_gain=1.1,
+    exp=16,
 )  # fmt: skip
 
 _HASWELL = Machine(
@@ -160,12 +161,12 @@ _HASWELL = Machine(
     vector_loads=2, broadcast_loads=2, stores=1, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(256 * _KIB, 8), l3=Cache(8 * _MIB, 16),
     read_l2=Bandwidth(28, 112), read_l3=Bandwidth(14, 56), read_memory=Bandwidth(5, 7),
-    gather=12, horizontal_sum=8, division=14,
+    gather=8, horizontal_sum=3, division=14,
 )  # fmt: skip
 
 _SKYLAKE = replace(
     _HASWELL, name="skylake", ghz=3.5, fma_latency=4, l2=Cache(256 * _KIB, 4), read_l2=Bandwidth(30, 120),
-    gather=9, division=5,
+    division=5,
 )  # fmt: skip
 
 #: Golden Cove without its 512-bit vectors.
@@ -178,25 +179,25 @@ _ALDER_LAKE = replace(
 #: One port multiplies and one adds: a multiply-add is an instruction on each.
 _SANDY_BRIDGE = replace(
     _HASWELL, name="sandybridge", fma_per_cycle=1, half_fma_per_cycle=1, fma_latency=8, vector_loads=1, stores=0.5,
-    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(12, 48), gather=16, division=28, exp=30,
+    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(12, 48), division=28, exp=20,
 )  # fmt: skip
 
 _NEHALEM = replace(
     _SANDY_BRIDGE, name="nehalem", ghz=2.8, vector_bits=128, fma_latency=7, broadcast_loads=1, stores=1,
-    read_l2=Bandwidth(12, 48), read_l3=Bandwidth(8, 24), read_memory=Bandwidth(3.5, 7), gather=6, horizontal_sum=6,
-    division=14, exp=24,
+    read_l2=Bandwidth(12, 48), read_l3=Bandwidth(8, 24), read_memory=Bandwidth(3.5, 7), gather=4, horizontal_sum=2.5,
+    division=14, exp=20,
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------------------- x86-64, AMD
 _ZEN2 = replace(
     _HASWELL, name="znver2", ghz=3.3, l2=Cache(512 * _KIB, 8), l3=Cache(16 * _MIB, 16), read_l2=Bandwidth(28, 112),
-    read_l3=Bandwidth(18, 72), read_memory=Bandwidth(6, 9), gather=12, division=6,
+    read_l3=Bandwidth(18, 72), read_memory=Bandwidth(6, 9), division=6,
 )  # fmt: skip
 
 #: 128-bit units: a vector of 256 bits takes two turns.
 _ZEN1 = replace(
     _ZEN2, name="znver1", ghz=3.0, fma_per_cycle=1, vector_loads=1, stores=0.5, l3=Cache(8 * _MIB, 16),
-    read_l2=Bandwidth(26, 104), read_l3=Bandwidth(16, 56), division=12, exp=24, shuffle=2,
+    read_l2=Bandwidth(26, 104), read_l3=Bandwidth(16, 56), division=12, exp=20, shuffle=2,
 )  # fmt: skip
 
 _ZEN3 = replace(_ZEN2, name="znver3", ghz=3.5, fma_latency=4, l3=Cache(32 * _MIB, 16), read_memory=Bandwidth(7, 10),
@@ -207,7 +208,7 @@ _ZEN4 = Machine(
     fma_per_cycle=1, half_fma_per_cycle=2, fma_latency=4, dot_per_cycle=1,
     vector_loads=1, broadcast_loads=2, stores=0.5, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
-    read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3), division=7,
+    read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3), division=7, exp=16,
 )  # fmt: skip
 
 _ZEN5 = replace(
@@ -222,19 +223,19 @@ _NEOVERSE_N1 = Machine(
     vector_loads=2, broadcast_loads=2, stores=1, load_latency=5,
     l1=Cache(64 * _KIB, 4), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
     read_l2=Bandwidth(20, 80), read_l3=Bandwidth(10, 40), read_memory=Bandwidth(6, 20),
-    gather=4, horizontal_sum=4, division=10, exp=14,
+    gather=4, horizontal_sum=2.5, division=10, exp=10,
 )  # fmt: skip
 
 _NEOVERSE_N2 = replace(_NEOVERSE_N1, name="neoverse-n2", ghz=3.0, vector_loads=3, broadcast_loads=3, stores=2)
 _NEOVERSE_V1 = replace(_NEOVERSE_N2, name="neoverse-v1", ghz=2.6, fma_per_cycle=4, half_fma_per_cycle=4,
-                       dot_per_cycle=4, read_l2=Bandwidth(28, 112), division=7, exp=7)  # fmt: skip
+                       dot_per_cycle=4, read_l2=Bandwidth(28, 112), division=7, exp=6)  # fmt: skip
 _NEOVERSE_V2 = replace(_NEOVERSE_V1, name="neoverse-v2", ghz=3.1, l2=Cache(2 * _MIB, 8), l3=Cache(114 * _MIB, 12))
 
 _CORTEX_A76 = replace(_NEOVERSE_N1, name="cortex-a76", ghz=2.4, l2=Cache(512 * _KIB, 8), l3=Cache(4 * _MIB, 16),
                       read_memory=Bandwidth(5, 8))  # fmt: skip
 _CORTEX_A78 = replace(_CORTEX_A76, name="cortex-a78", ghz=2.6, stores=2)
 _CORTEX_X1 = replace(_CORTEX_A78, name="cortex-x1", ghz=2.8, fma_per_cycle=4, half_fma_per_cycle=4, dot_per_cycle=4,
-                     l2=Cache(_MIB, 8), l3=Cache(8 * _MIB, 16), division=7, exp=7)  # fmt: skip
+                     l2=Cache(_MIB, 8), l3=Cache(8 * _MIB, 16), division=7, exp=6)  # fmt: skip
 
 _CORTEX_A72 = replace(
     _CORTEX_A76, name="cortex-a72", ghz=1.8, fma_per_cycle=1, half_fma_per_cycle=2, fma_latency=7, dot_per_cycle=0,
