@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.device_target import DeviceTarget
+from tilewright.machine import machine_of
 from tilewright.support.recursion import allow_deep_recursion
 from tilewright.support.trace import span, tally
 from tilewright.target import Target
@@ -109,12 +110,13 @@ def lower_stages(
         func = schedule_to_tir(schedule, args, name, binds)
     func = _for_target(func, target)
     yield "schedule_to_tir", func
+    machine = machine_of("") if target is None or isinstance(target, Accelerator) else Target(target).machine
     passes = THREAD_PASSES if has_threads(func) else PASSES
     if isinstance(target, Accelerator):
         passes = target.passes()
     for transform in (insert_bound_checks, *passes) if check_bounds else passes:
         with span(transform.__name__):
-            func = transform(func)
+            func = inject_prefetch(func, machine) if transform is inject_prefetch else transform(func)
         yield transform.__name__, func
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import IntervalSet, eval_interval, union
 from tilewright.arith.range import Range
+from tilewright.machine import Machine, machine_of
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Var
@@ -12,10 +13,11 @@ from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt
 from tilewright.tir.visitor import Rewriter, collect, substitute
 
 KEY = "prefetch"
-LINE_BYTES = 64  # what one prefetch brings
+#: Where nobody says which processor.
+_GENERIC = machine_of("")
 
 
-def inject_prefetch(func: PrimFunc) -> PrimFunc:
+def inject_prefetch(func: PrimFunc, machine: Machine = _GENERIC) -> PrimFunc:
     """`func` with each attribute "prefetch" of a loop's body made prefetches of what is read that many iterations on.
 
     for i in range(8):                                 for i in range(8):
@@ -24,16 +26,17 @@ def inject_prefetch(func: PrimFunc) -> PrimFunc:
                 c[i, j] = a[i, j]                          for j in range(32):
                                                                c[i, j] = a[i, j]
 
-    One prefetch is made for each cache line of the part of the buffer that the body reads. Nothing is made where that
-    part is not known. Addresses past the end of the buffer are harmless: a prefetch does not fault.
+    One prefetch is made for each cache line of `machine` in the part of the buffer that the body reads. Nothing is made
+    where that part is not known. Addresses past the end of the buffer are harmless: a prefetch does not fault.
     """
-    rewriter = _Injector()
+    rewriter = _Injector(machine.line)
     return func.with_body(rewriter(func.body))
 
 
 class _Injector(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, line: int) -> None:
         super().__init__()
+        self.line = line
         self.loop: For | None = None
 
     def visit_Expr(self, node: Expr) -> Expr:
@@ -55,7 +58,7 @@ class _Injector(Rewriter):
         region = None if self.loop is None else _region(node.target, body)
         if self.loop is None or region is None:
             return body
-        ahead = substitute(_prefetches(node.target, region), {self.loop.var: self.loop.var + node.value})
+        ahead = substitute(_prefetches(node.target, region, self.line), {self.loop.var: self.loop.var + node.value})
         return seq(ahead, body)
 
 
@@ -77,9 +80,9 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
     return None if any(span is None for span in spans) else [span for span in spans if span is not None]
 
 
-def _prefetches(buffer: Buffer, region: list[Range]) -> Stmt:
+def _prefetches(buffer: Buffer, region: list[Range], line: int) -> Stmt:
     """Loops over the region, a cache line at a time along the last dimension."""
-    step = max(LINE_BYTES // (buffer.dtype.itemsize * buffer.dtype.lanes), 1)
+    step = max(line // (buffer.dtype.itemsize * buffer.dtype.lanes), 1)
     simplify = Analyzer().simplify
     loops: list[tuple[Var, Expr]] = []
     indices: list[Expr] = []

@@ -65,7 +65,7 @@ def schedule_recurrent(s: te.Schedule, scan: te.Tensor, out: te.Tensor, target: 
     for tensor in computes(outputs):
         inside = tensor in cells or is_reduction(tensor) or tensor.op is scan.op
         if not inside and not any(t in cells for t in tensor.op.outputs):
-            schedule_pass(s, tensor)
+            schedule_pass(s, tensor, target)
 
 
 def _schedule_cell(s: te.Schedule, cell: te.Tensor, product: te.Tensor, shared: bool, target: Target) -> None:
