@@ -57,7 +57,8 @@ def test_tiles_fit_the_registers_and_the_image():
     assert space is not None
     filters, rows, vectors = space.default.values()
     assert (12 % filters, 14 % rows, vectors) == (0, 0, 1)
-    assert tile.LATENCY_BOUND <= filters * rows < TARGET.vector_registers - 2
+    machine = TARGET.machine
+    assert machine.fma_per_cycle * machine.fma_latency <= filters * rows < TARGET.vector_registers - 2
     for filters, pixels in ((64, 3136), (256, 196), (6, 49)):
         chosen = tile.choose_plain(filters, pixels, 16, TARGET)
         assert filters % chosen.rows == 0

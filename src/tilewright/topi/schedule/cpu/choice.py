@@ -75,7 +75,8 @@ def explain(choice: Choice, target: Target) -> list[str]:
     if choice.predicted is None:
         return lines
     lines.append(f"predicted {choice.predicted:.1%} of the multiply-add peak".replace("%", " %"))
-    latency = "hidden" if products >= tile.LATENCY_BOUND else f"not hidden, {tile.LATENCY_BOUND} would"
+    enough = math.ceil(target.machine.fma_per_cycle * target.machine.fma_latency)
+    latency = "hidden" if products >= enough else f"not hidden, {enough} would"
     lines.append(
         f"a step has {products} multiply-adds (latency {latency}) for {choice.rows} broadcasts and {choice.vectors} "
         f"vector loads; each weight vector is used {choice.rows} times"
@@ -168,7 +169,7 @@ def _described(step: _Step, template: str, out: te.Tensor, parallel: list[int], 
         lanes,
         rows,
         vectors,
-        rows * vectors + min(vectors, 2) + 1,
+        tile.registers_of(rows, vectors),
         predicted,
         tuple(parallel),
     )
