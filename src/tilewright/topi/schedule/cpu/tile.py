@@ -47,6 +47,11 @@ def registers_of(rows: int, vectors: int) -> int:
     return rows * vectors + vectors + 1
 
 
+def fits(rows: int, vectors: int, target: Target) -> bool:
+    """True if a step of `rows` by `vectors` vectors fits the registers."""
+    return registers_of(rows, vectors) < target.vector_registers
+
+
 def step_cycles(rows: int, vectors: int, target: Target) -> float:
     """Cycles of one innermost step with operands in the first-level cache: multiply-adds or loads, whichever are more.
 
@@ -61,7 +66,7 @@ def step_cycles(rows: int, vectors: int, target: Target) -> float:
 
 def efficiency(rows: int, vectors: int, extent: int, target: Target) -> float:
     """Estimated share of the multiply-add peak of a tile of `rows` by `vectors` vectors over `extent` rows (0 to 1)."""
-    if registers_of(rows, vectors) >= target.vector_registers:
+    if not fits(rows, vectors, target):
         return 0.0
     accumulators = rows * vectors
     busy = accumulators / target.machine.fma_per_cycle / step_cycles(rows, vectors, target)
