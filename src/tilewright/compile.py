@@ -39,6 +39,7 @@ from tilewright.relay.transform.pass_manager import PassContext, PassInfo, run
 from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify_inference import simplify_inference
+from tilewright.relay.transform.widen_groups import widen_groups
 from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
 from tilewright.relay.vm.build import build_virtual_machine, needs_machine
 from tilewright.runtime.load import load
@@ -69,6 +70,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
     ("fuse_attention", lambda mod, target: fuse_attention(mod)),
+    ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
