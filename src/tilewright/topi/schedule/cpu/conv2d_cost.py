@@ -33,7 +33,7 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     column = workload.width == 1
     space = ConfigSpace()
     space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=not column)
-    space.define_split("tile_blocks", workload.blocks, _BLOCKS)
+    space.define_split("tile_blocks", workload.group_blocks, _BLOCKS)
     space.define_split("tile_columns", workload.width, _POSITIONS, exact=False)
     space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == workload.width)
     space.require(
@@ -67,7 +67,7 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         tiles += count
     traffic = Traffic(machine, workers)
     panel = 4 * workload.terms * blocks * workload.out_block
-    window = 4 * workload.in_channels * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
     passed = bands_passed(workload, config)
     image = workload.in_bytes * passed / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
@@ -80,7 +80,7 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
     traffic.add(share * (units * tiles * panel - panels), panel + window)
     traffic.add(share * workload.batch * read, everything)
-    traffic.add(share * workload.batch * read * (groups - 1), image + panel)
+    traffic.add(share * workload.batch * read * (groups / workload.groups - 1), image / workload.groups + panel)
     traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
     scale = share * units
     return padding_cost(workload, target).then(

@@ -64,6 +64,11 @@ class Conv2DWorkload:
         return self.out_channels // self.out_block
 
     @property
+    def group_blocks(self) -> int:
+        """Blocks of output channels that read the same input channels."""
+        return self.blocks // self.groups
+
+    @property
     def products(self) -> int:
         """Multiply-adds of the definition."""
         return self.batch * self.out_channels * self.height * self.width * self.terms

@@ -15,6 +15,7 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
 from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
 from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.winograd import TILE_SIZES
@@ -66,7 +67,9 @@ def conv2d_layouts(
     plain = _plain(conv, target)
     if conv.depthwise:
         return _depthwise_layouts(conv, out_block, plain, target, arriving_block)
-    if out_block is None or conv.groups != 1:
+    if conv.groups != 1:
+        return _grouped_layouts(conv, out_block, plain, target, arriving_block)
+    if out_block is None:
         return [plain]
     choices = []
     in_block = arriving_block or channel_block(conv.in_channels, target)
@@ -135,6 +138,17 @@ def transform_cost(elements: int, target: Target) -> float:
     """Cycles of bringing `elements` floats from one layout to another in a kernel of its own, through registers."""
     rounds = 2 * (target.machine.lanes() - 1).bit_length()
     return copy_cost(4 * elements, target, target.machine.shuffle * rounds / 2).cycles
+
+
+def _grouped_layouts(
+    conv: Conv2DWorkload, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
+) -> list[Conv2DLayouts]:
+    blocks = grouped_blocks(conv, arriving or channel_block(conv.in_channels, target), out_block)
+    if blocks is None:
+        return [plain]
+    layouts = Conv2DLayouts(f"NCHW{blocks[0]}c", f"OIHW{blocks[0]}i{blocks[1]}o", f"NCHW{blocks[1]}c")
+    blocked = replace(conv, in_block=blocks[0], out_block=blocks[1])
+    return [_priced("grouped_conv2d_NCHWc", blocked, layouts, target), plain]
 
 
 def dense_block(units: int, rows: int, target: Target) -> int:

@@ -14,8 +14,9 @@ from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.depthwise_conv2d import DEPTHWISE_CONV2D
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
 from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
+from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
 from tilewright.topi.schedule.cpu.pool import schedule_pool
-from tilewright.topi.schedule.cpu.product_templates import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
+from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
 from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 from tilewright.topi.schedule.cpu.template import Template
@@ -33,6 +34,7 @@ def _without_choices(tag: str, schedule: Callable[[te.Schedule, te.Tensor, te.Te
 
 _TEMPLATES = (
     CONV2D,
+    GROUPED_CONV2D,
     DEPTHWISE_CONV2D,
     CONV2D_WINOGRAD,
     CONV2D_TRANSPOSE,
