@@ -85,6 +85,8 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
             return [topi.nn.depthwise_conv2d_NCHWc(data, kernel, *window, out_dtype)]
         if blocks == "IO" and groups == 1 and data_layout.is_blocked:
             return [topi.nn.conv2d_NCHWc(data, kernel, *window, out_dtype)]
+        if blocks == "IO" and data_layout.is_blocked:
+            return [topi.nn.grouped_conv2d_NCHWc(data, kernel, *window, groups, out_dtype)]
         if blocks == "O" and groups == 1 and not data_layout.is_blocked:
             return [topi.nn.conv2d_first_NCHWc(data, kernel, *window, out_dtype)]
     return [_conv2d_by_transform(attrs, data, kernel)]

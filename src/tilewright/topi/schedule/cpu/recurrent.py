@@ -48,7 +48,7 @@ def unit_block(hidden: int, gates: int, target: Target) -> int:
     """Units of a block of packed recurrent weights: the narrowest that suffices, without more padding than needed."""
     whole = -(-hidden // _BLOCKS[0]) * _BLOCKS[0]
     fitting = [b for b in _BLOCKS if whole % b == 0]
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     return next((b for b in fitting if gates * b // lanes >= _VECTORS), fitting[-1])
 
 
