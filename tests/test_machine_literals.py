@@ -111,8 +111,8 @@ ALLOWED = {
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 
-#: What is still fitted to one processor, in templates of convolutions, products, attention and recurrence. This list may
-#: only become shorter.
+#: What is still fitted to one processor, in templates of convolutions, products, attention and recurrence. This list
+#: may only become shorter.
 FITTED = {
     "topi/schedule/cpu/attention.py:_ENOUGH_HEADS",
     "topi/schedule/cpu/conv2d_cost.py:TILE_CYCLES",
