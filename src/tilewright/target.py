@@ -1,6 +1,6 @@
 """What code is generated for: an immutable value that says which processor, its vectors, registers, caches and cores.
 
-    Target("cpu")                                        this machine
+    Target("cpu")                                        this machine, or what TILEWRIGHT_TARGET names instead
     Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
     Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -mattr=+dotprod")
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
@@ -22,6 +22,7 @@ from typing import Any
 
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.machine import Machine, machine_of
+from tilewright.support import knobs
 from tilewright.support.dtype import DType
 
 _SSE = ("sse2",)
@@ -97,12 +98,12 @@ class Target:
     spelling: str
 
     def __new__(cls, spec: str | Target = "cpu") -> Target:
-        return spec if isinstance(spec, Target) else _parsed(spec)
+        return spec if isinstance(spec, Target) else _parsed(spec, knobs.TARGET.get())
 
     @staticmethod
     def host() -> Target:
-        """The machine this runs on."""
-        return Target("cpu")
+        """The machine this runs on, whatever TILEWRIGHT_TARGET says."""
+        return Target("llvm -mcpu=native")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Target is immutable; spell another one instead of setting {name!r}")
@@ -154,7 +155,8 @@ class Target:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(spec: str) -> Target:
+def _parsed(spec: str, default: str | None) -> Target:
+    """The target spelled `spec`; where that names no processor, it is the one of `default` (None: this machine)."""
     # devices are targets, so their module imports this one
     from tilewright.device_target import DEVICE_KINDS, device_target
 
@@ -165,13 +167,9 @@ def _parsed(spec: str) -> Target:
         known = ", ".join((*KINDS, *DEVICE_KINDS))
         raise TargetError(f"unknown target {spec!r}; known: {known} ('cpu' is this machine; 'llvm' takes "
                           "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3=)")  # fmt: skip
-    options: dict[str, str] = {}
-    for word in words[1:]:
-        match = _OPTION.match(word)
-        if match is None:
-            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
-                              "-l1d= -l2= -l3=")  # fmt: skip
-        options[match.group(1)] = match.group(2)
+    options = _options(spec)
+    if default is not None and words[0] != "wasm" and not options.keys() & {"mtriple", "mcpu"}:
+        options = {**_options(default), **options}
     if words[0] == "wasm":
         options.setdefault("mtriple", _WASM_TRIPLE)
     triple = options.get("mtriple") or _host_triple()
@@ -187,6 +185,18 @@ def _parsed(spec: str) -> Target:
         _check_cpu(cpu, architecture, spec)
         changes = _feature_changes(options.get("mattr", ""), spec)
     return _make("c" if words[0] == "c" else "llvm", triple, cpu, changes, options, spec)
+
+
+def _options(spec: str) -> dict[str, str]:
+    """The options of a spelling by name: `{"mcpu": "haswell"}`."""
+    options = {}
+    for word in spec.split()[1:]:
+        match = _OPTION.match(word)
+        if match is None:
+            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
+                              "-l1d= -l2= -l3=")  # fmt: skip
+        options[match.group(1)] = match.group(2)
+    return options
 
 
 def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:
