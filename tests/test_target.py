@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from tilewright.errors import EnvironmentError_, TargetError, UnsupportedError
-from tilewright.support.dtype import DType
+from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.target import PROCESSORS, Target
 
 SPECS = [
@@ -98,10 +97,13 @@ def test_a_target_is_immutable():
         Target("cpu").cores = 3
 
 
-def test_half_precision_needs_hardware():
-    Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell").require_half(DType("float16"))
-    with pytest.raises(UnsupportedError, match="x86-64"):
-        Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64").require_half(DType("float16"))
+@pytest.mark.parametrize(
+    ("spec", "converts"),
+    [("x86_64-linux-gnu -mcpu=haswell", True), ("x86_64-linux-gnu -mcpu=x86-64-v2", False),
+     ("aarch64-linux-gnu", True), ("riscv64-linux-gnu", False), ("wasm32-unknown-unknown", False)],
+)  # fmt: skip
+def test_who_converts_half_precision(spec, converts):
+    assert Target(f"llvm -mtriple={spec}").converts_half == converts
 
 
 def test_llvm_knows_every_processor_and_feature(capfd):

@@ -20,10 +20,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import TargetError, UnsupportedError
+from tilewright.errors import TargetError
 from tilewright.machine import Machine, machine_of
 from tilewright.support import knobs
-from tilewright.support.dtype import DType
 
 _SSE = ("sse2",)
 _V2 = (*_SSE, "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -144,10 +143,10 @@ class Target:
         host = Target.host()
         return self.architecture == host.architecture and set(self.features) <= set(host.features)
 
-    def require_half(self, dtype: DType) -> None:
-        """Raise `UnsupportedError` unless the target converts between float16 and float32 itself."""
-        if self.architecture == "riscv64" or (self.architecture == "x86_64" and "f16c" not in self.features):
-            raise UnsupportedError(f"{dtype} needs hardware conversion (f16c), which {self.cpu} does not have")
+    @property
+    def converts_half(self) -> bool:
+        """True if it has instructions that convert between float16 and float32."""
+        return self.architecture == "aarch64" or "f16c" in self.features
 
     def supports(self, *features: str) -> bool:
         """True if all the LLVM features named are on."""
