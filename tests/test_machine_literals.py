@@ -19,7 +19,7 @@ CHOOSING = ("topi/schedule", "relay/transform", "tir/transform")
 
 #: Modules whose numbers are those of a file format, a protocol or an operating system.
 FORMATS = (
-    "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
+    "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
     "runtime/gpu/cuda.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
     "runtime/wasm.py",
 )  # fmt: skip
