@@ -44,6 +44,7 @@ def test_calibrating_keeps_what_was_measured(
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", "1")
+    monkeypatch.delenv("TILEWRIGHT_TARGET", raising=False)
     monkeypatch.setattr(doctor, "measure", _slow_barrier)
     outcome = tilewright("doctor", "--calibrate")
     lines = {line[:24].strip(): line[24:].split() for line in outcome.out.splitlines()}
