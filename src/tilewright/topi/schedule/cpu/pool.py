@@ -68,7 +68,7 @@ def _columns(width: int, block: int, target: Target) -> int:
     if width * registers <= most:
         return width
     hiding = 2 * target.machine.fma_latency
-    columns = sorted(range(hiding // 2, hiding + 1), key=lambda c: (abs(c - hiding + 1), -c))
+    columns = sorted(range(2, hiding + 1), key=lambda c: (abs(c - hiding + 1), -c))
     return next((c for c in columns if width % c == 0 and c * registers <= most), 1)
 
 
