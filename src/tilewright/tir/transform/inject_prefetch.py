@@ -9,7 +9,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Var
 from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt, seq
-from tilewright.tir.visitor import Rewriter, collect, substitute
+from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY = "prefetch"
 LINE_BYTES = 64  # what one prefetch brings
@@ -31,14 +31,10 @@ def inject_prefetch(func: PrimFunc) -> PrimFunc:
     return func.with_body(rewriter(func.body))
 
 
-class _Injector(Rewriter):
+class _Injector(StmtRewriter):
     def __init__(self) -> None:
         super().__init__()
         self.loop: For | None = None
-
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         """Remembers the loop that an attribute just inside it speaks of."""
