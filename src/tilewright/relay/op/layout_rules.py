@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.relay.expr import Attrs
-from tilewright.relay.op.registry import LayoutChoice
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.expr import Attrs
+from tilewright.relay.ir.registry import LayoutChoice
+from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
 from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
@@ -88,7 +88,7 @@ def conv2d_layout(
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
     choices = []
-    for choice in conv2d_layouts(_shape(attrs, types), target, channel_block(layouts[0]) or None):
+    for choice in conv2d_layouts(conv2d_shape(attrs, types), target, channel_block(layouts[0]) or None):
         plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
         altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
         choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
@@ -109,7 +109,7 @@ def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Tar
     return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
 
 
-def _shape(attrs: Attrs, types: Types) -> ConvolutionShape:
+def conv2d_shape(attrs: Attrs, types: Types) -> ConvolutionShape:
     """The facts of an `nn.conv2d` in NCHW and OIHW."""
     batch, channels, height, width = (size_hint(extent) for extent in types[0].shape)
     filters, _, kh, kw = (size_hint(extent) for extent in types[1].shape)

@@ -120,6 +120,10 @@ TEMPLATES = {
         lambda x, w: topi.nn.conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1)),
         [_blocked(1, 2, 10, 9, 8), _blocked(4, 2, 3, 3, 8, 16, seed=1)],
     ),
+    "grouped_conv2d_NCHWc": (
+        lambda x, w: topi.nn.grouped_conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1), (1, 1), 2),
+        [_blocked(1, 4, 10, 9, 8), _blocked(4, 2, 3, 3, 8, 16, seed=1)],
+    ),
     "depthwise_conv2d_NCHWc": (
         lambda x, w: topi.nn.depthwise_conv2d_NCHWc(x, w, (2, 2), (1, 1, 1, 1)),
         [_blocked(1, 2, 11, 12, 16), _blocked(2, 1, 3, 3, 1, 16, seed=1)],

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright import te
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu import product_spaces
 from tilewright.topi.schedule.cpu import template_spaces as spaces
 from tilewright.topi.schedule.cpu.attention import schedule_attention
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
@@ -25,6 +26,7 @@ from tilewright.topi.schedule.cpu.depthwise_conv2d import schedule_depthwise_con
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import schedule_depthwise_conv2d_nchw
 from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
+from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_conv2d_space, schedule_grouped_conv2d
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
@@ -39,6 +41,7 @@ SpaceOf = Callable[[te.Tensor, te.Tensor, Target], ConfigSpace]
 #: Tag of the anchor's compute -> template.
 TEMPLATES: dict[str, Template] = {
     "conv2d_NCHWc": schedule_conv2d,
+    "grouped_conv2d_NCHWc": schedule_grouped_conv2d,
     "depthwise_conv2d_NCHWc": schedule_depthwise_conv2d,
     "conv2d_winograd_NCHWc": schedule_conv2d_winograd,
     "conv2d_transpose_NCHWc": schedule_conv2d_transpose,
@@ -59,15 +62,16 @@ TEMPLATES: dict[str, Template] = {
 #: Tag of the anchor's compute -> the search space of its template.
 SPACES: dict[str, SpaceOf] = {
     "conv2d_NCHWc": spaces.conv2d_space,
+    "grouped_conv2d_NCHWc": grouped_conv2d_space,
     "depthwise_conv2d_NCHWc": spaces.depthwise_space,
     "conv2d_winograd_NCHWc": spaces.winograd_space,
     "conv2d_transpose_NCHWc": spaces.conv2d_transpose_space,
     "conv2d_nchw": spaces.conv2d_nchw_space,
     "conv2d_1x1_nchw": spaces.conv2d_1x1_nchw_space,
     "depthwise_conv2d_nchw": spaces.depthwise_nchw_space,
-    "dense_pack": spaces.dense_space,
-    "batch_matmul": spaces.batch_matmul_space,
-    "dense_dot": spaces.dense_dot_space,
+    "dense_pack": product_spaces.dense_space,
+    "batch_matmul": product_spaces.batch_matmul_space,
+    "dense_dot": product_spaces.dense_dot_space,
     "conv2d_dot_NCHWc": spaces.conv2d_dot_space,
 }
 

@@ -21,6 +21,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     plain_depthwise_cost,
     plain_input_cost,
 )
+from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, grouped_cost
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
@@ -63,7 +64,9 @@ def conv2d_layouts(
     plain = Conv2DLayouts("NCHW", "OIHW", "NCHW")
     if conv.depthwise:
         return _depthwise_layouts(conv, out_block, plain, target, arriving_block)
-    if out_block is None or conv.groups != 1:
+    if conv.groups != 1:
+        return _grouped_layouts(conv, out_block, plain, target, arriving_block)
+    if out_block is None:
         return [plain]
     in_block = arriving_block or channel_block(conv.in_channels, target)
     blocked = None if in_block is None else f"NCHW{in_block}c"
@@ -89,6 +92,20 @@ def _depthwise_layouts(
         return [plain, blocked] if arriving is None and conv.in_pixels >= _PLAIN_DEPTHWISE else [blocked, plain]
     costs = (depthwise_cost(conv, block, target), plain_depthwise_cost(conv, target))
     return [replace(blocked, cost=costs[0]), replace(plain, cost=costs[1])]
+
+
+def _grouped_layouts(
+    conv: ConvolutionShape, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
+) -> list[Conv2DLayouts]:
+    blocks = grouped_blocks(conv, arriving or channel_block(conv.in_channels, target), out_block)
+    if blocks is None:
+        return [plain]
+    data, out = (f"NCHW{block}c" for block in blocks)
+    blocked = Conv2DLayouts(data, f"OIHW{blocks[0]}i{blocks[1]}o", out)
+    if target is None:
+        return [blocked, plain]
+    cost = grouped_cost(conv, blocks[1], target)
+    return [replace(blocked, cost=cost), replace(plain, cost=plain_cost(conv, target))]
 
 
 def dense_block(units: int, rows: int, target: Target) -> int:
