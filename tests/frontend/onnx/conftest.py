@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.interpreter import interpret
+from tilewright.relay.interpreter.interpreter import interpret
 
 
 def build_model(

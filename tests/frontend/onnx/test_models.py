@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.interpreter import interpret
+from tilewright.relay.interpreter.interpreter import interpret
 
 MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
 REAL: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {

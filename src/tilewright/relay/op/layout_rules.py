@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.relay.expr import Attrs
-from tilewright.relay.op.registry import LayoutChoice
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.expr import Attrs
+from tilewright.relay.ir.registry import LayoutChoice
+from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
 from tilewright.topi.schedule.cpu.layout import channel_block as widest_block

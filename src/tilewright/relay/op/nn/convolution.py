@@ -10,7 +10,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -22,8 +24,6 @@ from tilewright.relay.op.common import (
     window_attrs,
 )
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
 from tilewright.topi.reference.layout import layout_transform

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright import te
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.topi.schedule.cpu import product_spaces
 from tilewright.topi.schedule.cpu import template_spaces as spaces
 from tilewright.topi.schedule.cpu.attention import schedule_attention
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
@@ -68,9 +69,9 @@ SPACES: dict[str, SpaceOf] = {
     "conv2d_nchw": spaces.conv2d_nchw_space,
     "conv2d_1x1_nchw": spaces.conv2d_1x1_nchw_space,
     "depthwise_conv2d_nchw": spaces.depthwise_nchw_space,
-    "dense_pack": spaces.dense_space,
-    "batch_matmul": spaces.batch_matmul_space,
-    "dense_dot": spaces.dense_dot_space,
+    "dense_pack": product_spaces.dense_space,
+    "batch_matmul": product_spaces.batch_matmul_space,
+    "dense_dot": product_spaces.dense_dot_space,
     "conv2d_dot_NCHWc": spaces.conv2d_dot_space,
 }
 
