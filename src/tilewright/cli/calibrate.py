@@ -81,7 +81,7 @@ class Row:
 
 
 def measure(known: Machine, each: float = EACH, sizes: Mapping[str, int] | None = None) -> Machine:
-    """The figures of this machine; those of `known` where nothing is measured (`kernel_start`, ways, page).
+    """The figures of this machine; those of `known` where nothing is measured (`kernel_start`, ways, lines).
 
     `each` is in seconds. `sizes` are the bytes to read of "L2", "L3" and "DRAM" (default: `memory_sizes`).
     """
@@ -91,7 +91,7 @@ def measure(known: Machine, each: float = EACH, sizes: Mapping[str, int] | None 
     found |= _level_one(meter)
     found |= _memory(meter, sizes)
     found["barrier"] = _rounded(meter.cycles("barriers", (_BARRIERS,), _BARRIERS, workers=meter.workers))
-    found["ghz"] = _rounded(meter.ghz)
+    found |= {"ghz": _rounded(meter.ghz), "page": mmap.PAGESIZE}
     return dataclasses.replace(known, **found)  # type: ignore[arg-type]
 
 
