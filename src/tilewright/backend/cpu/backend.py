@@ -12,7 +12,6 @@ from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.cpu import layout
 from tilewright.topi.schedule.cpu.channel_padding import padded_channels
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
@@ -20,6 +19,7 @@ from tilewright.topi.schedule.cpu.layout import Conv2DLayouts
 from tilewright.topi.schedule.cpu.recurrent import unit_block
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 class CpuBackend(Backend):
