@@ -169,9 +169,7 @@ class _Writer:
         return [(item, lambda n, i=i: data.__setitem__(i, n)) for i, item in enumerate(items)]  # type: ignore[misc]
 
     def _fields(self, entry: dict[str, Any], record: _Record) -> list[tuple[Any, Callable[[int], None]]]:
-        schema = SCHEMA.get(record.type_key) or next(
-            (fields for key, fields in ATTRS.values() if key == record.type_key), {}
-        )
+        schema = SCHEMA.get(record.type_key) or ATTRS.get(record.type_key, {})
         if not schema:
             return []
         texts: dict[str, str] = dict.fromkeys(sorted(schema), "0")
@@ -248,9 +246,9 @@ def _call_attrs(call: Call) -> _Record | None:
     """Classic attributes where the operator has them and what is left out are defaults; a dictionary otherwise."""
     if not call.attrs:
         return None
-    classic = ATTRS.get(call.op.name) if isinstance(call.op, Op) else None
-    if classic is not None and isinstance(call.op, Op):
-        key, fields = classic
+    if isinstance(call.op, Op) and call.op.attrs_class:
+        key = f"relay.attrs.{call.op.attrs_class}"
+        fields = ATTRS[key]
         kept = {name: value for name, value in call.attrs.items() if name in fields}
         if (
             len(kept) == len(fields.keys() & call.attrs.keys())

@@ -56,8 +56,6 @@ from tilewright.tir import expr as tir
 #: Fields that hold what Relay here has not.
 _IGNORED = {"virtual_device_", "_checked_type_", "struct_info_", "source_map", "global_infos", "type_constraints"}
 
-_ATTR_FIELDS = dict(ATTRS.values())
-
 
 def load_json(text: str) -> Any:
     """The module, expression or type that `save_json`, or the classic stack, wrote. Raises ModelError."""
@@ -112,7 +110,7 @@ class _Reader:
 
     def _schema(self, node: dict[str, Any]) -> Fields:
         key = node["type_key"]
-        return SCHEMA.get(key) or _ATTR_FIELDS.get(key) or {}
+        return SCHEMA.get(key) or ATTRS.get(key) or {}
 
     def _needs(self, number: int) -> list[int]:
         node = self._node(number)
@@ -132,10 +130,10 @@ class _Reader:
             return node.get("repr_str", "")
         if key == "Op":
             return get(node["repr_str"])
-        if key.startswith("relay.attrs.") and key not in _ATTR_FIELDS:
+        if key.startswith("relay.attrs.") and key not in ATTRS:
             raise ModelError(f"attributes of class {key} are not known to this reader")
         make = _MAKE.get(key)
-        if make is None and key not in _ATTR_FIELDS:
+        if make is None and key not in ATTRS:
             raise ModelError(f"nodes of class {key!r} are not known to this reader")
         try:
             fields = self._fields(node)
@@ -183,7 +181,7 @@ def _call(fields: dict[str, Any]) -> Call:
     op, args = fields["op"], fields["args"]
     attrs = fields.get("attrs") or {}
     if isinstance(op, Op):
-        attrs = with_defaults(op, args, kept(op, args, attrs) if op.name in ATTRS else attrs)
+        attrs = with_defaults(op, args, kept(op, args, attrs) if op.attrs_class else attrs)
     return Call(op, args, attrs, fields.get("span") or "")
 
 

@@ -25,7 +25,7 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.reduce import Axis
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi import tag
 from tilewright.topi.util import accumulator_dtype, normalize_axes
@@ -122,7 +122,12 @@ def _variance_reference(attrs: Attrs, x: np.ndarray, mean: np.ndarray) -> np.nda
 
 
 register_composite(
-    "variance", num_inputs=2, type_rule=_variance_type, expansion=_variance, reference=_variance_reference
+    "variance",
+    num_inputs=2,
+    type_rule=_variance_type,
+    expansion=_variance,
+    reference=_variance_reference,
+    precision=Precision.NEVER,
 )
 
 

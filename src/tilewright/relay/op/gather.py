@@ -17,7 +17,7 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import transform as ref
 
@@ -44,6 +44,7 @@ register(
     compute=with_attrs(topi.take, "axis", "mode"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
+    precision=Precision.FOLLOW,
 )
 
 
@@ -73,6 +74,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.gather(inputs[0], attrs["axis"], inputs[1])],
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
+    precision=Precision.FOLLOW,
 )
 
 
@@ -100,6 +102,7 @@ register(
     compute=with_attrs(topi.gather_nd, "batch_dims"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
+    precision=Precision.FOLLOW,
 )
 
 

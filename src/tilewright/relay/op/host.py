@@ -25,8 +25,11 @@ OBJECT = GlobalTypeVar("Object")
 LIST = GlobalTypeVar("HostList")
 
 
-def register_host(name: str, *, num_inputs: int, type_rule: TypeRule) -> Op:
-    """Enter the host operator `name`. An internal error where `runtime.host_ops` has no function of that name."""
+def register_host(name: str, *, num_inputs: int, type_rule: TypeRule, **fields: typing.Any) -> Op:
+    """Enter the host operator `name`; `fields` are further ones of `Op`.
+
+    An internal error where `runtime.host_ops` has no function of that name.
+    """
     function = host_ops.HOST_OPS.get(name)
     if function is None:
         raise InternalError(f"there is no host operator {name!r}; declare it in tilewright.runtime.host_ops")
@@ -37,6 +40,7 @@ def register_host(name: str, *, num_inputs: int, type_rule: TypeRule) -> Op:
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, *values: function(plain_attrs(attrs), *values),
         data_dependent=True,
+        **fields,
     )
 
 

@@ -31,6 +31,7 @@ def _unary(name: str, reference: Callable[[Any], Any]) -> Any:
         pattern=OpPattern.ELEMWISE,
         reference=lambda _attrs, x: reference(x).astype(x.dtype),
         layout=layout_rules.follow_input,
+        costly=True,
     )
     return named(lambda data: call(name, data), name, function.__doc__)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import layout_rules
+from tilewright.relay.op import layout_rules, orders
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.support.named import named
 from tilewright.topi.util import normalize_axes
@@ -39,8 +39,8 @@ def _reduced(kind: str) -> Any:
     return rule
 
 
-def _register(name: str, function: Callable[..., Any], kind: str = "number") -> Any:
-    """Register the reduction `name`; `function(x, axes, keepdims)` is its reference."""
+def _register(name: str, function: Callable[..., Any], kind: str = "number", **fields: Any) -> Any:
+    """Register the reduction `name`; `function(x, axes, keepdims)` is its reference, `fields` are further ones."""
 
     def reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
         axes = normalize_axes(attrs["axis"], x.ndim, attrs["exclude"])
@@ -54,6 +54,9 @@ def _register(name: str, function: Callable[..., Any], kind: str = "number") -> 
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
         layout=layout_rules.follow_reduce,
+        reorder=orders.reduction,
+        attrs_class="ReduceAttrs",
+        **fields,
     )
 
     def build(data: Expr, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Call:
@@ -71,11 +74,14 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     return np.trunc(value) if x.dtype.kind in "iu" else value
 
 
-sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep))
-mean = _register("mean", _mean)
-prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep))
-max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep))
-min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep))
+_NEVER: dict[str, Any] = {"precision": Precision.NEVER}
+_FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
+
+sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep), **_NEVER)
+mean = _register("mean", _mean, **_NEVER)
+prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep), **_NEVER)
+max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep), **_FOLLOW)
+min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep), **_FOLLOW)
 all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep), "bool")
 any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
 

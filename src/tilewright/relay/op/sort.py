@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.op import equal_sizes
 from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
@@ -46,6 +47,7 @@ register(
     compute=_argsort_compute,
     pattern=OpPattern.OPAQUE,
     reference=_argsort_reference,
+    equal_sizes=equal_sizes.of_argsort,
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
-from tilewright.relay.op import layout_rules
+from tilewright.relay.op import equal_sizes, layout_rules, orders, views
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -25,7 +25,7 @@ from tilewright.relay.op.common import (
     tuple_of_tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
@@ -71,6 +71,13 @@ register(
     compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=INJECTIVE,
     reference=lambda attrs, x: x.reshape(attrs["newshape"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=views.whole,
+    equal_sizes=equal_sizes.of_reshape,
+    attrs_class="ReshapeAttrs",
 )
 
 
@@ -94,6 +101,10 @@ register(
     compute=with_attrs(topi.transpose, "axes"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: x.transpose(attrs["axes"] or None),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    attrs_class="TransposeAttrs",
 )
 
 
@@ -114,6 +125,8 @@ register(
     compute=with_attrs(topi.layout_transform, "src_layout", "dst_layout"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: layout_reference(x, attrs["src_layout"], attrs["dst_layout"]),
+    precision=Precision.FOLLOW,
+    attrs_class="LayoutTransformAttrs",
 )
 
 
@@ -144,6 +157,12 @@ register(
     compute=with_attrs(topi.squeeze, "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.squeeze(x, attrs["axis"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=views.whole,
+    attrs_class="SqueezeAttrs",
 )
 
 
@@ -170,6 +189,12 @@ register(
     compute=with_attrs(topi.expand_dims, "axis", "num_newaxis"),
     pattern=INJECTIVE,
     reference=_expand_dims_reference,
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=views.whole,
+    attrs_class="ExpandDimsAttrs",
 )
 
 
@@ -192,6 +217,8 @@ register(
     compute=with_attrs(topi.broadcast_to, "shape"),
     pattern=OpPattern.BROADCAST,
     reference=lambda attrs, x: np.ascontiguousarray(np.broadcast_to(x, attrs["shape"])),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
 )
 
 
@@ -219,6 +246,11 @@ register(
     pattern=INJECTIVE,
     reference=lambda attrs, *parts: np.concatenate(parts, attrs["axis"]),
     layout=layout_rules.follow_concatenate,
+    precision=Precision.FOLLOW,
+    costly=True,
+    equal_sizes=equal_sizes.of_concatenate,
+    reorder=orders.along_axis,
+    attrs_class="ConcatenateAttrs",
 )
 
 
@@ -242,6 +274,8 @@ register(
     compute=lambda attrs, inputs, _out: [topi.stack(inputs, attrs["axis"])],
     pattern=INJECTIVE,
     reference=lambda attrs, *parts: np.stack(parts, attrs["axis"]),
+    precision=Precision.FOLLOW,
+    attrs_class="StackAttrs",
 )
 
 
@@ -273,6 +307,9 @@ register(
         np.ascontiguousarray(part) for part in np.split(x, attrs["indices_or_sections"], attrs["axis"])
     ),
     layout=layout_rules.follow_split,
+    precision=Precision.FOLLOW,
+    view=views.split_offsets,
+    attrs_class="SplitAttrs",
 )
 
 
@@ -299,6 +336,9 @@ register(
     pattern=INJECTIVE,
     reference=lambda attrs, x: ref.strided_slice(x, attrs["begin"], attrs["end"], attrs["strides"], attrs["axes"]),
     layout=layout_rules.follow_strided_slice,
+    precision=Precision.FOLLOW,
+    picks=True,
+    view=views.slice_offset,
 )
 
 
@@ -329,6 +369,8 @@ register(
     compute=with_attrs(topi.tile, "reps"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.tile(x, attrs["reps"]),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
 )
 
 
@@ -350,6 +392,8 @@ register(
     compute=with_attrs(topi.repeat, "repeats", "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.repeat(x, attrs["repeats"], attrs["axis"]),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
 )
 
 
@@ -371,6 +415,8 @@ register(
     compute=with_attrs(topi.reverse, "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.ascontiguousarray(np.flip(x, attrs["axis"])),
+    precision=Precision.FOLLOW,
+    rearranges=True,
 )
 
 
@@ -394,6 +440,7 @@ register(
     compute=with_attrs(topi.cumsum, "axis", "exclusive", "reverse"),
     pattern=OpPattern.OPAQUE,
     reference=_cumsum_reference,
+    precision=Precision.NEVER,
 )
 
 

@@ -27,13 +27,19 @@ from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.tir import expr as tir
 
 # --------------------------------------------------------------------------------------------------------- storage
-register_host("memory.alloc_storage", num_inputs=2, type_rule=lambda _types, _attrs: TensorType((AnyDim(),), "uint8"))
+register_host(
+    "memory.alloc_storage",
+    num_inputs=2,
+    type_rule=lambda _types, _attrs: TensorType((AnyDim(),), "uint8"),
+    effects=True,
+)
 register_host(
     "memory.alloc_tensor",
     num_inputs=3,
     type_rule=lambda _types, attrs: TensorType(attrs["const_shape"], attrs["dtype"]),
+    effects=True,
 )
-register_host("memory.kill", num_inputs=1, type_rule=lambda _types, _attrs: TupleType([]))
+register_host("memory.kill", num_inputs=1, type_rule=lambda _types, _attrs: TupleType([]), effects=True)
 register_host(
     "vm.shape_of",
     num_inputs=1,
@@ -80,7 +86,7 @@ def _write_type(types: Types, _attrs: Attrs) -> Type:
     return TupleType([])
 
 
-register_host("memory.write", num_inputs=2, type_rule=_write_type)
+register_host("memory.write", num_inputs=2, type_rule=_write_type, effects=True)
 
 
 def write(outputs: Sequence[Expr] | Tuple, values: Sequence[Expr] | Tuple) -> Call:

@@ -14,7 +14,6 @@ from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
 from tilewright.relay.structural import array_key, attrs_key
-from tilewright.relay.transform.effects import STORAGE
 from tilewright.relay.visitor import rewrite
 
 #: Constants up to this many bytes are compared by content; larger ones (weights) by identity.
@@ -42,7 +41,7 @@ def eliminate_common_subexpr(mod: IRModule) -> IRModule:
 def _key(node: Expr) -> Hashable | None:
     """A value that is equal for nodes of equal value; operands were merged already, so they compare by identity."""
     if isinstance(node, Call) and isinstance(node.op, Op):
-        return None if node.op.name in STORAGE else (node.op, attrs_key(node.attrs), node.args)
+        return None if node.op.effects else (node.op, attrs_key(node.attrs), node.args)
     if isinstance(node, Constant) and node.data.nbytes <= CONSTANT_LIMIT:
         return array_key(node.data)
     if isinstance(node, Tuple):

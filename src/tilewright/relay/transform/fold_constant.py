@@ -16,7 +16,6 @@ from tilewright.relay.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from tilewright.relay.interpreter import call_reference
 from tilewright.relay.module import IRModule
 from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.effects import STORAGE
 from tilewright.relay.type import tensor_types
 from tilewright.relay.type_of import type_of
 from tilewright.relay.visitor import rewrite
@@ -26,9 +25,6 @@ LIMIT = 1 << 20
 
 #: A limit that is none.
 ANY_SIZE = 1 << 62
-
-#: Operators that are folded whatever the size of the result.
-ALWAYS = frozenset({"nn.contrib_conv2d_winograd_weight_transform"})
 
 
 def fold_constant(mod: IRModule, limit: int = LIMIT) -> IRModule:
@@ -48,7 +44,7 @@ def fold_constant(mod: IRModule, limit: int = LIMIT) -> IRModule:
 
 def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
     """The value of `call` as a constant (or tuple of constants); None if it is not constant or would grow too large."""
-    if isinstance(call.op, Op) and call.op.name in STORAGE:
+    if isinstance(call.op, Op) and call.op.effects:
         return None
     values = [_constant_value(arg) for arg in call.args]
     if any(value is None for value in values):
@@ -58,7 +54,7 @@ def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
         return None
     size = sum(t.nbytes for t in results)
     grows = size > limit and size > sum(t.nbytes for arg in call.args for t in tensor_types(type_of(arg)))
-    if grows and not (isinstance(call.op, Op) and call.op.name in ALWAYS):
+    if grows and not (isinstance(call.op, Op) and call.op.always_folded):
         return None
     return _constant(call_reference(call, values))
 

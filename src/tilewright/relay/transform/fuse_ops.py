@@ -34,14 +34,6 @@ from tilewright.relay.transform.views import cut_offsets, free_concatenations, i
 from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.relay.visitor import children, post_order, rebuild
 
-#: Injective operators too costly to compute an element of several times.
-COSTLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "concatenate", "image.resize2d"}
-)
-
-#: How often operators that pass over their input more than once read each element of it.
-PASSES = {"nn.softmax": 3, "nn.log_softmax": 3, "nn.layer_norm": 3, "nn.instance_norm": 3, "nn.group_norm": 3}
-
 MAX_GROUP = 256
 
 
@@ -78,7 +70,7 @@ class _Group:
 def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Group]:
     """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
     groups = {
-        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.name in COSTLY)
+        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.costly)
         for call, op in flow.ops.items()
     }
     for phase in ("anchors", "injective"):
@@ -144,7 +136,7 @@ def _repeatable(flow: Flow, group: _Group, node: Call, user: Call) -> bool:
     if not group.costly:
         return True
     window = math.prod(user.attrs.get("pool_size", ()))
-    reads = max(flow.size[user] * window / flow.size[node], PASSES.get(flow.ops[user].name, 1))
+    reads = max(flow.size[user] * window / flow.size[node], flow.ops[user].passes)
     return reads <= 2
 
 

@@ -12,6 +12,7 @@ from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.resize import resize2d
+from tilewright.relay.op.orders import with_layout
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.resize import resize2d as resize_reference
 
@@ -63,12 +64,16 @@ register_composite(
     num_inputs=1,
     expansion=_resize1d,
     reference=lambda attrs, x: resize_all(attrs, x, "W"),
+    spatial_axes=1,
+    reorder=with_layout,
 )
 register_composite(
     "image.resize3d",
     num_inputs=1,
     expansion=_resize3d,
     reference=lambda attrs, x: resize_all(attrs, x, "DHW"),
+    spatial_axes=3,
+    reorder=with_layout,
 )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference.resize import COORDINATE_MODES
@@ -41,6 +42,11 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: resize_reference(x, attrs),
     layout=follow_layout_attr,
+    precision=Precision.FOLLOW,
+    costly=True,
+    identity_on_same_type=True,
+    spatial_axes=2,
+    reorder=orders.with_layout,
 )
 
 

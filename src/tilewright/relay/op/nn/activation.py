@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -24,7 +25,8 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_channels, follow_input, follow_pad
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.operands import per_channel
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import nn as ref
 
@@ -36,6 +38,9 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda _attrs, x: np.maximum(x, np.zeros((), x.dtype)),
     layout=follow_input,
+    precision=Precision.FOLLOW,
+    idempotent=True,
+    homogeneous=True,
 )
 
 
@@ -52,6 +57,9 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda attrs, x: np.where(x > 0, x, x * np.asarray(attrs["alpha"], x.dtype)),
     layout=follow_input,
+    precision=Precision.FOLLOW,
+    homogeneous=True,
+    attrs_class="LeakyReluAttrs",
 )
 
 
@@ -92,6 +100,9 @@ register(
     pattern=OpPattern.BROADCAST,
     reference=_prelu_reference,
     layout=follow_channels,
+    precision=Precision.FOLLOW,
+    expected_operands=per_channel(1),
+    attrs_class="PReluAttrs",
 )
 
 
@@ -108,6 +119,10 @@ register(
     pattern=OpPattern.BROADCAST,
     reference=lambda attrs, x, bias: x + along_axis(bias, x, attrs["axis"]),
     layout=follow_channels,
+    precision=Precision.FOLLOW,
+    expected_operands=per_channel(1),
+    reorder=orders.along_axis,
+    attrs_class="BiasAddAttrs",
 )
 
 
@@ -146,6 +161,8 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: ref.pad(x, attrs["pad_width"], attrs["pad_mode"], attrs["pad_value"]),
     layout=follow_pad,
+    precision=Precision.FOLLOW,
+    reorder=orders.padding,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     broadcast_shapes,
@@ -67,6 +68,7 @@ register(
     compute=_attention_compute,
     pattern=OpPattern.COMM_REDUCE,
     reference=_attention_reference,
+    flops=work.attention,
 )
 
 

@@ -29,7 +29,7 @@ from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.convolution import conv2d
 from tilewright.relay.op.nn.dense import dense
 from tilewright.relay.op.nn.normalization import softmax
-from tilewright.relay.op.registry import get
+from tilewright.relay.op.registry import Precision, get
 from tilewright.relay.type import Type
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.util import pair
@@ -55,7 +55,12 @@ def _l2_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 
 register_composite(
-    "nn.l2_normalize", num_inputs=1, type_rule=_l2_type, expansion=_l2_normalize, reference=_l2_reference
+    "nn.l2_normalize",
+    num_inputs=1,
+    type_rule=_l2_type,
+    expansion=_l2_normalize,
+    reference=_l2_reference,
+    precision=Precision.NEVER,
 )
 
 

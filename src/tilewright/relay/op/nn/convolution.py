@@ -11,6 +11,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -22,7 +23,9 @@ from tilewright.relay.op.common import (
     window_attrs,
 )
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.nn.scaled_weights import scale_outer, scale_transposed
+from tilewright.relay.op.operands import convolution_operands, transposed_operands
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
@@ -113,6 +116,13 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, kernel: ref.conv2d(data, kernel, attrs),
     layout=conv2d_layout,
+    precision=Precision.ALWAYS,
+    flops=work.convolution,
+    expected_operands=convolution_operands,
+    spatial_axes=2,
+    quantized="qnn.conv2d",
+    scaled_weights=scale_outer,
+    attrs_class="Conv2DAttrs",
 )
 
 
@@ -209,6 +219,10 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv2d_transpose_reference,
     layout=conv2d_transpose_layout,
+    precision=Precision.ALWAYS,
+    flops=work.transposed_convolution,
+    expected_operands=transposed_operands,
+    scaled_weights=scale_transposed,
 )
 
 

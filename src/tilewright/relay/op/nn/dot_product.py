@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
 from tilewright.relay.op.registry import OpPattern, register
@@ -54,6 +55,7 @@ register(
     compute=lambda _attrs, inputs, _out: [topi.nn.dense_dot(*inputs)],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_dense_reference,
+    flops=work.product,
 )
 
 
@@ -82,6 +84,7 @@ register(
     compute=lambda _attrs, inputs, _out: [topi.nn.batch_matmul_dot(*inputs)],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_batch_matmul_reference,
+    flops=work.product,
 )
 
 
@@ -132,6 +135,7 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv2d_reference,
     layout=conv2d_int8_layout,
+    flops=work.convolution,
 )
 
 

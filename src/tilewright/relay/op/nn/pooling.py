@@ -7,9 +7,11 @@ from typing import Any
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
 from tilewright.relay.op.layout_rules import follow_layout_attr
-from tilewright.relay.op.registry import OpPattern, register
+from tilewright.relay.op.orders import with_layout
+from tilewright.relay.op.registry import OpPattern, Precision, register
 from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import pooling as ref
@@ -43,6 +45,13 @@ def _register_pool(kind: str, *more: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.pool2d(x, kind, attrs, attrs["layout"]),
         layout=follow_layout_attr,
+        flops=work.window,
+        precision=Precision.FOLLOW,
+        homogeneous=True,
+        picks=kind == "max",
+        attrs_class=f"{kind.title()}Pool2DAttrs",
+        spatial_axes=2,
+        reorder=with_layout,
     )
 
 
@@ -106,6 +115,10 @@ def _register_whole(kind: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.adaptive_pool2d(x, kind, (1, 1), attrs["layout"]),
         layout=follow_layout_attr,
+        attrs_class="GlobalPool2DAttrs",
+        precision=Precision.FOLLOW,
+        spatial_axes=2,
+        reorder=with_layout,
     )
     register(
         f"nn.adaptive_{kind}_pool2d",
@@ -117,6 +130,9 @@ def _register_whole(kind: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.adaptive_pool2d(x, kind, attrs["output_size"], attrs["layout"]),
         layout=follow_layout_attr,
+        precision=Precision.FOLLOW,
+        spatial_axes=2,
+        reorder=with_layout,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
 from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.type import TensorType, TupleType, Type
@@ -96,6 +97,7 @@ def _register(kind: str) -> None:
         type_rule=lambda types, attrs: _type_rule(kind, types, attrs),
         compute=compute,
         pattern=OpPattern.OPAQUE,
+        flops=work.recurrent,
         reference=lambda attrs, *inputs: ref.recurrent(
             recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs)
         ),

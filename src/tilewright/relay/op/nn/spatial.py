@@ -17,7 +17,9 @@ from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.backward import dilate
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
-from tilewright.relay.op.registry import TypeRule
+from tilewright.relay.op.operands import convolution_operands, transposed_operands
+from tilewright.relay.op.orders import with_layout
+from tilewright.relay.op.registry import Precision, TypeRule
 from tilewright.relay.type import Type
 from tilewright.support.named import named
 from tilewright.topi.reference import spatial as ref
@@ -148,6 +150,10 @@ def _register_convolution(name: str) -> None:
         expansion=expansion,
         type_rule=_checked(expansion, axes),
         reference=lambda attrs, data, weight: ref.convolution(data, weight, attrs, SPATIAL[axes], transposed),
+        precision=Precision.ALWAYS,
+        expected_operands=transposed_operands if transposed else convolution_operands,
+        spatial_axes=0 if transposed else axes,
+        attrs_class="" if transposed else f"Conv{axes}DAttrs",
     )
 
 
@@ -287,12 +293,18 @@ def _register_pools(kind: str, axes: int) -> None:
         num_inputs=1,
         expansion=_pool(kind, axes),
         reference=lambda attrs, x: ref.pool(x, kind, attrs, SPATIAL[axes]),
+        precision=Precision.FOLLOW,
+        spatial_axes=axes,
+        reorder=with_layout,
     )
     register_composite(
         f"nn.adaptive_{kind}_pool{axes}d",
         num_inputs=1,
         expansion=_adaptive(kind, axes),
         reference=lambda attrs, x: ref.adaptive_pool(x, kind, attrs["output_size"], attrs["layout"], SPATIAL[axes]),
+        precision=Precision.FOLLOW,
+        spatial_axes=axes,
+        reorder=with_layout,
     )
 
 

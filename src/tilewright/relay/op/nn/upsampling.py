@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
 from tilewright.relay.op.image.resize import resize2d
+from tilewright.relay.op.registry import Precision
 from tilewright.relay.type import Dim, Type
 
 # ------------------------------------------------------------------------------------------------------- upsampling
@@ -74,6 +76,9 @@ register_composite(
     type_rule=_upsampling_type(_upsampling),
     expansion=_upsampling,
     reference=lambda attrs, x: _upsampling_reference(attrs, x, "HW"),
+    precision=Precision.FOLLOW,
+    spatial_axes=2,
+    reorder=orders.with_layout,
 )
 register_composite(
     "nn.upsampling3d",

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -56,6 +57,7 @@ register(
     reference=lambda attrs, kernel: ref.winograd_weight_transform(
         kernel, attrs["tile_size"], attrs["kernel_layout"], attrs["block"], attrs["strides"]
     ),
+    always_folded=True,
 )
 
 
@@ -127,6 +129,7 @@ register(
         attrs["kernel_size"],
         attrs["strides"],
     ),
+    flops=work.winograd,
 )
 
 
