@@ -130,7 +130,9 @@ def _numbered(arg: Expr, numbers: Mapping[Expr, int]) -> int | list[int]:
     return [numbers[field] for field in arg.fields] if isinstance(arg, Tuple) else numbers[arg]
 
 
-_HOST_PROGRAM = register_host("external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"])
+_HOST_PROGRAM = register_host(
+    "external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"], attributes=None
+)
 
 register_external(ExternalCodegen("host", _host_program, dict.fromkeys(STEPS, _plain_floats)))
 

@@ -28,7 +28,6 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.defaults import with_defaults
 from tilewright.relay.expr import (
     Attrs,
     Call,
@@ -250,10 +249,9 @@ def _call_attrs(call: Call) -> _Record | None:
         key = f"relay.attrs.{call.op.attrs_class}"
         fields = ATTRS[key]
         kept = {name: value for name, value in call.attrs.items() if name in fields}
-        if (
-            len(kept) == len(fields.keys() & call.attrs.keys())
-            and Attrs(with_defaults(call.op, call.args, kept)) == call.attrs
-        ):
+        schema = call.op.attributes or {}
+        left_out = {name: value for name, value in call.attrs.items() if name not in fields}
+        if all(name in schema and schema[name].default == value for name, value in left_out.items()):
             return _Record(key, kept)
     return _dict_attrs(call.attrs)
 

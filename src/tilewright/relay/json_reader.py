@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.errors import ModelError, TilewrightError
+from tilewright.errors import ModelError, TilewrightError, TypeMismatchError
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -18,7 +18,6 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.defaults import kept, with_defaults
 from tilewright.relay.expr import (
     Attrs,
     Call,
@@ -34,8 +33,9 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.json_schema import ATTRS, SCHEMA, Fields
+from tilewright.relay.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA, Fields
 from tilewright.relay.module import IRModule
+from tilewright.relay.op.attributes import complete
 from tilewright.relay.op.registry import Op, get
 from tilewright.relay.type import Any as AnyDim
 from tilewright.relay.type import (
@@ -138,6 +138,8 @@ class _Reader:
         try:
             fields = self._fields(node)
             return Attrs(_tidied(fields)) if make is None else make(fields)
+        except TypeMismatchError as error:
+            raise ModelError(f"node {number} of the JSON, a {key}: {error}") from None
         except (KeyError, ValueError, TypeError) as error:
             raise ModelError(f"node {number} of the JSON, a {key}, is malformed: {error!r}") from None
 
@@ -181,8 +183,19 @@ def _call(fields: dict[str, Any]) -> Call:
     op, args = fields["op"], fields["args"]
     attrs = fields.get("attrs") or {}
     if isinstance(op, Op):
-        attrs = with_defaults(op, args, kept(op, args, attrs) if op.attrs_class else attrs)
+        attrs = complete(op.name, op.attributes, _without_neutral(op, attrs))
     return Call(op, args, attrs, fields.get("span") or "")
+
+
+def _without_neutral(op: Op, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`attrs` without those of the classic class that the operator lacks, where they say what it does anyway."""
+    if not op.attrs_class or op.attributes is None:
+        return attrs
+    return {
+        name: value
+        for name, value in attrs.items()
+        if name in op.attributes or (value != ATTR_DEFAULTS[name] if name in ATTR_DEFAULTS else bool(value))
+    }
 
 
 def _module(fields: dict[str, Any]) -> IRModule:

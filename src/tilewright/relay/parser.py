@@ -5,7 +5,7 @@
         def @main(%x: Tensor[(1, 4), float32]) { nn.relu(%x + 1f) }
     ''')
 
-Grammar and examples: docs/relay.md. An operator's attributes that are left out take the defaults of its builder.
+Grammar and examples: docs/relay.md. An operator's attributes that are left out take their defaults.
 Errors are `ParseError`s with line and column, the place underlined.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright.errors import ParseError, UnsupportedError
+from tilewright.errors import ParseError, TypeMismatchError, UnsupportedError
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -29,7 +29,6 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.defaults import with_defaults
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -49,6 +48,7 @@ from tilewright.relay.json import load_metadata
 from tilewright.relay.lexer import Token, Tokens
 from tilewright.relay.literals import SUFFIXES
 from tilewright.relay.module import IRModule
+from tilewright.relay.op.attributes import complete
 from tilewright.relay.op.registry import get
 from tilewright.relay.parse_types import TypeParser
 from tilewright.relay.type import GlobalTypeVar, TypeData
@@ -306,7 +306,11 @@ class _Parser(TypeParser):
                 args.append(self.expr())
 
         self.sequence("(", item, ")")
-        return self._placed(Call(op, args, with_defaults(op, args, attrs)), token)
+        try:
+            call = Call(op, args, complete(op.name, op.attributes, attrs))
+        except TypeMismatchError as error:
+            self.tokens.fail(str(error), token.start, token.end)
+        return self._placed(call, token)
 
     def _placed(self, call: Call, token: Token) -> Call:
         """`call`, which begins at `token`; its place is kept."""

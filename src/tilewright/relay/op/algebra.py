@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import reduce, transform
 from tilewright.relay.op.common import (
     Types,
@@ -84,6 +85,7 @@ register(
     compute=_einsum_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, *parts: np.asarray(np.einsum(attrs["equation"], *parts)).astype(parts[0].dtype),
+    attributes={"equation": attr.text()},
 )
 
 
@@ -128,6 +130,12 @@ register_composite(
     expansion=_variance,
     reference=_variance_reference,
     precision=Precision.NEVER,
+    attributes={
+        "axis": attr.axes(None),
+        "keepdims": attr.flag(False),
+        "exclude": attr.flag(False),
+        "unbiased": attr.flag(False),
+    },
 )
 
 
@@ -171,6 +179,7 @@ register(
     compute=with_attrs(topi.cumprod, "axis", "exclusive", "dtype"),
     pattern=OpPattern.OPAQUE,
     reference=_cumprod_reference,
+    attributes={"axis": attr.optional(attr.integer()), "dtype": attr.dtype(""), "exclusive": attr.flag(False)},
 )
 
 

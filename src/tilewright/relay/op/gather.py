@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -45,6 +46,7 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
     precision=Precision.FOLLOW,
+    attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
 )
 
 
@@ -75,6 +77,7 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
     precision=Precision.FOLLOW,
+    attributes={"axis": attr.integer()},
 )
 
 
@@ -103,6 +106,7 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
     precision=Precision.FOLLOW,
+    attributes={"batch_dims": attr.integer(0)},
 )
 
 
@@ -131,6 +135,7 @@ register(
     reference=lambda attrs, indices, on_value, off_value: ref.one_hot(
         indices, on_value, off_value, attrs["depth"], attrs["axis"], TensorType((), attrs["dtype"]).dtype.numpy
     ),
+    attributes={"depth": attr.integer(), "axis": attr.integer(-1), "dtype": attr.dtype("float32")},
 )
 
 

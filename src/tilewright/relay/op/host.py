@@ -12,6 +12,7 @@ import typing
 
 from tilewright.errors import InternalError
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor
 from tilewright.relay.op.registry import Op, OpPattern, TypeRule, register
 from tilewright.relay.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
@@ -72,13 +73,24 @@ def element_of(type_: Type) -> TensorType:
     return tensor(type_.args[0])
 
 
-register_host("list.empty", num_inputs=0, type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)))
+register_host(
+    "list.empty",
+    num_inputs=0,
+    type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)),
+    attributes={"element": attr.anything()},
+)
 register_host("list.push", num_inputs=2, type_rule=lambda types, _attrs: types[0])
-register_host("list.stack", num_inputs=1, type_rule=_stack_type)
+register_host(
+    "list.stack",
+    num_inputs=1,
+    type_rule=_stack_type,
+    attributes={"axis": attr.integer(0), "shape": attr.integers(), "dtype": attr.dtype()},
+)
 register_host(
     "shape_of",
     num_inputs=1,
     type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs.get("dtype") or "int64"),
+    attributes={"dtype": attr.dtype("int64")},
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import Types, call, one, require, same_as_float_input, tensor
 from tilewright.relay.op.composite import register_composite
@@ -83,6 +84,7 @@ register(
         np.ascontiguousarray(x).view(TensorType((), attrs["dtype"]).dtype.numpy).reshape(x.shape)
     ),
     layout=layout_rules.follow_input,
+    attributes={"dtype": attr.dtype()},
 )
 
 
@@ -127,6 +129,7 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=_fixed_point_reference,
     layout=layout_rules.follow_input,
+    attributes={"multiplier": attr.integer(), "shift": attr.integer()},
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import layout_rules, orders
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
 from tilewright.relay.op.registry import OpPattern, Precision, register
@@ -25,6 +26,9 @@ def _shape(first: TensorType, attrs: Attrs) -> list[int]:
         check_axis(a, first.ndim)
     axes = normalize_axes(axis, first.ndim, attrs["exclude"])
     return [1 if d in axes else s for d, s in enumerate(first.shape) if attrs["keepdims"] or d not in axes]
+
+
+_ATTRIBUTES = {"axis": attr.axes(None), "keepdims": attr.flag(False), "exclude": attr.flag(False)}
 
 
 def _reduced(kind: str) -> Any:
@@ -54,6 +58,7 @@ def _register(name: str, function: Callable[..., Any], kind: str = "number", **f
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
         layout=layout_rules.follow_reduce,
+        attributes=_ATTRIBUTES,
         reorder=orders.reduction,
         attrs_class="ReduceAttrs",
         **fields,
@@ -105,6 +110,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
         compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
+        attributes={**_ATTRIBUTES, "select_last_index": attr.flag(False), "dtype": attr.dtype("int32")},
     )
 
     def build(

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tilewright.relay.expr import Attrs, Call, Expr
+    from tilewright.relay.op.attributes import Schema
     from tilewright.relay.type import Dim, TensorType, Type
     from tilewright.target import Target
     from tilewright.te import Tensor
@@ -144,6 +145,8 @@ class Op:
     type_rule: TypeRule
     pattern: OpPattern
     reference: Reference
+    attributes: Schema | None = field(default_factory=dict)
+    """what its calls have beside arguments (`relay/op/attributes.py`); None: whatever they say"""
     compute: Compute | None = None
     layout: LayoutRule | None = None
     expansion: Expansion | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright import topi
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import (
     Types,
@@ -131,6 +132,7 @@ register(
     layout=layout_rules.follow_input,
     precision=Precision.FOLLOW,
     attrs_class="ClipAttrs",
+    attributes={"a_min": attr.number(), "a_max": attr.number()},
 )
 
 
@@ -150,6 +152,7 @@ register(
     precision=Precision.NEVER,
     identity_on_same_type=True,
     attrs_class="CastAttrs",
+    attributes={"dtype": attr.dtype()},
 )
 
 
@@ -266,6 +269,7 @@ register(
         attrs["shape"], np.asarray(value).reshape(()), TensorType((), attrs["dtype"] or value.dtype).dtype.numpy
     ),
     precision=Precision.NEVER,
+    attributes={"shape": attr.integers(), "dtype": attr.dtype("")},
 )
 
 
@@ -282,6 +286,7 @@ def _register_constant(name: str, value: int) -> Any:
         compute=lambda attrs, _inputs, _out: [topi.full(attrs["shape"], attrs["dtype"], value)],
         pattern=OpPattern.ELEMWISE,
         reference=lambda attrs: np.full(attrs["shape"], value, TensorType((), attrs["dtype"]).dtype.numpy),
+        attributes={"shape": attr.integers(), "dtype": attr.dtype("float32")},
         fill=value,
     )
 
@@ -341,6 +346,7 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=_arange_reference,
     precision=Precision.NEVER,
+    attributes={"start": attr.number(), "stop": attr.number(), "step": attr.number(1), "dtype": attr.dtype("float32")},
 )
 
 

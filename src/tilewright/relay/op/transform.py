@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import equal_sizes, layout_rules, orders, views
 from tilewright.relay.op.common import (
     Types,
@@ -78,6 +79,7 @@ register(
     view=views.whole,
     equal_sizes=equal_sizes.of_reshape,
     attrs_class="ReshapeAttrs",
+    attributes={"newshape": attr.integers()},
 )
 
 
@@ -105,6 +107,7 @@ register(
     rearranges=True,
     picks=True,
     attrs_class="TransposeAttrs",
+    attributes={"axes": attr.optional(attr.integers())},
 )
 
 
@@ -127,6 +130,7 @@ register(
     reference=lambda attrs, x: layout_reference(x, attrs["src_layout"], attrs["dst_layout"]),
     precision=Precision.FOLLOW,
     attrs_class="LayoutTransformAttrs",
+    attributes={"src_layout": attr.text(), "dst_layout": attr.text()},
 )
 
 
@@ -163,6 +167,7 @@ register(
     identity_on_same_type=True,
     view=views.whole,
     attrs_class="SqueezeAttrs",
+    attributes={"axis": attr.axes(None)},
 )
 
 
@@ -195,6 +200,7 @@ register(
     identity_on_same_type=True,
     view=views.whole,
     attrs_class="ExpandDimsAttrs",
+    attributes={"axis": attr.integer(), "num_newaxis": attr.integer(1)},
 )
 
 
@@ -219,6 +225,7 @@ register(
     reference=lambda attrs, x: np.ascontiguousarray(np.broadcast_to(x, attrs["shape"])),
     precision=Precision.FOLLOW,
     identity_on_same_type=True,
+    attributes={"shape": attr.integers()},
 )
 
 
@@ -251,6 +258,7 @@ register(
     equal_sizes=equal_sizes.of_concatenate,
     reorder=orders.along_axis,
     attrs_class="ConcatenateAttrs",
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -276,6 +284,7 @@ register(
     reference=lambda attrs, *parts: np.stack(parts, attrs["axis"]),
     precision=Precision.FOLLOW,
     attrs_class="StackAttrs",
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -310,6 +319,7 @@ register(
     precision=Precision.FOLLOW,
     view=views.split_offsets,
     attrs_class="SplitAttrs",
+    attributes={"indices_or_sections": attr.integers_or_one(), "axis": attr.integer(0)},
 )
 
 
@@ -339,6 +349,12 @@ register(
     precision=Precision.FOLLOW,
     picks=True,
     view=views.slice_offset,
+    attributes={
+        "begin": attr.integers(),
+        "end": attr.integers(),
+        "strides": attr.optional(attr.integers()),
+        "axes": attr.optional(attr.integers()),
+    },
 )
 
 
@@ -371,6 +387,7 @@ register(
     reference=lambda attrs, x: np.tile(x, attrs["reps"]),
     precision=Precision.FOLLOW,
     identity_on_same_type=True,
+    attributes={"reps": attr.integers()},
 )
 
 
@@ -394,6 +411,7 @@ register(
     reference=lambda attrs, x: np.repeat(x, attrs["repeats"], attrs["axis"]),
     precision=Precision.FOLLOW,
     identity_on_same_type=True,
+    attributes={"repeats": attr.integer(), "axis": attr.integer(0)},
 )
 
 
@@ -417,6 +435,7 @@ register(
     reference=lambda attrs, x: np.ascontiguousarray(np.flip(x, attrs["axis"])),
     precision=Precision.FOLLOW,
     rearranges=True,
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -441,6 +460,7 @@ register(
     pattern=OpPattern.OPAQUE,
     reference=_cumsum_reference,
     precision=Precision.NEVER,
+    attributes={"axis": attr.integer(0), "exclusive": attr.flag(False), "reverse": attr.flag(False)},
 )
 
 

@@ -276,7 +276,7 @@ def _is_zero(pad: Call) -> bool:
     if len(pad.args) > 1:
         value = pad.args[1]
         return isinstance(value, Constant) and not np.any(value.data)
-    return pad.attrs.get("pad_value", pad.attrs.get("value", 0)) == 0
+    return bool(pad.attrs.pad_value == 0)
 
 
 def _four(padding: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -294,7 +294,7 @@ def rules_of(op: Op) -> tuple[Rule, ...]:
     if op.fill is not None and op.num_inputs == 1:
         found.append(filled_like)
     found += rule_of.rules(op)
-    if op.pattern is OpPattern.BROADCAST and op.num_inputs == 2 and op.expected_operands is None:
+    if op.pattern is OpPattern.BROADCAST and op.num_inputs == 2 and not op.attributes:
         found.append(binary_before_reshape)
     if op.pattern is OpPattern.ELEMWISE:
         found.append(elementwise_before_reshape)

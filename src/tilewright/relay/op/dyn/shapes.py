@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable
 
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.dyn import static as to_static
 from tilewright.relay.op.host import register_host
@@ -71,28 +72,65 @@ def _dense_type(types: Types, _attrs: Attrs) -> Type:
 
 
 def _register(
-    name: str, num_inputs: int, type_rule: TypeRule, static: Static | None = None, first_shape: int = 1
+    name: str,
+    num_inputs: int,
+    type_rule: TypeRule,
+    static: Static | None = None,
+    first_shape: int = 1,
+    **attributes: attr.Attribute,
 ) -> None:
     """Enter `dyn.name`; its arguments from `first_shape` on are shapes, or parts of one."""
     shapes: dict[str, typing.Any] = {} if static is None else {"static": static, "first_shape": first_shape}
-    register_host(f"dyn.{name}", num_inputs=num_inputs, type_rule=type_rule, **shapes)
+    register_host(f"dyn.{name}", num_inputs=num_inputs, type_rule=type_rule, attributes=attributes, **shapes)
 
 
 _register("reshape", 2, _by_vector(1), to_static.reshape)
 _register("broadcast_to", 2, _by_vector(1), to_static.broadcast_to)
-_register("expand_dims", 2, _expanded, to_static.expand_dims)
+_register("expand_dims", 2, _expanded, to_static.expand_dims, num_newaxis=attr.integer(1))
 _register("squeeze", 2, _squeezed, to_static.squeeze)
-_register("full", 2, _by_vector(1), to_static.full)
-_register("ones", 1, _by_vector(0), to_static.ones, 0)
-_register("zeros", 1, _by_vector(0), to_static.zeros, 0)
-_register("one_hot", 4, _one_hot_type, to_static.hot, 3)
+_register("full", 2, _by_vector(1), to_static.full, dtype=attr.dtype(""))
+_register("ones", 1, _by_vector(0), to_static.ones, 0, dtype=attr.dtype("float32"))
+_register("zeros", 1, _by_vector(0), to_static.zeros, 0, dtype=attr.dtype("float32"))
+_register("one_hot", 4, _one_hot_type, to_static.hot, 3, axis=attr.integer(-1), dtype=attr.dtype("float32"))
 _register("tile", 2, _tile_type, to_static.tile)
-_register("strided_slice", 4, _same_rank, to_static.strided_slice)
-_register("topk", 2, _topk_type, to_static.largest)
-_register("nn.pad", 3, _same_rank, to_static.padded)
-_register("nn.upsampling", 3, _of_rank(4))
-_register("nn.upsampling3d", 4, _of_rank(5))
-_register("image.resize2d", 2, _of_rank(4))
+_register("strided_slice", 4, _same_rank, to_static.strided_slice, slice_mode=attr.text("end"))
+_register(
+    "topk",
+    2,
+    _topk_type,
+    to_static.largest,
+    axis=attr.integer(-1),
+    ret_type=attr.text("both"),
+    is_ascend=attr.flag(False),
+    dtype=attr.dtype("int32"),
+)
+_register("nn.pad", 3, _same_rank, to_static.padded, pad_mode=attr.text("constant"))
+_register(
+    "nn.upsampling",
+    3,
+    _of_rank(4),
+    layout=attr.text("NCHW"),
+    method=attr.text("nearest_neighbor"),
+    align_corners=attr.flag(False),
+)
+_register(
+    "nn.upsampling3d",
+    4,
+    _of_rank(5),
+    layout=attr.text("NCDHW"),
+    method=attr.text("nearest_neighbor"),
+    coordinate_transformation_mode=attr.text("half_pixel"),
+)
+_register(
+    "image.resize2d",
+    2,
+    _of_rank(4),
+    layout=attr.text("NCHW"),
+    method=attr.text("linear"),
+    coordinate_transformation_mode=attr.text("half_pixel"),
+    rounding_method=attr.text(""),
+    cubic_alpha=attr.number(-0.5),
+)
 _register("sparse_to_dense", 4, _dense_type)
 
 

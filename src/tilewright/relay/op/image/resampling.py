@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite
@@ -66,6 +67,15 @@ register_composite(
     reference=lambda attrs, x: resize_all(attrs, x, "W"),
     spatial_axes=1,
     reorder=with_layout,
+    attributes={
+        "size": attr.per_axis(1),
+        "layout": attr.text("NCW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+    },
 )
 register_composite(
     "image.resize3d",
@@ -74,6 +84,15 @@ register_composite(
     reference=lambda attrs, x: resize_all(attrs, x, "DHW"),
     spatial_axes=3,
     reorder=with_layout,
+    attributes={
+        "size": attr.per_axis(3),
+        "layout": attr.text("NCDHW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+    },
 )
 
 

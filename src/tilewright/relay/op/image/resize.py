@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright import topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import orders
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
@@ -47,6 +48,16 @@ register(
     identity_on_same_type=True,
     spatial_axes=2,
     reorder=orders.with_layout,
+    attributes={
+        "size": attr.per_axis(2),
+        "layout": attr.text("NCHW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+        "scales": attr.tuple_of(attr.number(), ()),
+    },
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import orders
 from tilewright.relay.op.common import (
     Types,
@@ -60,6 +61,7 @@ register(
     precision=Precision.FOLLOW,
     homogeneous=True,
     attrs_class="LeakyReluAttrs",
+    attributes={"alpha": attr.number(0.05)},
 )
 
 
@@ -103,6 +105,7 @@ register(
     precision=Precision.FOLLOW,
     expected_operands=per_channel(1),
     attrs_class="PReluAttrs",
+    attributes={"axis": attr.integer(1)},
 )
 
 
@@ -123,6 +126,7 @@ register(
     expected_operands=per_channel(1),
     reorder=orders.along_axis,
     attrs_class="BiasAddAttrs",
+    attributes={"axis": attr.integer(1)},
 )
 
 
@@ -163,6 +167,7 @@ register(
     layout=follow_pad,
     precision=Precision.FOLLOW,
     reorder=orders.padding,
+    attributes={"pad_width": attr.pairs(), "pad_value": attr.number(0), "pad_mode": attr.text("constant")},
 )
 
 

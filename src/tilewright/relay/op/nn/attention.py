@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
@@ -69,6 +70,7 @@ register(
     pattern=OpPattern.COMM_REDUCE,
     reference=_attention_reference,
     flops=work.attention,
+    attributes={"scale": attr.number(1.0), "causal": attr.flag(False), "out_layout": attr.text("BHSD")},
 )
 
 

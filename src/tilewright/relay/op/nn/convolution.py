@@ -11,6 +11,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
@@ -123,6 +124,16 @@ register(
     quantized="qnn.conv2d",
     scaled_weights=scale_outer,
     attrs_class="Conv2DAttrs",
+    attributes={
+        **attr.window(2),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(2)),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("OIHW"),
+        "out_layout": attr.text(""),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 
@@ -223,6 +234,16 @@ register(
     flops=work.transposed_convolution,
     expected_operands=transposed_operands,
     scaled_weights=scale_transposed,
+    attributes={
+        **attr.window(2),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(2)),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("IOHW"),
+        "output_padding": attr.per_axis(2, (0, 0)),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import equal_sizes, work
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
 from tilewright.relay.op.nn.scaled_weights import scale_outer
@@ -53,6 +54,7 @@ register(
     quantized="qnn.dense",
     scaled_weights=scale_outer,
     attrs_class="DenseAttrs",
+    attributes={"units": attr.optional(attr.integer()), "out_dtype": attr.dtype(""), "weight_layout": attr.text("NC")},
 )
 
 
@@ -87,7 +89,9 @@ def _matmul_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(_product_shape(a, b, attrs), attrs["out_dtype"] or a.dtype)
 
 
-def _register_product(name: str, compute: Callable[..., te.Tensor], type_rule: TypeRule, **fields: Any) -> None:
+def _register_product(
+    name: str, compute: Callable[..., te.Tensor], type_rule: TypeRule, transpose_b: bool, **fields: Any
+) -> None:
     register(
         name,
         num_inputs=2,
@@ -97,6 +101,11 @@ def _register_product(name: str, compute: Callable[..., te.Tensor], type_rule: T
         reference=lambda attrs, a, b: ref.batch_matmul(
             a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
         ),
+        attributes={
+            "out_dtype": attr.dtype(""),
+            "transpose_a": attr.flag(False),
+            "transpose_b": attr.flag(transpose_b),
+        },
         flops=work.product,
         precision=Precision.ALWAYS,
         **fields,
@@ -107,11 +116,12 @@ _register_product(
     "nn.batch_matmul",
     topi.nn.batch_matmul,
     _batch_matmul_type,
+    transpose_b=True,
     equal_sizes=equal_sizes.of_batch_matmul,
     quantized="qnn.batch_matmul",
     attrs_class="BatchMatmulAttrs",
 )
-_register_product("nn.matmul", topi.nn.matmul, _matmul_type)
+_register_product("nn.matmul", topi.nn.matmul, _matmul_type, transpose_b=False)
 
 
 def batch_matmul(

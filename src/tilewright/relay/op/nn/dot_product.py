@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
@@ -56,6 +57,7 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_dense_reference,
     flops=work.product,
+    attributes={"weight_layout": attr.text()},
 )
 
 
@@ -85,6 +87,7 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_batch_matmul_reference,
     flops=work.product,
+    attributes={"layout": attr.text()},
 )
 
 
@@ -136,6 +139,13 @@ register(
     reference=_conv2d_reference,
     layout=conv2d_int8_layout,
     flops=work.convolution,
+    attributes={
+        **attr.window(2),
+        "pad_value": attr.integer(0),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("OIHW"),
+        "out_layout": attr.text(""),
+    },
 )
 
 

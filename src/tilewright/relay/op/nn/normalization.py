@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import views
 from tilewright.relay.op.common import (
     Types,
@@ -50,6 +51,7 @@ def _register_softmax(name: str, reference: Any, fast: str = "") -> Any:
         compute=with_attrs(getattr(topi.nn, name), "axis"),
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, x: reference(x, attrs["axis"]),
+        attributes={"axis": attr.integer(-1)},
         passes=3,
         precision=Precision.NEVER,
         attrs_class="SoftmaxAttrs",
@@ -92,6 +94,7 @@ register(
     passes=3,
     expected_operands=per_channel(2),
     attrs_class="LayerNormAttrs",
+    attributes={"axis": attr.integer(-1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -121,6 +124,7 @@ register(
     precision=Precision.NEVER,
     passes=3,
     expected_operands=per_channel(2),
+    attributes={"num_groups": attr.integer(), "axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -146,6 +150,7 @@ register(
     precision=Precision.NEVER,
     passes=3,
     expected_operands=per_channel(2),
+    attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -179,6 +184,7 @@ register(
     precision=Precision.FOLLOW,
     expected_operands=per_channel(4),
     attrs_class="BatchNormAttrs",
+    attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -203,6 +209,13 @@ register(
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x: ref.lrn(x, attrs["size"], attrs["axis"], attrs["alpha"], attrs["beta"], attrs["bias"]),
     precision=Precision.NEVER,
+    attributes={
+        "size": attr.integer(5),
+        "axis": attr.integer(1),
+        "bias": attr.number(1.0),
+        "alpha": attr.number(1e-05),
+        "beta": attr.number(0.75),
+    },
 )
 
 
@@ -221,6 +234,7 @@ register(
     layout=follow_input,
     precision=Precision.FOLLOW,
     attrs_class="DropoutAttrs",
+    attributes={"rate": attr.number(0.5)},
 )
 
 
@@ -273,6 +287,7 @@ register(
     reference=lambda attrs, x: ref_transform.depth_to_space(x, attrs["block_size"], attrs["mode"]),
     precision=Precision.FOLLOW,
     rearranges=True,
+    attributes={"block_size": attr.integer(), "mode": attr.text("DCR")},
 )
 
 
@@ -298,6 +313,7 @@ register(
     reference=lambda attrs, x: ref_transform.space_to_depth(x, attrs["block_size"]),
     precision=Precision.FOLLOW,
     rearranges=True,
+    attributes={"block_size": attr.integer()},
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
 from tilewright.relay.op.registry import OpPattern, register
@@ -87,6 +88,19 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     return TupleType([sequence, state, state] if kind == "lstm" else [sequence, state])
 
 
+_ATTRIBUTES = {
+    "optional": attr.tuple_of(attr.text(), ()),
+    "direction": attr.text("forward"),
+    "activations": attr.tuple_of(attr.text()),
+    "activation_alpha": attr.tuple_of(attr.number()),
+    "activation_beta": attr.tuple_of(attr.number()),
+    "clip": attr.number(0.0),
+    "input_forget": attr.flag(False),
+    "linear_before_reset": attr.flag(False),
+    "zero_state": attr.flag(False),
+}
+
+
 def _register(kind: str) -> None:
     def compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
         return topi.nn.recurrent(recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs))
@@ -97,6 +111,7 @@ def _register(kind: str) -> None:
         type_rule=lambda types, attrs: _type_rule(kind, types, attrs),
         compute=compute,
         pattern=OpPattern.OPAQUE,
+        attributes=_ATTRIBUTES,
         flops=work.recurrent,
         reference=lambda attrs, *inputs: ref.recurrent(
             recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs)
@@ -124,7 +139,7 @@ def _call(
         activations=tuple(a.name for a in chosen),
         activation_alpha=tuple(float(a.alpha) for a in chosen),
         activation_beta=tuple(float(a.beta) for a in chosen),
-        **{"clip": 0.0, "input_forget": False, "linear_before_reset": False, "zero_state": False, **attrs},
+        **attrs,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
@@ -141,6 +142,21 @@ _CONVOLUTIONS = {
 }
 
 
+def _convolution_schema(axes: int, kernel: str, transposed: bool) -> attr.Schema:
+    extra = {"output_padding": attr.per_axis(axes, (0,) * axes)} if transposed else {}
+    return {
+        **attr.window(axes),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(axes)),
+        "data_layout": attr.text("NC" + SPATIAL[axes]),
+        "kernel_layout": attr.text(kernel),
+        "out_layout": attr.text(""),
+        **extra,
+        "out_dtype": attr.dtype(""),
+    }
+
+
 def _register_convolution(name: str) -> None:
     axes, kernel, build, transposed = _CONVOLUTIONS[name]
     expansion = _with_layouts(build, axes, kernel)
@@ -150,6 +166,7 @@ def _register_convolution(name: str) -> None:
         expansion=expansion,
         type_rule=_checked(expansion, axes),
         reference=lambda attrs, data, weight: ref.convolution(data, weight, attrs, SPATIAL[axes], transposed),
+        attributes=_convolution_schema(axes, kernel, transposed),
         precision=Precision.ALWAYS,
         expected_operands=transposed_operands if transposed else convolution_operands,
         spatial_axes=0 if transposed else axes,
@@ -178,12 +195,13 @@ def _convolution_builder(axes: int) -> Callable[..., Call]:
         out_layout: str = "",
         out_dtype: str = "",
     ) -> Call:
-        del channels, kernel_size
         return call(
             f"nn.conv{axes}d",
             data,
             weight,
             **window_attrs(strides, padding, dilation, axes),
+            channels=channels,
+            kernel_size=None if kernel_size is None else per_axis(kernel_size, axes),
             data_layout=data_layout or plain,
             kernel_layout=kernel_layout or kernel,
             out_layout=out_layout,
@@ -216,12 +234,13 @@ def _transposed_builder(axes: int) -> Callable[..., Call]:
         output_padding: int | Sequence[int] = 0,
         out_dtype: str = "",
     ) -> Call:
-        del channels, kernel_size
         return call(
             f"nn.conv{axes}d_transpose",
             data,
             weight,
             **window_attrs(strides, padding, dilation, axes),
+            channels=channels,
+            kernel_size=None if kernel_size is None else per_axis(kernel_size, axes),
             data_layout=data_layout or plain,
             kernel_layout=kernel_layout or kernel,
             out_layout=out_layout,
@@ -288,11 +307,13 @@ def _adaptive(kind: str, axes: int) -> Any:
 
 
 def _register_pools(kind: str, axes: int) -> None:
+    more = {"count_include_pad": attr.flag(False)} if kind == "avg" else {}
     register_composite(
         f"nn.{kind}_pool{axes}d",
         num_inputs=1,
         expansion=_pool(kind, axes),
         reference=lambda attrs, x: ref.pool(x, kind, attrs, SPATIAL[axes]),
+        attributes=pooling.pool_schema(axes, "NC" + SPATIAL[axes], **more),
         precision=Precision.FOLLOW,
         spatial_axes=axes,
         reorder=with_layout,
@@ -302,6 +323,10 @@ def _register_pools(kind: str, axes: int) -> None:
         num_inputs=1,
         expansion=_adaptive(kind, axes),
         reference=lambda attrs, x: ref.adaptive_pool(x, kind, attrs["output_size"], attrs["layout"], SPATIAL[axes]),
+        attributes={
+            "output_size": attr.per_axis(axes, (1,) * axes),
+            "layout": attr.text("NC" + SPATIAL[axes]),
+        },
         precision=Precision.FOLLOW,
         spatial_axes=axes,
         reorder=with_layout,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.op import attributes as attr
 from tilewright.relay.op import nn
 from tilewright.relay.op.common import Types, tensor, tensors
 from tilewright.relay.op.qnn.canonical import along, as_type, quantized_call, register_quantized
@@ -42,7 +43,9 @@ def _register_product(name: str, plain: str, build: Callable[..., Expr], axes: t
         product = build(centred(a, a_zero, axes[0]), centred(b, b_zero, axes[1]), **keywords)
         return as_type(product, attrs["out_dtype"] or _SUMMED)
 
-    register_quantized(name, 6, type_rule, canonical)
+    schema = get(plain).attributes
+    assert schema is not None
+    register_quantized(name, 6, type_rule, canonical, **{**schema, "out_dtype": attr.dtype(_SUMMED)})
 
 
 _register_product("qnn.dense", "nn.dense", nn.dense, (-1, 0))
