@@ -1,7 +1,7 @@
 """What is known of an operator is said where it is registered: no other table has operators as its keys.
 
 A table keyed by operator names outside `relay/op` is a missing field of `Op`; a rule of a pass about one pattern is
-entered by its root (`relay/transform/rule_index.py`).
+entered by its root (`relay/transform/simplify/rule_index.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 import tilewright
 from tilewright.errors import InternalError
-from tilewright.relay.op import registry
+from tilewright.relay.ir import registry
 
 PACKAGE = Path(tilewright.__file__).parent
 NAMES = set(registry.names())
@@ -27,8 +27,8 @@ ELSEWHERE = {
 }
 #: Files that have the name of an operator in a table that is of something else.
 OTHER_NAMES = {
-    "relay/literals.py": "the functions of symbolic sizes, min and max",
-    "relay/parse_types.py": "the functions of symbolic sizes, min and max",
+    "relay/ir/literals.py": "the functions of symbolic sizes, min and max",
+    "relay/ir/parse_types.py": "the functions of symbolic sizes, min and max",
     "runtime/host_ops/external.py": "steps of the code generator `host` in an artifact, which the runtime reads alone",
 }
 #: Layers below the operators, which have functions of their own called `exp` and `max`.

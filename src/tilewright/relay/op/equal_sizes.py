@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.relay.expr import Call
-from tilewright.relay.type import Dim, TensorType, as_dim
+from tilewright.relay.ir.expr import Call
+from tilewright.relay.ir.type import Dim, TensorType, as_dim
 from tilewright.tir.expr import Expr
 from tilewright.tir.op import minimum
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr, const
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -18,8 +20,6 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, Precision, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import transform as ref
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.expr import Call
-from tilewright.relay.op.registry import Order, OrderChoice
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.expr import Call
+from tilewright.relay.ir.registry import Order, OrderChoice
+from tilewright.relay.ir.type import TensorType
 
 #: The letters of the plain layout of data by their number of spatial axes; a kernel has O and I for N and C.
 LETTERS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import layout_rules, orders
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
-from tilewright.relay.op.registry import OpPattern, Precision, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.support.named import named
 from tilewright.topi.util import normalize_axes
 

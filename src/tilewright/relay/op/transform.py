@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple
-from tilewright.relay.op import attributes as attr
-from tilewright.relay.op import equal_sizes, layout_rules, orders, views
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
+from tilewright.relay.op import equal_sizes, layout_rules, orders, view_rules
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -26,8 +28,6 @@ from tilewright.relay.op.common import (
     tuple_of_tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, Precision, register
-from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference
@@ -76,7 +76,7 @@ register(
     rearranges=True,
     picks=True,
     identity_on_same_type=True,
-    view=views.whole,
+    view=view_rules.whole,
     equal_sizes=equal_sizes.of_reshape,
     attrs_class="ReshapeAttrs",
     attributes={"newshape": attr.integers()},
@@ -165,7 +165,7 @@ register(
     rearranges=True,
     picks=True,
     identity_on_same_type=True,
-    view=views.whole,
+    view=view_rules.whole,
     attrs_class="SqueezeAttrs",
     attributes={"axis": attr.axes(None)},
 )
@@ -198,7 +198,7 @@ register(
     rearranges=True,
     picks=True,
     identity_on_same_type=True,
-    view=views.whole,
+    view=view_rules.whole,
     attrs_class="ExpandDimsAttrs",
     attributes={"axis": attr.integer(), "num_newaxis": attr.integer(1)},
 )
@@ -317,7 +317,7 @@ register(
     ),
     layout=layout_rules.follow_split,
     precision=Precision.FOLLOW,
-    view=views.split_offsets,
+    view=view_rules.split_offsets,
     attrs_class="SplitAttrs",
     attributes={"indices_or_sections": attr.integers_or_one(), "axis": attr.integer(0)},
 )
@@ -348,7 +348,7 @@ register(
     layout=layout_rules.follow_strided_slice,
     precision=Precision.FOLLOW,
     picks=True,
-    view=views.slice_offset,
+    view=view_rules.slice_offset,
     attributes={
         "begin": attr.integers(),
         "end": attr.integers(),

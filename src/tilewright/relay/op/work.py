@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.relay.expr import Attrs
-from tilewright.relay.op.registry import Flops
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.expr import Attrs
+from tilewright.relay.ir.registry import Flops
+from tilewright.relay.ir.type import TensorType
 
 Types = Sequence[TensorType]
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable
 
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import Static, TypeRule
+from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.dyn import static as to_static
 from tilewright.relay.op.host import register_host
-from tilewright.relay.op.registry import Static, TypeRule
-from tilewright.relay.type import Any, TensorType, TupleType, Type
 
 
 def _count(type_: Type) -> int:

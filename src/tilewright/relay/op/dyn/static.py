@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.gather import one_hot
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.sort import topk
-from tilewright.relay.type import TensorType
-from tilewright.relay.type_of import type_of
 
 
 def _ints(values: np.ndarray) -> tuple[int, ...]:

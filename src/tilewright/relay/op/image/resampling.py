@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import orders
 from tilewright.relay.op.common import (
     Types,
@@ -26,9 +28,7 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_channels, follow_input, follow_pad
-from tilewright.relay.op.operands import per_channel
-from tilewright.relay.op.registry import OpPattern, Precision, register
-from tilewright.relay.type import TensorType, Type
+from tilewright.relay.op.operand_types import per_channel
 from tilewright.topi.reference import nn as ref
 
 register(

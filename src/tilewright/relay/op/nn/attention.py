@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
@@ -20,8 +22,6 @@ from tilewright.relay.op.common import (
     same_dims,
     tensors,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import nn as ref
 
 OUT_LAYOUTS = ("BHSD", "BSHD")

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, Precision, TypeRule, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import equal_sizes, work
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
 from tilewright.relay.op.nn.scaled_weights import scale_outer
-from tilewright.relay.op.operands import dense_operands
-from tilewright.relay.op.registry import OpPattern, Precision, TypeRule, register
-from tilewright.relay.type import TensorType, Type
+from tilewright.relay.op.operand_types import dense_operands
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import nn as ref
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
-from tilewright.relay.op import attributes as attr
-from tilewright.relay.op import views
+from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.type import TensorType, TupleType, Type, as_dim
+from tilewright.relay.op import view_rules
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -27,10 +29,8 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_input
-from tilewright.relay.op.operands import per_channel
+from tilewright.relay.op.operand_types import per_channel
 from tilewright.relay.op.orders import along_axis
-from tilewright.relay.op.registry import OpPattern, Precision, register
-from tilewright.relay.type import TensorType, TupleType, Type, as_dim
 from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform
@@ -261,7 +261,7 @@ register(
     rearranges=True,
     picks=True,
     identity_on_same_type=True,
-    view=views.whole,
+    view=view_rules.whole,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs
+from tilewright.relay.ir.expr import Attrs
 
 Array = np.ndarray[Any, Any]
 
