@@ -9,47 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import ModelError, TilewrightError, TypeMismatchError
-from tilewright.relay.ir.adt import (
-    Clause,
-    Constructor,
-    Match,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
 from tilewright.relay.ir.attributes import complete
-from tilewright.relay.ir.expr import (
-    Attrs,
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from tilewright.relay.ir.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA, Fields
+from tilewright.relay.ir.expr import Attrs, Call, Function, Var
+from tilewright.relay.ir.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA, Fields, classic_name, declared_key
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.node import DECLARED, Node
 from tilewright.relay.ir.registry import Op, get
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    Kind,
-    RefType,
-    TensorType,
-    TupleType,
-    TypeCall,
-    TypeData,
-    TypeVar,
-)
+from tilewright.relay.ir.type import Kind
 from tilewright.support.array_format import read_array
 from tilewright.tir import expr as tir
 
@@ -210,41 +177,29 @@ def _binary(cls: type[tir.BinaryExpr]) -> Callable[[dict[str, Any]], Any]:
     return lambda fields: cls(fields["a"], fields["b"])
 
 
+def _declared(cls: type[Node]) -> Callable[[dict[str, Any]], Any]:
+    """Makes a node of the fields that its class declares."""
+
+    def make(fields: dict[str, Any]) -> Any:
+        values = {name: fields[classic_name(name)] for name in cls.FIELDS}
+        if "kind" in values:
+            values["kind"] = Kind(values["kind"])
+        return cls(**{name: value for name, value in values.items() if value is not None})
+
+    return make
+
+
 _MAKE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    **{declared_key(cls): _declared(cls) for cls in DECLARED},
     "IRModule": _module,
     "SourceMap": lambda f: None,
     "VirtualDevice": lambda f: None,
-    "GlobalVar": lambda f: GlobalVar(f["name_hint"]),
     "relay.Id": lambda f: f["name_hint"],
     "relay.Var": lambda f: Var(f["vid"], f["type_annotation"]),
-    "relay.Constant": lambda f: Constant(f["data"]),
-    "relay.Tuple": lambda f: Tuple(f["fields"]),
-    "relay.TupleGetItem": lambda f: TupleGetItem(f["tuple_value"], f["index"]),
     "relay.Call": _call,
-    "relay.Let": lambda f: Let(f["var"], f["value"], f["body"]),
-    "relay.If": lambda f: If(f["cond"], f["true_branch"], f["false_branch"]),
     "relay.Function": lambda f: Function(
         f["params"], f["body"], f["ret_type"], f["type_params"] or (), f["attrs"] or {}
     ),
-    "relay.RefCreate": lambda f: RefCreate(f["value"]),
-    "relay.RefRead": lambda f: RefRead(f["ref"]),
-    "relay.RefWrite": lambda f: RefWrite(f["ref"], f["value"]),
-    "relay.Constructor": lambda f: Constructor(f["name_hint"], f["inputs"], f["belong_to"], f["tag"]),
-    "relay.Match": lambda f: Match(f["data"], f["clauses"], f["complete"]),
-    "relay.Clause": lambda f: Clause(f["lhs"], f["rhs"]),
-    "relay.PatternWildcard": lambda f: PatternWildcard(),
-    "relay.PatternVar": lambda f: PatternVar(f["var"]),
-    "relay.PatternConstructor": lambda f: PatternConstructor(f["constructor"], f["patterns"]),
-    "relay.PatternTuple": lambda f: PatternTuple(f["patterns"]),
-    "relay.TensorType": lambda f: TensorType(f["shape"], f["dtype"]),
-    "TupleType": lambda f: TupleType(f["fields"]),
-    "FuncType": lambda f: FuncType(f["arg_types"], f["ret_type"], f["type_params"] or ()),
-    "TypeVar": lambda f: TypeVar(f["name_hint"], Kind(f["kind"])),
-    "GlobalTypeVar": lambda f: GlobalTypeVar(f["name_hint"]),
-    "TypeCall": lambda f: TypeCall(f["func"], f["args"]),
-    "relay.RefType": lambda f: RefType(f["value"]),
-    "relay.TypeData": lambda f: TypeData(f["header"], f["type_vars"], f["constructors"]),
-    "IncompleteType": lambda f: IncompleteType(Kind(f["kind"])),
     "tir.Any": lambda f: AnyDim(),
     "IntImm": lambda f: tir.IntImm(f["dtype"], f["value"]),
     "FloatImm": lambda f: tir.FloatImm(f["dtype"], f["value"]),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tilewright.relay.ir.node import Node
+
 #: "o": the number of a node; "n": the number of an array; the rest are plain values.
 Kind = Literal["o", "i", "f", "b", "s", "n"]
 Fields = dict[str, Kind]
@@ -112,3 +114,13 @@ ATTRS: dict[str, Fields] = {
         "ReduceAttrs": "axis keepdims:b exclude:b",
     }.items()
 }
+
+
+def declared_key(cls: type[Node]) -> str:
+    """The classic type key of a class of nodes."""
+    return f"relay.{cls.__name__}" if f"relay.{cls.__name__}" in SCHEMA else cls.__name__
+
+
+def classic_name(field: str) -> str:
+    """What the field of a node is called in the format."""
+    return "name_hint" if field == "name" else field
