@@ -47,6 +47,7 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         weight = Call(transform, [kernel], attrs, node.span)
         padding, data_layout = node.attrs["padding"], node.attrs["data_layout"]
         attrs = {**window, "kernel_size": workload.kernel_size, "padding": padding, "data_layout": data_layout}
+        attrs["group"] = (1, 1)
         data = tensor_type_of(node.args[0])
         if not data.is_static:
             height, width = transform_shape(data.shape, data_layout, "NCHW")[2:]
