@@ -1,10 +1,12 @@
 """Measure every network and real model beside onnxruntime and OpenVINO; write JSON and a Markdown table.
 
-    python bench/networks.py [--threads 1,2] [--seconds 6] [--only resnet18,mlp] [--json FILE] [--markdown FILE]
+    python bench/networks.py [--set zoo] [--threads 1,2] [--seconds 6] [--only resnet18,mlp] [--json FILE]
+                             [--markdown FILE]
 
 Each model runs in a process of its own, all engines in turns in it with the same number of threads
 (`tilewright.cli.bench.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
-the networks are filled with seeded weights first. `--smoke` runs the smallest network a few times.
+the networks are filled with seeded weights first. Those of `--set zoo`, of more kinds, are built by `bench/zoo`.
+`--smoke` runs the smallest network a few times.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import zoo
 from report import OURS, cell, geometric_mean, machine, ratio_to_peers, table, thread_counts, versions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,15 +41,21 @@ REAL_MODELS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "smart_turn_v3_int8": ("smart_turn_v3_int8/smart-turn-v3.2-cpu.onnx", {"input_features": (1, 80, 800)}),
 }
 
+#: What `--set` names: "benchmark" is what figures of the compiler as a whole are given for, "zoo" is of many kinds.
+SETS = {"benchmark": (*NETWORKS, *REAL_MODELS), "zoo": tuple(zoo.NETWORKS)}
+
 
 def model_file(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]]]:
-    """The ONNX file and input shapes of a model; a network is filled into `folder` on first use."""
+    """The ONNX file and input shapes of a model; a network is filled or built into `folder` on first use."""
     if name in REAL_MODELS:
         relative, shapes = REAL_MODELS[name]
         return MODELS / "real" / "onnx" / relative, shapes
     path = folder / f"{name}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        if name in zoo.NETWORKS:
+            path.write_bytes(zoo.NETWORKS[name]().SerializeToString())
+            return path, {}
         subprocess.run([sys.executable, MODELS / "nets" / "fill.py", name, path], check=True)
     return path, {}
 
@@ -131,13 +140,15 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=6.0, help="of each model on each number of threads")
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--compare", default="onnxruntime,openvino")
-    parser.add_argument("--only", default=",".join((*NETWORKS, *REAL_MODELS)))
+    parser.add_argument("--set", choices=SETS, default="benchmark")
+    parser.add_argument("--only", help="names, separated by commas, instead of a whole set")
     parser.add_argument("--folder", default=str(ROOT / "build" / "networks"))
     parser.add_argument("--json")
     parser.add_argument("--markdown")
     parser.add_argument("--smoke", action="store_true", help="the smallest network, a few rounds")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    args.only = args.only or ",".join(SETS[args.set])
     if args.smoke:
         args.only, args.seconds, args.rounds = "mlp", 0.01, 5
     return args

@@ -18,7 +18,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.model import Model
 
 Shape = tuple[Any, ...]

@@ -16,10 +16,10 @@ sys.path.insert(0, str(ROOT))
 
 from tests.relay.op.cases import CASES  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.relay.expr import Call, Expr, Tuple, Var  # noqa: E402
-from tilewright.relay.op import registry  # noqa: E402
-from tilewright.relay.type import TensorType  # noqa: E402
-from tilewright.relay.type_of import type_of  # noqa: E402
+from tilewright.relay.ir import registry  # noqa: E402
+from tilewright.relay.ir.expr import Call, Expr, Tuple, Var  # noqa: E402
+from tilewright.relay.ir.type import TensorType  # noqa: E402
+from tilewright.relay.ir.type_of import type_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "operators.md"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -36,7 +36,7 @@ KINDS = {
 INTRODUCTION = """\
 # Operators
 
-Every Relay operator, as `scripts/operators_table.py` found it in the registry (`relay/op/registry.py`); a test keeps
+Every Relay operator, as `scripts/operators_table.py` found it in the registry (`relay/ir/registry.py`); a test keeps
 this page current. `relay.NAME(…)` builds a call; its docstring says what it computes.
 
 - *inputs*: how many arguments; `n` where it varies. A tuple counts as one.

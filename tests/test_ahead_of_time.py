@@ -19,7 +19,7 @@ from tests.onnx_models import convolution, make_model, perceptron
 from tilewright import relay
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir.module import IRModule
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on PATH")
 

@@ -15,8 +15,8 @@ from tests.onnx_models import convolution, make_model, perceptron, saved
 from tilewright import relay
 from tilewright.compile import GRAPH_PASSES, optimize_stages
 from tilewright.errors import ModelError, TargetError, UnsupportedError
-from tilewright.relay.transform.instrument import PassTiming
-from tilewright.relay.transform.pass_manager import PassContext
+from tilewright.relay.transform.manager.instrument import PassTiming
+from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.support import trace
 from tilewright.target import Target
 

@@ -13,10 +13,10 @@ import tilewright as tw
 from tilewright import te
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, Function, Tuple, Var, const
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.module import IRModule
-from tilewright.relay.type import TensorType
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Constant, Expr, Function, Tuple, Var, const
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
 
 H, W = te.size_var("H", hint=24), te.size_var("W", hint=40)
 SIZES = [(17, 23), (32, 32), (8, 40)]

@@ -11,9 +11,9 @@ import pytest
 import tilewright as tw
 from tests.test_dynamic import H, Shapes, W, model, random, shape_of, weight
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.symbolic import substitute_dims
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.symbolic import substitute_dims
 
 hypothesis = pytest.importorskip("hypothesis", reason="the sweep draws its cases with hypothesis")
 st = hypothesis.strategies

@@ -15,10 +15,10 @@ from tests.test_dynamic import CASES, H, at, model, random
 from tilewright import te
 from tilewright.errors import InputError, ShapeError, UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.expr import Function, Var
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.module import IRModule
-from tilewright.relay.type import TensorType
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Function, Var
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.specializations import HOT_RUNS
 

@@ -13,8 +13,9 @@ import tilewright as tw
 from tilewright import te
 from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.adt import Clause, Constructor, Match, PatternConstructor, PatternVar
-from tilewright.relay.expr import (
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.adt import Clause, Constructor, Match, PatternConstructor, PatternVar
+from tilewright.relay.ir.expr import (
     Call,
     Expr,
     Function,
@@ -30,11 +31,10 @@ from tilewright.relay.expr import (
     const,
     var,
 )
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, TensorType, TypeCall, TypeData
 from tilewright.relay.op import host
-from tilewright.relay.type import Any as AnyDim
-from tilewright.relay.type import FuncType, GlobalTypeVar, TensorType, TypeCall, TypeData
 from tilewright.runtime.host_ops import HOST_OPS
 from tilewright.runtime.vm import machine
 from tilewright.runtime.vm.program import Program

@@ -14,33 +14,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.driver.build import build_executable
+from tilewright.driver.build_source import write_source
+from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
-from tilewright.relay.build import build_executable
-from tilewright.relay.build_source import write_source
-from tilewright.relay.module import IRModule
-from tilewright.relay.symbolic import fix_sizes
-from tilewright.relay.transform.alter_layout import alter_layout
-from tilewright.relay.transform.dead_code import dead_code
-from tilewright.relay.transform.dequantized_products import dequantized_products
-from tilewright.relay.transform.dot_products import dot_products
-from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
-from tilewright.relay.transform.expand_calls import expand_calls
-from tilewright.relay.transform.expand_operators import expand_operators
-from tilewright.relay.transform.fake_quantization_to_integer import fake_quantization_to_integer
-from tilewright.relay.transform.fold_constant import fold_constant
-from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
-from tilewright.relay.transform.fuse_attention import fuse_attention
-from tilewright.relay.transform.fuse_ops import fuse_ops
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.lower_external import lower_external
-from tilewright.relay.transform.pack_dense import pack_dense
-from tilewright.relay.transform.pack_recurrent import pack_recurrent
-from tilewright.relay.transform.pass_manager import PassContext, PassInfo, run
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import fix_sizes
+from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
+from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
+from tilewright.relay.transform.layout.alter_layout import alter_layout
+from tilewright.relay.transform.layout.pack_dense import pack_dense
+from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
+from tilewright.relay.transform.layout.widen_groups import widen_groups
+from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
+from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
+from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
-from tilewright.relay.transform.simplify_expr import simplify_expr
-from tilewright.relay.transform.simplify_inference import simplify_inference
-from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
-from tilewright.relay.vm.build import build_virtual_machine, needs_machine
+from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
+from tilewright.relay.transform.quantize.dot_products import dot_products
+from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+from tilewright.relay.transform.simplify.dead_code import dead_code
+from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
+from tilewright.relay.transform.simplify.fold_constant import fold_constant
+from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
@@ -69,6 +70,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
     ("fuse_attention", lambda mod, target: fuse_attention(mod)),
+    ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),

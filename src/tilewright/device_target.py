@@ -71,7 +71,7 @@ def device_target(spec: str) -> DeviceTarget:
     words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
     made = object.__new__(DeviceTarget)
     cpu = {"triple": "", "cpu": "", "features": (), "feature_string": "", "vector_bits": 0, "vector_registers": 0,
-           "l1d": 0, "l2": 0, "l3": 0, "cores": 1}  # fmt: skip
+           "l1d": 0, "l2": 0, "l3": 0, "cores": 1, "measured": ""}  # fmt: skip
     for name, value in {**cpu, **values, "kind": kind, "spelling": " ".join([kind, *words])}.items():
         object.__setattr__(made, name, value)
     return made

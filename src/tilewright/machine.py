@@ -1,10 +1,11 @@
 """What a processor can do: every figure that a choice of schedule, layout or algorithm rests on, in one value.
 
     machine_of("skylake-avx512")          # from the shipped table
-    Target("cpu").machine                 # this machine's: the table's, with what was measured here
+    Target("cpu").machine                 # this machine's: the table's, or what was measured here
 
 All rates are of one core and in cycles of the clock that it keeps under vector load, so that figures of processors
-compare; `ghz` turns them into seconds. `docs/machine.md` says where each figure comes from.
+compare; `ghz` turns them into seconds. `docs/machine.md` says where each figure comes from; `machine_store.py` keeps
+what `tilewright doctor --calibrate` measured.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Machine:
     each ready after `fma_latency` cycles; `vector_registers` hold operands. `dot_per_cycle` is the same of dot products
     of bytes (0 without the instruction).
 
-    Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1;
-    `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
+    Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1, as
+    loops keep it up; `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
 
     Memory: `l1`, `l2` of a core, `l3` shared; what is read from each in bytes a cycle, `write_factor` times as long for
     a byte that is written; `line` and `page` in bytes; `huge_page_gain` is how much faster 2 MB pages make what lies
@@ -47,6 +48,9 @@ class Machine:
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `shuffle` of one vector
     through one round of permutations.
+
+    Cycles of what templates weigh, each for one whole vector of float32 and one after the other without waiting for
+    results: `gather` from as many places as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
     """
 
     name: str
@@ -75,23 +79,53 @@ class Machine:
     kernel_start: float = 300.0
     barrier: float = 600.0
     shuffle: float = 1.0
+    gather: float = 14.0
+    horizontal_sum: float = 3.4
+    division: float = 10.0
+    exp: float = 10.0
 
     def lanes(self, bits: int = 32) -> int:
-        """Elements of `bits` bits in one vector register."""
-        return self.vector_bits // bits
+        """Elements of `bits` bits in one vector register, at least one."""
+        return max(1, self.vector_bits // bits)
 
     @property
     def peak_gflops(self) -> float:
         """10^9 float32 operations a second of one core, two for each multiply-add."""
         return 2 * self.fma_per_cycle * self.lanes() * self.ghz
 
+    @property
+    def parallel_elements(self) -> int:
+        """Elements of float32 that are read and written within a few barriers' time: fewer are left to one worker."""
+        cycles = 4 * (1 + self.write_factor) / self.read_l2.one
+        return int(_BARRIERS_WORTH_SHARING * self.barrier / cycles)
+
     def seconds(self, cycles: float) -> float:
         """`cycles` of this machine's clock as time."""
         return cycles / (self.ghz * 1e9)
 
+    def narrowed(self, bits: int) -> Machine:
+        """The same processor with vectors of `bits` bits, where these are narrower than its own.
+
+        Ports count whole vectors: those that split a wide one take two narrow ones, as broadcasts show of loads.
+        """
+        if bits >= self.vector_bits:
+            return self
+        share = bits / self.vector_bits
+        dots = self.dot_per_cycle * self.half_fma_per_cycle / self.fma_per_cycle
+        return replace(
+            self, vector_bits=bits, fma_per_cycle=self.half_fma_per_cycle, dot_per_cycle=dots,
+            vector_loads=max(self.vector_loads, self.broadcast_loads), stores=max(self.stores, 1.0),
+            gather=self.gather * share, division=self.division * share, exp=self.exp * self.fma_per_cycle
+            / self.half_fma_per_cycle,
+        )  # fmt: skip
+
+
+#: A loop is shared out if one core would take longer than so many barriers for it.
+_BARRIERS_WORTH_SHARING = 4
 
 _KIB, _MIB = 1 << 10, 1 << 20
 
+# ------------------------------------------------------------------------------------------------ x86-64, Intel
 _SKYLAKE_SP = Machine(
     name="skylake-avx512", ghz=2.49, cores=4, vector_bits=512, vector_registers=32,
     fma_per_cycle=2, half_fma_per_cycle=2, fma_latency=4, dot_per_cycle=0,
@@ -100,48 +134,191 @@ _SKYLAKE_SP = Machine(
     read_l2=Bandwidth(46, 96), read_l3=Bandwidth(9.2, 18.3), read_memory=Bandwidth(4.8, 9.6), huge_page_gain=1.15,
 )  # fmt: skip
 
+#: Dot products of bytes run on both ports of multiply-adds.
+_CASCADE_LAKE = replace(_SKYLAKE_SP, name="cascadelake", dot_per_cycle=2)
+
+_ICE_LAKE_SP = replace(
+    _CASCADE_LAKE, name="icelake-server", ghz=2.9, l1=Cache(48 * _KIB, 12), l2=Cache(1280 * _KIB, 20),
+    l3=Cache(36 * _MIB, 12), read_l2=Bandwidth(48, 96), read_l3=Bandwidth(9, 18), read_memory=Bandwidth(4.3, 8.6),
+)  # fmt: skip
+
+#: Measured on a virtual machine with two cores whose clock reaches 3.8 GHz.
+_SAPPHIRE_RAPIDS = replace(
+    _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
+    l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
+)  # fmt: skip
+
+#: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.
+_ICE_LAKE = replace(
+    _ICE_LAKE_SP, name="icelake-client", ghz=3.5, fma_per_cycle=1, dot_per_cycle=1, l2=Cache(512 * _KIB, 8),
+    l3=Cache(8 * _MIB, 16), read_l3=Bandwidth(16, 50), read_memory=Bandwidth(6, 10), huge_page_gain=1.1,
+    exp=16,
+)  # fmt: skip
+
+_HASWELL = Machine(
+    name="haswell", ghz=3.0, cores=4, vector_bits=256, vector_registers=16,
+    fma_per_cycle=2, half_fma_per_cycle=2, fma_latency=5, dot_per_cycle=0,
+    vector_loads=2, broadcast_loads=2, stores=1, load_latency=7,
+    l1=Cache(32 * _KIB, 8), l2=Cache(256 * _KIB, 8), l3=Cache(8 * _MIB, 16),
+    read_l2=Bandwidth(28, 112), read_l3=Bandwidth(14, 56), read_memory=Bandwidth(5, 7),
+    gather=8, horizontal_sum=3, division=14,
+)  # fmt: skip
+
+_SKYLAKE = replace(
+    _HASWELL, name="skylake", ghz=3.5, fma_latency=4, l2=Cache(256 * _KIB, 4), read_l2=Bandwidth(30, 120),
+    division=5,
+)  # fmt: skip
+
+#: Golden Cove without its 512-bit vectors.
+_ALDER_LAKE = replace(
+    _SKYLAKE, name="alderlake", ghz=4.7, dot_per_cycle=2, vector_loads=3, broadcast_loads=3, stores=2,
+    l1=Cache(48 * _KIB, 12), l2=Cache(1280 * _KIB, 10), l3=Cache(30 * _MIB, 12), read_l2=Bandwidth(40, 160),
+    read_l3=Bandwidth(14, 48), read_memory=Bandwidth(6, 12),
+)  # fmt: skip
+
+#: One port multiplies and one adds: a multiply-add is an instruction on each.
+_SANDY_BRIDGE = replace(
+    _HASWELL, name="sandybridge", fma_per_cycle=1, half_fma_per_cycle=1, fma_latency=8, vector_loads=1, stores=0.5,
+    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(12, 48), division=28, exp=20,
+)  # fmt: skip
+
+_NEHALEM = replace(
+    _SANDY_BRIDGE, name="nehalem", ghz=2.8, vector_bits=128, fma_latency=7, broadcast_loads=1, stores=1,
+    read_l2=Bandwidth(12, 48), read_l3=Bandwidth(8, 24), read_memory=Bandwidth(3.5, 7), gather=4, horizontal_sum=2.5,
+    division=14, exp=20,
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------- x86-64, AMD
+_ZEN2 = replace(
+    _HASWELL, name="znver2", ghz=3.3, l2=Cache(512 * _KIB, 8), l3=Cache(16 * _MIB, 16), read_l2=Bandwidth(28, 112),
+    read_l3=Bandwidth(18, 72), read_memory=Bandwidth(6, 9), division=6,
+)  # fmt: skip
+
+#: 128-bit units: a vector of 256 bits takes two turns.
+_ZEN1 = replace(
+    _ZEN2, name="znver1", ghz=3.0, fma_per_cycle=1, vector_loads=1, stores=0.5, l3=Cache(8 * _MIB, 16),
+    read_l2=Bandwidth(26, 104), read_l3=Bandwidth(16, 56), division=12, exp=20, shuffle=2,
+)  # fmt: skip
+
+_ZEN3 = replace(_ZEN2, name="znver3", ghz=3.5, fma_latency=4, l3=Cache(32 * _MIB, 16), read_memory=Bandwidth(7, 10),
+                division=3.5)  # fmt: skip
+
 _ZEN4 = Machine(
     name="znver4", ghz=3.69, cores=4, vector_bits=512, vector_registers=32,
     fma_per_cycle=1, half_fma_per_cycle=2, fma_latency=4, dot_per_cycle=1,
     vector_loads=1, broadcast_loads=2, stores=0.5, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
-    read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3),
+    read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3), division=7, exp=16,
 )  # fmt: skip
 
-#: Haswell and its successors without 512-bit vectors; AMD's first Zens come near.
-_AVX2 = replace(
-    _SKYLAKE_SP, name="haswell", ghz=3.0, vector_bits=256, vector_registers=16, half_fma_per_cycle=2, fma_latency=5,
-    l2=Cache(256 * _KIB, 8), l3=Cache(8 * _MIB, 16), read_l2=Bandwidth(28, 56), read_l3=Bandwidth(14, 28),
-    read_memory=Bandwidth(5, 7),
+_ZEN5 = replace(
+    _ZEN4, name="znver5", ghz=4.1, fma_per_cycle=2, dot_per_cycle=2, vector_loads=2, stores=1, l1=Cache(48 * _KIB, 12),
+    l2=Cache(_MIB, 16), read_l2=Bandwidth(55, 220), read_l3=Bandwidth(24, 90), read_memory=Bandwidth(9, 14), exp=8,
 )  # fmt: skip
 
-_SAPPHIRE_RAPIDS = replace(
-    _SKYLAKE_SP, name="sapphirerapids", ghz=2.6, dot_per_cycle=2, l1=Cache(48 * _KIB, 12), l2=Cache(2 * _MIB, 16),
-    l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(48, 96), read_l3=Bandwidth(9, 18), read_memory=Bandwidth(4.5, 9),
+# ------------------------------------------------------------------------------------------------------ AArch64
+_NEOVERSE_N1 = Machine(
+    name="neoverse-n1", ghz=2.6, cores=4, vector_bits=128, vector_registers=32,
+    fma_per_cycle=2, half_fma_per_cycle=2, fma_latency=4, dot_per_cycle=2,
+    vector_loads=2, broadcast_loads=2, stores=1, load_latency=5,
+    l1=Cache(64 * _KIB, 4), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
+    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(10, 40), read_memory=Bandwidth(6, 20),
+    gather=4, horizontal_sum=2.5, division=10, exp=10,
 )  # fmt: skip
 
+_NEOVERSE_N2 = replace(_NEOVERSE_N1, name="neoverse-n2", ghz=3.0, vector_loads=3, broadcast_loads=3, stores=2)
+_NEOVERSE_V1 = replace(_NEOVERSE_N2, name="neoverse-v1", ghz=2.6, fma_per_cycle=4, half_fma_per_cycle=4,
+                       dot_per_cycle=4, read_l2=Bandwidth(28, 112), division=7, exp=6)  # fmt: skip
+_NEOVERSE_V2 = replace(_NEOVERSE_V1, name="neoverse-v2", ghz=3.1, l2=Cache(2 * _MIB, 8), l3=Cache(114 * _MIB, 12))
+
+_CORTEX_A76 = replace(_NEOVERSE_N1, name="cortex-a76", ghz=2.4, l2=Cache(512 * _KIB, 8), l3=Cache(4 * _MIB, 16),
+                      read_memory=Bandwidth(5, 8))  # fmt: skip
+_CORTEX_A78 = replace(_CORTEX_A76, name="cortex-a78", ghz=2.6, stores=2)
+_CORTEX_X1 = replace(_CORTEX_A78, name="cortex-x1", ghz=2.8, fma_per_cycle=4, half_fma_per_cycle=4, dot_per_cycle=4,
+                     l2=Cache(_MIB, 8), l3=Cache(8 * _MIB, 16), division=7, exp=6)  # fmt: skip
+
+_CORTEX_A72 = replace(
+    _CORTEX_A76, name="cortex-a72", ghz=1.8, fma_per_cycle=1, half_fma_per_cycle=2, fma_latency=7, dot_per_cycle=0,
+    vector_loads=1, broadcast_loads=1, l1=Cache(32 * _KIB, 2), l2=Cache(512 * _KIB, 16), l3=Cache(2 * _MIB, 16),
+    read_l2=Bandwidth(9, 18), read_l3=Bandwidth(5, 10), read_memory=Bandwidth(2.5, 3), gather=6, division=20, exp=30,
+)  # fmt: skip
+_CORTEX_A57 = replace(_CORTEX_A72, name="cortex-a57", fma_latency=9)
+
+#: In-order cores with paths of 64 bits to their L1.
+_CORTEX_A53 = replace(
+    _CORTEX_A72, name="cortex-a53", ghz=1.4, fma_latency=8, half_fma_per_cycle=1, vector_loads=0.5, stores=0.5,
+    l1=Cache(32 * _KIB, 4), read_l2=Bandwidth(5, 10), read_l3=Bandwidth(3, 6), read_memory=Bandwidth(1.7, 2.2),
+    gather=10, division=26, exp=40,
+)  # fmt: skip
+_CORTEX_A55 = replace(_CORTEX_A53, name="cortex-a55", ghz=1.8, fma_latency=4, dot_per_cycle=1,
+                      l2=Cache(256 * _KIB, 4))  # fmt: skip
+
+_APPLE_M1 = replace(
+    _CORTEX_X1, name="apple-m1", ghz=3.1, vector_loads=3, broadcast_loads=3, stores=2, l1=Cache(128 * _KIB, 8),
+    l2=Cache(3 * _MIB, 12), l3=Cache(8 * _MIB, 16), read_l2=Bandwidth(32, 100), read_l3=Bandwidth(20, 40),
+    read_memory=Bandwidth(18, 20), line=128, page=16384, division=4,
+)  # fmt: skip
+_APPLE_M2 = replace(_APPLE_M1, name="apple-m2", ghz=3.4, l2=Cache(4 * _MIB, 16), read_l3=Bandwidth(22, 48),
+                    read_memory=Bandwidth(20, 28))  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- others
+#: One scalar multiply-add a cycle at best; the "vector" of 64 bits is the width of its registers.
+_RISC_V = replace(
+    _CORTEX_A53, name="generic-rv64", ghz=1.4, vector_bits=64, fma_per_cycle=0.5, half_fma_per_cycle=1, fma_latency=5,
+    l2=Cache(256 * _KIB, 8), gather=2, horizontal_sum=2, division=30, exp=60,
+)  # fmt: skip
+_SIFIVE_U74 = replace(_RISC_V, name="sifive-u74", l2=Cache(2 * _MIB, 16))
+
+_WASM = replace(_NEHALEM, name="wasm", vector_registers=16, fma_latency=8, read_l2=Bandwidth(20, 80))
+
+#: Anything else: 128-bit vectors and half of what is usual.
 _GENERIC = replace(
-    _AVX2, name="generic", ghz=2.0, vector_bits=128, vector_registers=32, fma_per_cycle=1, half_fma_per_cycle=1,
-    vector_loads=1, broadcast_loads=1, read_l2=Bandwidth(16, 32), read_l3=Bandwidth(8, 16),
+    _NEHALEM, name="generic", ghz=2.0, read_l2=Bandwidth(16, 32), read_l3=Bandwidth(8, 16),
     read_memory=Bandwidth(3, 6),
 )  # fmt: skip
 
+_ROWS = (
+    _SKYLAKE_SP, _CASCADE_LAKE, _ICE_LAKE_SP, _SAPPHIRE_RAPIDS, _ICE_LAKE, _HASWELL, _SKYLAKE, _ALDER_LAKE,
+    _SANDY_BRIDGE, _NEHALEM, _ZEN1, _ZEN2, _ZEN3, _ZEN4, _ZEN5, _NEOVERSE_N1, _NEOVERSE_N2, _NEOVERSE_V1, _NEOVERSE_V2,
+    _CORTEX_A53, _CORTEX_A55, _CORTEX_A57, _CORTEX_A72, _CORTEX_A76, _CORTEX_A78, _CORTEX_X1, _APPLE_M1, _APPLE_M2,
+    _RISC_V, _SIFIVE_U74,
+    replace(_HASWELL, name="broadwell", division=8),
+    replace(_SANDY_BRIDGE, name="ivybridge", division=14),
+    replace(_CASCADE_LAKE, name="cooperlake", ghz=2.9),
+    replace(_ICE_LAKE, name="rocketlake", ghz=4.6, l3=Cache(16 * _MIB, 16)),
+    replace(_ICE_LAKE, name="tigerlake", ghz=4.2, l2=Cache(1280 * _KIB, 20), l3=Cache(12 * _MIB, 12)),
+    replace(_SAPPHIRE_RAPIDS, name="emeraldrapids", l3=Cache(160 * _MIB, 16)),
+    replace(_SAPPHIRE_RAPIDS, name="graniterapids", l3=Cache(480 * _MIB, 16)),
+    replace(_NEHALEM, name="x86-64"), replace(_NEHALEM, name="x86-64-v2"),
+    replace(_HASWELL, name="x86-64-v3"), replace(_SKYLAKE_SP, name="x86-64-v4"),
+)  # fmt: skip
+
 #: The shipped figures by LLVM's processor names.
-MACHINES: Mapping[str, Machine] = MappingProxyType(
-    {machine.name: machine for machine in (_SKYLAKE_SP, _ZEN4, _AVX2, _SAPPHIRE_RAPIDS, _GENERIC)}
-)
+MACHINES: Mapping[str, Machine] = MappingProxyType({machine.name: machine for machine in _ROWS})
+
+#: What a processor of an unknown name is taken for: the first whose feature it has.
+_BY_FEATURE = (
+    ("amx-tile", _SAPPHIRE_RAPIDS), ("avx512vbmi2", _ICE_LAKE_SP), ("avx512f", _SKYLAKE_SP), ("avxvnni", _ALDER_LAKE),
+    ("avx2", _HASWELL), ("avx", _SANDY_BRIDGE), ("sse2", _NEHALEM), ("dotprod", _NEOVERSE_N1), ("neon", _CORTEX_A72),
+    ("simd128", _WASM), ("d", _RISC_V),
+)  # fmt: skip
+_WITH_AMX = ("sapphirerapids", "emeraldrapids", "graniterapids")
+_DOT_FEATURES = ("avx512vnni", "avxvnni", "dotprod")
 
 
 def machine_of(cpu: str, features: Collection[str] = ()) -> Machine:
     """The shipped figures of a processor: those of its name, else of the nearest kind with these LLVM features.
 
-    A virtual machine may give its processor any name, so features come before families of names.
+    A virtual machine may give its processor any name, so a name that contradicts the features counts for nothing: one
+    of a processor without AMX or without 512-bit vectors where these are there.
     """
-    if cpu in MACHINES:
-        return MACHINES[cpu]
-    if "avx512f" in features:
-        if cpu.startswith("znver"):
-            return _ZEN4
-        kind = _SAPPHIRE_RAPIDS if "amx-tile" in features else _SKYLAKE_SP
-        return replace(kind, dot_per_cycle=2.0 if "avx512vnni" in features else 0.0)
-    return _AVX2 if "avx2" in features else _GENERIC
+    known = MACHINES.get(cpu) or (_ZEN5 if cpu.startswith("znver") else None)
+    hidden = ("amx-tile" in features and cpu not in _WITH_AMX) or (
+        known is not None and "avx512f" in features and known.vector_bits < 512
+    )
+    if known is None or hidden:
+        known = next((machine for feature, machine in _BY_FEATURE if feature in features), _GENERIC)
+    if not features:
+        return known
+    dots = known.dot_per_cycle or known.fma_per_cycle
+    return replace(known, dot_per_cycle=dots if any(f in features for f in _DOT_FEATURES) else 0.0)

@@ -9,6 +9,12 @@
 
 `str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
 `Target(str(target)) == target`.
+
+Where `tilewright doctor --calibrate` has measured this machine, its spelling ends in `-machine=` and a digest of the
+figures, which are then `target.machine`; without it they are the shipped ones of the processor. A digest means
+something only where the figures are kept, in the cache of the machine that they were measured on: elsewhere it is a
+`TargetError`, as code chosen by other figures under the same name would be worse. TILEWRIGHT_CALIBRATION=0 spells this
+machine without it.
 """
 
 from __future__ import annotations
@@ -22,6 +28,8 @@ from typing import Any
 
 from tilewright.errors import TargetError
 from tilewright.machine import Machine, machine_of
+from tilewright.machine_store import stored, stored_key
+from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
 
 _SSE = ("sse2",)
@@ -59,15 +67,7 @@ _DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv
                 "wasm32": "generic"}  # fmt: skip
 _ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 
-#: Per-core L1 data and L2, and shared L3, in bytes, where the machine itself cannot be asked; by processor prefix.
-_CACHES = {
-    "znver4": (32 << 10, 1 << 20, 32 << 20), "znver": (32 << 10, 512 << 10, 16 << 20),
-    "skylake-avx512": (32 << 10, 1 << 20, 24 << 20), "cascadelake": (32 << 10, 1 << 20, 24 << 20),
-    "icelake": (48 << 10, 1280 << 10, 36 << 20), "sapphire": (48 << 10, 2 << 20, 45 << 20),
-    "neoverse": (64 << 10, 1 << 20, 32 << 20), "cortex": (32 << 10, 512 << 10, 2 << 20),
-    "": (32 << 10, 256 << 10, 8 << 20),
-}  # fmt: skip
-_OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores)=(\S+)$")
+_OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores|machine)=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
 KINDS = ("cpu", "llvm", "c", "wasm")
 _WASM_TRIPLE = "wasm32-unknown-unknown"
@@ -77,12 +77,12 @@ class Target:
     """A processor to generate code for; equal and hashed by its canonical spelling `str(target)`.
 
     `vector_bits` is the width of its widest vector registers and `vector_registers` their number; `l1d`, `l2` (of one
-    core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on. Raises `TargetError` for names
-    it does not know.
+    core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on; `measured` is the digest of the
+    figures that were measured of its machine, or "". Raises `TargetError` for names it does not know.
     """
 
-    __slots__ = ("cores", "cpu", "feature_string", "features", "kind", "l1d", "l2", "l3", "spelling", "triple",
-                 "vector_bits", "vector_registers")  # fmt: skip
+    __slots__ = ("cores", "cpu", "feature_string", "features", "kind", "l1d", "l2", "l3", "measured", "spelling",
+                 "triple", "vector_bits", "vector_registers")  # fmt: skip
     kind: str
     triple: str
     cpu: str
@@ -94,10 +94,11 @@ class Target:
     l2: int
     l3: int
     cores: int
+    measured: str
     spelling: str
 
     def __new__(cls, spec: str | Target = "cpu") -> Target:
-        return spec if isinstance(spec, Target) else _parsed(spec, knobs.TARGET.get())
+        return spec if isinstance(spec, Target) else _parsed(spec, knobs.TARGET.get(), stored_key(host_identity()))
 
     @staticmethod
     def host() -> Target:
@@ -154,8 +155,11 @@ class Target:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(spec: str, default: str | None) -> Target:
-    """The target spelled `spec`; where that names no processor, it is the one of `default` (None: this machine)."""
+def _parsed(spec: str, default: str | None, measured: str) -> Target:
+    """The target that `spec` spells; where that names no processor, the one of `default` (None: this machine).
+
+    `measured` is the digest of this machine's figures, "" without such.
+    """
     # devices are targets, so their module imports this one
     from tilewright.device_target import DEVICE_KINDS, device_target
 
@@ -165,7 +169,7 @@ def _parsed(spec: str, default: str | None) -> Target:
     if not words or words[0] not in KINDS:
         known = ", ".join((*KINDS, *DEVICE_KINDS))
         raise TargetError(f"unknown target {spec!r}; known: {known} ('cpu' is this machine; 'llvm' takes "
-                          "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3=)")  # fmt: skip
+                          "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=)")  # fmt: skip
     options = _options(spec)
     if default is not None and words[0] != "wasm" and not options.keys() & {"mtriple", "mcpu"}:
         options = {**_options(default), **options}
@@ -178,6 +182,8 @@ def _parsed(spec: str, default: str | None) -> Target:
     if cpu == "native":
         if not local:
             raise TargetError(f"target {spec!r}: -mcpu=native needs this machine's own architecture")
+        if measured:
+            options.setdefault("machine", measured)
         cpu, changes = _host_cpu()
         changes = {**changes, **_feature_changes(options.get("mattr", ""), spec)}
     else:
@@ -193,7 +199,7 @@ def _options(spec: str) -> dict[str, str]:
         match = _OPTION.match(word)
         if match is None:
             raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
-                              "-l1d= -l2= -l3=")  # fmt: skip
+                              "-l1d= -l2= -l3= -machine=")  # fmt: skip
         options[match.group(1)] = match.group(2)
     return options
 
@@ -207,7 +213,7 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     features = tuple(sorted(name for name in {*base, *changes} if changes.get(name, True)))
     bits, registers = _vectors(architecture, features)
     attributes = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items()))
-    figures = dict(zip(_FIGURES, _figures(architecture, cpu), strict=True))
+    figures = dict(zip(_FIGURES, _figures(architecture, cpu, features), strict=True))
     for name in _FIGURES:
         if name in options:
             if not options[name].isdigit() or int(options[name]) < 1:
@@ -215,6 +221,9 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
             figures[name] = int(options[name])
     words = [f"{kind} -mtriple={triple} -mcpu={cpu}", f"-mattr={attributes}" if attributes else ""]
     words += [f"-{name}={figures[name]}" for name in _FIGURES]
+    if "machine" in options:
+        _check_measured(options["machine"], spec)
+        words.append(f"-machine={options['machine']}")
     return _filled(
         kind=kind,
         triple=triple,
@@ -223,6 +232,7 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
         feature_string=_llvm_features(architecture, base, changes),
         vector_bits=bits,
         vector_registers=registers,
+        measured=options.get("machine", ""),
         spelling=" ".join(w for w in words if w),
         **figures,
     )
@@ -230,9 +240,9 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
 
 @functools.lru_cache(maxsize=256)
 def _machine(target: Target) -> Machine:
-    known = machine_of(target.cpu, target.features)
+    known = (stored(target.measured) if target.measured else None) or machine_of(target.cpu, target.features)
     return dataclasses.replace(
-        known,
+        known.narrowed(target.vector_bits) if target.vector_bits else known,
         cores=target.cores,
         vector_bits=target.vector_bits,
         vector_registers=target.vector_registers,
@@ -328,14 +338,33 @@ def _host_cpu() -> tuple[str, dict[str, bool]]:
 
 
 @functools.cache
-def _figures(architecture: str, cpu: str) -> tuple[int, int, int, int]:
-    """L1d, L2, L3 bytes and cores: this machine's own where the processor is this machine's, else of its family."""
-    family = next(sizes for prefix, sizes in _CACHES.items() if cpu.startswith(prefix))
+def _figures(architecture: str, cpu: str, features: tuple[str, ...]) -> tuple[int, int, int, int]:
+    """L1d, L2, L3 bytes and cores: this machine's own where the processor is this machine's, else the table's."""
+    known = machine_of(cpu, features)
+    family = (known.l1.size, known.l2.size, known.l3.size)
     if architecture == _architecture(_host_triple()) and cpu == _host_cpu()[0]:
         measured = _host_caches()
         sizes = tuple(measured.get(level) or default for level, default in zip((1, 2, 3), family, strict=True))
         return sizes[0], sizes[1], sizes[2], os.cpu_count() or 1
-    return (*family, 4)
+    return (*family, known.cores)
+
+
+@functools.cache
+def host_identity() -> str:
+    """What tells this machine from others: processor, features, caches and the cores that this process may use."""
+    name, changes = _host_cpu()
+    features = ",".join(f"{'+' if on else '-'}{feature}" for feature, on in sorted(changes.items()))
+    caches = ",".join(f"{level}={size}" for level, size in sorted(_host_caches().items()))
+    return f"{_host_triple()} {name} {features} {caches} {available_processors()}"
+
+
+def _check_measured(key: str, spec: str) -> None:
+    if stored(key) is None:
+        raise TargetError(
+            f"target {spec!r}: the figures -machine={key} are not kept on this machine; they were measured on another, "
+            "or the cache was emptied. `tilewright doctor --calibrate` measures this one, and 'cpu' then names it; "
+            "without -machine the shipped figures of the processor are used"
+        )
 
 
 def _host_caches() -> dict[int, int]:

@@ -21,7 +21,7 @@ from tilewright import te
 from tilewright.cli.bisect import bisect
 from tilewright.cli.reference import values_of
 from tilewright.cli.straight_line import straight_line
-from tilewright.relay.op import registry
+from tilewright.relay.ir import registry
 
 FLOAT = onnx.TensorProto.FLOAT
 

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tests.cli.conftest import Command
 from tests.onnx_models import convolution, make_model, saved
-from tilewright.relay.op import registry
-from tilewright.relay.op.registry import get
+from tilewright.relay.ir import registry
+from tilewright.relay.ir.registry import get
 
 Refused = Callable[..., str]
 

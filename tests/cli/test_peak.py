@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.cli import peak
+from tilewright.cli import peak, peak_kernels
 from tilewright.target import Target
 
 
@@ -13,8 +13,8 @@ def test_the_multiply_adds_are_all_done() -> None:
     lanes = Target.host().vector_bits // 32
     out = np.zeros(lanes, np.float32)
     peak._module(1)["fma_peak"](out, 3, 0.5)
-    steps = 3 * peak._STEPS
-    expected = sum(a * 0.5**steps + sum(0.5 ** (i + 1) for i in range(steps)) for a in range(peak._ACCUMULATORS))
+    steps = 3 * peak_kernels.STEPS
+    expected = sum(a * 0.5**steps + sum(0.5 ** (i + 1) for i in range(steps)) for a in range(peak_kernels.ACCUMULATORS))
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
@@ -22,19 +22,19 @@ def test_the_dot_products_are_all_done() -> None:
     out = np.zeros(Target.host().vector_bits // 32, np.int32)
     peak._module(1)["dot_peak"](out, 3, 0x01FF0203)  # 1, 255 and -1, 2, 3
     each = 1 * 1 + 255 * -1 + 2 * 2 + 3 * 3
-    steps = 3 * peak._STEPS
-    np.testing.assert_array_equal(out, sum(a + each * steps for a in range(peak._ACCUMULATORS)))
+    steps = 3 * peak_kernels.STEPS
+    np.testing.assert_array_equal(out, sum(a + each * steps for a in range(peak_kernels.ACCUMULATORS)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_reading_and_copying_reach_every_element(threads: int) -> None:
     steps = 5
-    source = np.arange(steps * peak._stride(), dtype=np.float32)
+    source = np.arange(steps * peak_kernels.stride(), dtype=np.float32)
     copied = np.zeros_like(source)
     module = peak._module(threads)
     module["copy_all"](source, copied, steps, 1)
     np.testing.assert_array_equal(copied, source)
-    out = np.zeros(threads * peak._lanes(), np.float32)
+    out = np.zeros(threads * peak_kernels.lanes(), np.float32)
     module["read_all"](source, out, steps, 2)
     assert out.sum() == pytest.approx(2 * source.sum(), rel=1e-5)
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.relay.interpreter import Value, call_reference, flatten
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.plan_memory import MemoryPlan, Storage, Where
-from tilewright.relay.type import TensorType, tensor_types
-from tilewright.relay.visitor import post_order
+from tilewright.relay.interpreter.interpreter import Value, call_reference, flatten
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.type import TensorType, tensor_types
+from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from tilewright import relay, te
-from tilewright.relay.type import FuncType, RefType, TensorType, TupleType, Type, TypeVar
+from tilewright.relay.ir.type import FuncType, RefType, TensorType, TupleType, Type, TypeVar
 
 INT = TensorType((), "int32")
 FLOAT = TensorType((), "float32")

@@ -8,7 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.relay import Function, op, var
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
 FLOATS = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"]

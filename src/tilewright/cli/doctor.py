@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
 import platform
@@ -9,28 +10,80 @@ import sys
 
 import click
 
+from tilewright.cli.calibrate import TOLERANCE, compare, measure
+from tilewright.machine import Bandwidth, Cache, Machine
+from tilewright.machine_store import store
 from tilewright.runtime.threads import default_workers
 from tilewright.support import cache, knobs
-from tilewright.target import Target
+from tilewright.target import Target, host_identity
 
 PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "torch")
 
 
 @click.command("doctor")
-def doctor_command() -> None:
-    """Print versions, CPU features, the thread quota and the state of the cache."""
+@click.option("--calibrate", is_flag=True, help="Measure this machine (about three seconds) and keep the figures.")
+def doctor_command(calibrate: bool) -> None:
+    """Print versions, CPU features, the machine's figures, the thread quota and the state of the cache.
+
+    With --calibrate, measure what this machine can do instead: the target 'cpu' has these figures from then on.
+    """
+    for name, value in calibrated_rows() if calibrate else installation_rows():
+        click.echo(f"{name:24} {value}")
+
+
+def installation_rows() -> list[tuple[str, str]]:
+    """Everything that a bug report needs."""
+    target = Target("cpu")
     rows = [
         ("tilewright", _version("tilewright")),
         ("python", f"{platform.python_version()} at {sys.executable}"),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        *target_rows(Target("cpu")),
+        *target_rows(target),
+        *machine_rows(target),
         ("threads", f"{default_workers()} by default, of {os.cpu_count()} processors"),
         ("cache", cache.describe()),
     ]
     rows += [(name, _version(name)) for name in PACKAGES]
-    rows += [(knob.name, os.environ.get(knob.name, "not set")) for knob in knobs.all_knobs()]
-    for name, value in rows:
-        click.echo(f"{name:24} {value}")
+    return rows + [(knob.name, os.environ.get(knob.name, "not set")) for knob in knobs.all_knobs()]
+
+
+def calibrated_rows() -> list[tuple[str, str]]:
+    """Measure this machine, keep the figures; each beside the shipped one, and what became of them."""
+    known = shipped(Target("cpu")).machine
+    machine = measure(known)
+    key = store(machine, host_identity())
+    rows = [("figure", f"{'shipped':>10}{'measured':>10}")]
+    found = compare(known, machine)
+    rows += [
+        (row.figure, f"{row.known:>10.4g}{row.measured:>10.4g}{'  differs' if row.differs else ''}") for row in found
+    ]
+    count = sum(row.differs for row in found)
+    rows.append(("differ", f"{count} of {len(found)} by more than {TOLERANCE:.0%} from those of {known.name}"))
+    if not key:
+        return [*rows, ("not kept", "there is no cache to keep them in; see TILEWRIGHT_CACHE and TILEWRIGHT_CACHE_DIR")]
+    ignored = "" if knobs.CALIBRATION.get() else ", but ignored: TILEWRIGHT_CALIBRATION=0"
+    return [*rows, ("kept as", f"{key}{ignored}")]
+
+
+def shipped(target: Target) -> Target:
+    """The same target with the shipped figures of its processor, whatever was measured."""
+    return Target(" ".join(word for word in str(target).split() if not word.startswith("-machine=")))
+
+
+def machine_rows(target: Target) -> list[tuple[str, str]]:
+    """The figures that schedules are chosen by, in the words of `Machine`."""
+    machine = target.machine
+    origin = f"measured, {target.measured}" if target.measured else "shipped; doctor --calibrate measures this machine"
+    rows = [("machine", f"{machine.name} ({origin})")]
+    for field in dataclasses.fields(Machine):
+        value = getattr(machine, field.name)
+        if isinstance(value, Bandwidth):
+            rows.append((f"  {field.name}", f"{value.one:g} bytes a cycle, all cores {value.all:g}"))
+        elif isinstance(value, Cache):
+            rows.append((f"  {field.name}", f"{value.size // 1024} KiB, {value.ways} ways"))
+        elif field.name != "name":
+            rows.append((f"  {field.name}", f"{value:g}"))
+    return rows
 
 
 def target_rows(target: Target) -> list[tuple[str, str]]:

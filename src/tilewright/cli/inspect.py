@@ -16,8 +16,8 @@ from tilewright.errors import UnsupportedError
 from tilewright.runtime.artifact import is_artifact, load_artifact
 
 if TYPE_CHECKING:
-    from tilewright.relay.build import Task
-    from tilewright.relay.module import IRModule
+    from tilewright.driver.build import Task
+    from tilewright.relay.ir.module import IRModule
     from tilewright.target import Target
 
 
@@ -85,7 +85,7 @@ def stage_texts(
 ) -> Iterator[str]:
     """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
     from tilewright.compile import GRAPH_PASSES, import_model, optimize
-    from tilewright.relay.transform.infer_type import infer_type
+    from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
     if stage not in stage_names():
@@ -113,8 +113,8 @@ def stage_texts(
 
 def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
     """The memory plan: each kernel call with the places of its arguments."""
-    from tilewright.relay.build import extract_tasks
-    from tilewright.relay.transform.plan_memory import plan_memory
+    from tilewright.driver.build import extract_tasks
+    from tilewright.relay.transform.memory.plan_memory import plan_memory
 
     plan = plan_memory(fused)
     _, names = extract_tasks(plan.order)
@@ -142,8 +142,8 @@ def kernel_texts(
 
 def chosen_kernels(fused: IRModule, kernel: str | None) -> list[tuple[Task, list[str]]]:
     """The kernels whose name or source node contains `kernel`, each with its source nodes; all of them for None."""
-    from tilewright.relay.build import extract_tasks
-    from tilewright.relay.transform.plan_memory import plan_memory
+    from tilewright.driver.build import extract_tasks
+    from tilewright.relay.transform.memory.plan_memory import plan_memory
 
     tasks, names = extract_tasks(plan_memory(fused).order)
     sources: dict[str, list[str]] = {}
@@ -162,7 +162,7 @@ def draw_kernels(model: str, path: str, kernel: str | None, target_name: str, sh
     """
     from tilewright import te
     from tilewright.compile import import_model, optimize
-    from tilewright.relay.lower import kernel_picture
+    from tilewright.driver.lower import kernel_picture
     from tilewright.target import Target
 
     kind = Path(path).suffix.lower()
@@ -187,14 +187,22 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
     from tilewright.codegen.llvm import assembly, emit, with_source_lines
-    from tilewright.relay.lower import compute_positions, lower_function, lowering_stages, schedule_choice, search_space
+    from tilewright.driver.lower import (
+        compute_positions,
+        lower_function,
+        lowering_stages,
+        schedule_choice,
+        search_space,
+    )
     from tilewright.tir.printer import to_text
     from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
-        lines = explain(schedule_choice(task.function, task.name, target), target)
+        lines = explain(schedule_choice(task.function, target))
         space = search_space(task.function, target)
-        return "\n".join(f"  {line}" for line in [*lines, *(explain_space(space) if space is not None else [])])
+        if space is not None and space.knobs:
+            lines += explain_space(space, target)
+        return "\n".join(f"  {line}" for line in lines)
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":
@@ -221,10 +229,10 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     from tilewright import codegen
     from tilewright.cli.bench import measure
     from tilewright.cli.peak import fma_peak
-    from tilewright.relay.cost import flops
-    from tilewright.relay.expr import Call
-    from tilewright.relay.lower import lower_function
-    from tilewright.relay.type import tensor_types
+    from tilewright.driver.lower import lower_function
+    from tilewright.relay.ir.expr import Call
+    from tilewright.relay.ir.type import tensor_types
+    from tilewright.relay.op.cost import flops
 
     if not target.is_host:
         raise UnsupportedError(f"--measure runs kernels, and this machine cannot run code for {target}")

@@ -6,7 +6,9 @@ mod = relay.IRModule.from_expr(relay.nn.relu(relay.nn.conv2d(x, relay.const(weig
 """
 
 from tilewright.relay import op, transform
-from tilewright.relay.adt import (
+from tilewright.relay.interpreter.interpreter import evaluate, interpret
+from tilewright.relay.ir import visitor
+from tilewright.relay.ir.adt import (
     Clause,
     Constructor,
     Match,
@@ -16,7 +18,7 @@ from tilewright.relay.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.expr import (
+from tilewright.relay.ir.expr import (
     Attrs,
     Call,
     Constant,
@@ -34,14 +36,12 @@ from tilewright.relay.expr import (
     const,
     var,
 )
-from tilewright.relay.interpreter import evaluate, interpret
-from tilewright.relay.json import load_json, save_json
-from tilewright.relay.module import IRModule
-from tilewright.relay.op import *  # noqa: F403  (the operators' builders, as listed in relay.op.__all__)
-from tilewright.relay.parser import fromtext, parse, parse_expr
-from tilewright.relay.printer import astext, to_text
-from tilewright.relay.structural import structural_equal, structural_hash
-from tilewright.relay.type import (
+from tilewright.relay.ir.json import load_json, save_json
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.parser import fromtext, parse, parse_expr
+from tilewright.relay.ir.printer import astext, to_text
+from tilewright.relay.ir.structural import structural_equal, structural_hash
+from tilewright.relay.ir.type import (
     Any,
     FuncType,
     GlobalTypeVar,
@@ -56,7 +56,8 @@ from tilewright.relay.type import (
     TypeVar,
     scalar_type,
 )
-from tilewright.relay.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.op import *  # noqa: F403  (the operators' builders, as listed in relay.op.__all__)
 
 __all__ = [
     "Any",
@@ -112,5 +113,6 @@ __all__ = [
     "transform",
     "type_of",
     "var",
+    "visitor",
 ]
 __all__ += op.__all__

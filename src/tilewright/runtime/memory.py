@@ -59,7 +59,9 @@ class Region:
         self.size = size
         large = size >= 2 * _HUGE_PAGE
         try:
-            self._mapping = mmap.mmap(-1, max(size, 1) + (_HUGE_PAGE if large else ALIGNMENT))
+            # private: shared memory, the default, gets huge pages only where the system says so of it too
+            flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+            self._mapping = mmap.mmap(-1, max(size, 1) + (_HUGE_PAGE if large else ALIGNMENT), **flags)
         except (OSError, ValueError, OverflowError) as error:
             raise EnvironmentError_(f"cannot allocate {size} bytes of memory for the model: {error}") from None
         base = _addressof(_char.from_buffer(self._mapping))

@@ -16,8 +16,9 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.link import Linked
-from tilewright.runtime.memory import Array, address_of, aligned_empty
+from tilewright.runtime.memory import Array, address_of
 from tilewright.runtime.native import native
+from tilewright.runtime.output_memory import OutputMemory
 from tilewright.runtime.shape_program import RunPlan, ShapeProgram
 from tilewright.runtime.signature import TensorSpec, bind, describe
 from tilewright.runtime.working_memory import WorkingMemory
@@ -46,11 +47,14 @@ class Segment:
         self._table: Any = None
         self._plan: RunPlan | None = None
         self._run = native().parallel_run
+        self._output_memory = OutputMemory(2 * len(self.outputs))
         # What `invoke` looks at for each call, as plain tuples.
         self._wanted = [(i, spec, spec.numpy, spec.shape) for i, spec in enumerate(self.inputs)]
         static = self.shapes is None and all(spec.is_static for spec in self.outputs)
         places = range(len(self.inputs), count)
-        self._made = [(i, s.static_shape, s.numpy, _maker(s)) for i, s in zip(places, self.outputs)] if static else None
+        self._made = (
+            [(i, s.static_shape, s.numpy, self._maker(s)) for i, s in zip(places, self.outputs)] if static else None
+        )
 
     def reserve(self, threads: int) -> None:
         """Provide the memory that is known to be needed for `threads` workers."""
@@ -95,6 +99,11 @@ class Segment:
         slots[count + 1], slots[count + 2] = memory.arena.address, memory.scratch.address
         return results, self._run(self.entry, self.slots_address, threads)
 
+    def _maker(self, spec: TensorSpec) -> Callable[[Any, Any], Array]:
+        """What makes an output: where it is small, a cache line's alignment is not worth the microsecond."""
+        small = math.prod(spec.static_shape) * spec.numpy.itemsize <= _SMALL
+        return np.empty if small else self._output_memory.empty
+
     def output_shapes(self) -> Sequence[tuple[int, ...]]:
         """The shapes of the outputs of the run that was prepared last."""
         return self._plan.outputs if self._plan is not None else [spec.static_shape for spec in self.outputs]
@@ -125,7 +134,8 @@ class Segment:
         Raises InputError unless those are one for each output, fit it, are writable and C-contiguous.
         """
         if given is None:
-            return [aligned_empty(shape, spec.numpy) for spec, shape in zip(self.outputs, shapes)]
+            make = self._output_memory.empty
+            return [make(shape, spec.numpy) for spec, shape in zip(self.outputs, shapes)]
         if len(given) != len(self.outputs):
             raise InputError(f"{len(given)} output arrays given, the model has {describe(self.outputs)}")
         arrays = []
@@ -135,12 +145,6 @@ class Segment:
                 raise InputError(f"output {spec.name!r} must be filled into a writable, C-contiguous NumPy array")
             arrays.append(checked)
         return arrays
-
-
-def _maker(spec: TensorSpec) -> Callable[[Any, Any], Array]:
-    """What makes an output: where it is small, a cache line's alignment is not worth the microsecond."""
-    small = math.prod(spec.static_shape) * spec.numpy.itemsize <= _SMALL
-    return np.empty if small else aligned_empty
 
 
 def entry_symbol(manifest: Mapping[str, Any]) -> str:

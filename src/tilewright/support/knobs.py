@@ -107,6 +107,10 @@ CACHE_SIZE: Knob[int] = Knob(
     "TILEWRIGHT_CACHE_SIZE", 4 << 30, parse_bytes, "a size such as 512M or 4G",
     "upper bound of the disk cache; the least recently used entries go first",
 )  # fmt: skip
+CALIBRATION: Knob[bool] = Knob(
+    "TILEWRIGHT_CALIBRATION", True, parse_switch, "1 or 0",
+    "0 ignores what `tilewright doctor --calibrate` measured of this machine; shipped figures are used",
+)  # fmt: skip
 HUGE_PAGES: Knob[bool] = Knob(
     "TILEWRIGHT_HUGE_PAGES", True, parse_switch, "1 or 0",
     "0 stops asking the kernel for huge pages for a model's working memory",
@@ -119,4 +123,4 @@ DEBUG_INFO: Knob[bool] = Knob(
 
 def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
-    return (TARGET, NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, HUGE_PAGES, DEBUG_INFO)
+    return (TARGET, NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO)

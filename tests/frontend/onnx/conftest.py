@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tests.oracles import exact_outputs, open_session, product_outputs
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.interpreter import interpret
+from tilewright.relay.interpreter.interpreter import interpret
 
 
 def build_model(

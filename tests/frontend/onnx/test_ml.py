@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.relay.interpreter import evaluate
+from tilewright.relay.interpreter.interpreter import evaluate
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 3)).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracles import exact_outputs, open_session
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.interpreter import interpret
+from tilewright.relay.interpreter.interpreter import interpret
 
 MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
 REAL: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {

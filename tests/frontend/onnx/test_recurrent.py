@@ -103,7 +103,7 @@ def test_the_steps_are_one_operator(make_model: Callable[..., Any]) -> None:
     from onnx import helper
 
     from tilewright.frontend.onnx import from_onnx
-    from tilewright.relay.visitor import calls
+    from tilewright.relay.ir.visitor import calls
 
     w, r, b = weights("LSTM", 1)
     node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN)

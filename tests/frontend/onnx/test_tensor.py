@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from tilewright.frontend.onnx import from_onnx
-from tilewright.relay.visitor import calls
+from tilewright.relay.ir.visitor import calls
 
 Check = Callable[..., list[np.ndarray]]
 Make = Callable[..., Any]

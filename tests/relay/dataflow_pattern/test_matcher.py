@@ -23,8 +23,8 @@ from tilewright.relay.dataflow_pattern import (
     is_var,
     wildcard,
 )
-from tilewright.relay.op.registry import OpPattern
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.registry import OpPattern
+from tilewright.relay.ir.type import TensorType
 
 X = relay.var("x", shape=(2, 3))
 Y = relay.var("y", shape=(2, 3))

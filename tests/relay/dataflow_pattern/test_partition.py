@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.relay.helpers import assert_same, module, weights
 from tilewright import relay
 from tilewright.relay.dataflow_pattern import is_constant, is_op, wildcard
-from tilewright.relay.visitor import calls
+from tilewright.relay.ir.visitor import calls
 
 
 def network() -> relay.Expr:

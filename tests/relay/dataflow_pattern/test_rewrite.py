@@ -9,8 +9,8 @@ from tilewright import relay
 from tilewright.errors import InputError
 from tilewright.relay.dataflow_pattern import DFPatternCallback, dominates, is_constant, is_op, rewrite, wildcard
 from tilewright.relay.dataflow_pattern.matcher import NodeMap
-from tilewright.relay.structural import structural_equal
-from tilewright.relay.type import TensorType
+from tilewright.relay.ir.structural import structural_equal
+from tilewright.relay.ir.type import TensorType
 
 
 class AddToSubtract(DFPatternCallback):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.relay.expr import Call, Constant, Expr, Tuple
-from tilewright.relay.interpreter import call_reference, flatten
-from tilewright.relay.type import tensor_types
-from tilewright.relay.type_of import type_of
+from tilewright.relay.interpreter.interpreter import call_reference, flatten
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.ir.type import tensor_types
+from tilewright.relay.ir.type_of import type_of
 from tilewright.topi.reference.evaluate import evaluate
 
 

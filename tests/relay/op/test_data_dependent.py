@@ -10,9 +10,9 @@ from tests.relay.op.cases.values import f, i
 from tilewright import relay
 from tilewright.errors import InputError, TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, Function, Var, const
-from tilewright.relay.type_of import type_of
-from tilewright.relay.visitor import post_order, substitute
+from tilewright.relay.ir.expr import Constant, Expr, Function, Var, const
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import post_order, substitute
 from tilewright.runtime.host_ops.threefry import threefry2x64
 
 

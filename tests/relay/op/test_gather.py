@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import const
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.type_of import type_of
 
 X = np.arange(60, dtype="float32").reshape(3, 4, 5)
 

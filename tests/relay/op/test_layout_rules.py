@@ -3,8 +3,8 @@
 import pytest
 
 from tilewright import relay
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op import layout_rules as rules
-from tilewright.relay.type import TensorType
 
 IMAGE = TensorType((1, 32, 6, 6))
 

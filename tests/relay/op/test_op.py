@@ -11,7 +11,7 @@ from tests.relay.helpers import FORMATS
 from tests.relay.op.cases import CASES
 from tilewright import relay
 from tilewright.relay import op
-from tilewright.relay.op import registry
+from tilewright.relay.ir import registry
 
 #: Host operators (`data_dependent`) are tested with the host functions they name.
 COMPILED = [

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tests.relay.op.cases import CASES
 from tilewright import codegen
+from tilewright.driver.lower import lower_function
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, Var
-from tilewright.relay.interpreter import call_reference, flatten, interpret
-from tilewright.relay.lower import lower_function
-from tilewright.relay.op import registry
-from tilewright.relay.transform.expand_operators import expand_expr
-from tilewright.relay.type import tensor_types
-from tilewright.relay.type_of import type_of
+from tilewright.relay.interpreter.interpreter import call_reference, flatten, interpret
+from tilewright.relay.ir import registry
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from tilewright.relay.ir.type import tensor_types
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.transform.simplify.expand_operators import expand_expr
 from tilewright.target import Target
 
 #: Their arguments depend on each other by more than shapes: permutations, sorted rows, row starts.

@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import const
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.type_of import type_of
 
 RNG = np.random.default_rng(7)
 AXES = [None, 0, -1, (0, 2), (1,), ()]

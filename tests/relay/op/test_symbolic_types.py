@@ -10,10 +10,10 @@ import pytest
 from tests.relay.op.cases import CASES
 from tilewright import tir
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.expr import Call, Expr, Tuple, Var
-from tilewright.relay.symbolic import map_type_dims
-from tilewright.relay.type import Any, Dim, TensorType, as_dim, tensor_types
-from tilewright.relay.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.expr import Call, Expr, Tuple, Var
+from tilewright.relay.ir.symbolic import map_type_dims
+from tilewright.relay.ir.type import Any, Dim, TensorType, as_dim, tensor_types
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.tir.expr import SizeVar
 from tilewright.tir.visitor import substitute
 

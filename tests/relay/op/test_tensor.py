@@ -9,9 +9,9 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import Var, const
-from tilewright.relay.type import TensorType
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import Var, const
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 
 FLOATS = ("float32", "float64", "float16")
 INTS = ("int32", "int64", "uint8", "int8")

@@ -8,8 +8,8 @@ import pytest
 import tilewright
 from tilewright import relay
 from tilewright.errors import TypeMismatchError, UnsupportedError
-from tilewright.relay.transform.expand_calls import expand_calls
-from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
 
 KERNEL = """
 def @kernel(%a: Tensor[(n, 4), float32], %b: Tensor[(n, 4), float32]) -> Tensor[(n * 2, 4), float32] {

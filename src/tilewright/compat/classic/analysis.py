@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright import relay
-from tilewright.relay import analysis
-from tilewright.relay.cost import flops
-from tilewright.relay.transform.to_basic_block_normal_form import crossing_values
-from tilewright.relay.type import TypeVar
-from tilewright.relay.visitor import calls, post_order
+from tilewright.relay.ir import analysis
+from tilewright.relay.ir.type import TypeVar
+from tilewright.relay.ir.visitor import calls, post_order
+from tilewright.relay.op.cost import flops
+from tilewright.relay.transform.functional.to_basic_block_normal_form import crossing_values
 
 
 def post_order_visit(expr: relay.Expr, fvisit: Callable[[Any], object]) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.compat.classic.convolutions import spread
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
-from tilewright.relay.type_of import tensor_type_of
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type_of import tensor_type_of
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:

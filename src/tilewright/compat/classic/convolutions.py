@@ -10,8 +10,8 @@ from typing import Any
 
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
-from tilewright.relay.type_of import tensor_type_of
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.support.named import named
 
 nn = op.nn

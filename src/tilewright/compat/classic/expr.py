@@ -10,8 +10,8 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import to_numpy
 from tilewright.errors import InputError
-from tilewright.relay.type_of import type_of
-from tilewright.relay.visitor import substitute
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import substitute
 from tilewright.runtime.tensor import Tensor
 
 

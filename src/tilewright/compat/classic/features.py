@@ -6,10 +6,10 @@ from enum import IntEnum
 from typing import Any
 
 from tilewright import relay
-from tilewright.relay.adt import Constructor, Match
-from tilewright.relay.module import IRModule
-from tilewright.relay.op.registry import Op
-from tilewright.relay.visitor import children, free_vars, post_order
+from tilewright.relay.ir.adt import Constructor, Match
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.visitor import children, free_vars, post_order
 
 
 class Feature(IntEnum):

@@ -1,7 +1,7 @@
 """`ExprFunctor`, `ExprVisitor`, `ExprMutator`: walkers that a classic program derives its own from.
 
 A method for each kind of node, `visit_call`, `visit_let` and so on, each node visited once. These recurse: a program
-that walks networks of thousands of layers is better off with `tilewright.relay.visitor`.
+that walks networks of thousands of layers is better off with `tilewright.relay.ir.visitor`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.errors import UnsupportedError
-from tilewright.relay.op.registry import Op
-from tilewright.relay.visitor import children, rebuild
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.visitor import children, rebuild
 
 _METHODS = {
     relay.Function: "visit_function", relay.Call: "visit_call", relay.Let: "visit_let", relay.Var: "visit_var",

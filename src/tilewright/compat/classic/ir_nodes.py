@@ -9,8 +9,8 @@ from typing import Any
 from tilewright import tir
 from tilewright.compat.classic import functions, tir_nodes
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.relay.external import take_operator
-from tilewright.relay.op import registry
+from tilewright.relay.ir import registry
+from tilewright.relay.transform.partition.external import take_operator
 
 
 def make_node(type_key: str, **fields: Any) -> Any:
@@ -97,15 +97,15 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     """`register_op_attr("add", "target.mylib", takes)`: the external code generator "mylib" takes such calls.
 
     `takes(call)` says which; without it a decorator. What partitions take over is not compiled, unless the code
-    generator is registered with `tilewright.relay.external`. Raises `UnsupportedError` for other attributes: an
-    operator is complete when it is registered.
+    generator is registered with `tilewright.relay.transform.partition.external`. Raises `UnsupportedError` for other
+    attributes: an operator is complete when it is registered.
     """
     registry.get(op_name)
     kind, _, compiler = attr_key.partition(".")
     if kind != "target" or not compiler:
         raise UnsupportedError(
             f'register_op_attr({op_name!r}, {attr_key!r}): the attribute that can be set is "target.NAME", which says '
-            "what an external code generator takes; others are arguments of tilewright.relay.op.registry.register"
+            "what an external code generator takes; others are arguments of tilewright.relay.ir.registry.register"
         )
 
     def register(predicate: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import TypeMismatchError
-from tilewright.relay import type as t
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir import type as t
+from tilewright.relay.ir.module import IRModule
 
 
 class TypeKind:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tilewright.compat.classic.weights import infer_weights
 from tilewright.errors import InputError
-from tilewright.relay.expr import Expr, Function, GlobalVar
-from tilewright.relay.module import IRModule as RelayModule
-from tilewright.relay.type import GlobalTypeVar, TypeData
-from tilewright.relay.visitor import free_vars, global_vars
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar
+from tilewright.relay.ir.module import IRModule as RelayModule
+from tilewright.relay.ir.type import GlobalTypeVar, TypeData
+from tilewright.relay.ir.visitor import free_vars, global_vars
 from tilewright.tir.stmt import PrimFunc
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.compat.classic.convolutions import pads, spread
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 from tilewright.support.named import named
 
 nn = op.nn

@@ -7,11 +7,11 @@ from typing import Any
 
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError
-from tilewright.relay.module import IRModule as RelayModule
-from tilewright.relay.transform import pass_manager
-from tilewright.relay.transform.expand_operators import expand_operators
-from tilewright.relay.transform.pass_manager import Pass, PassInfo
+from tilewright.relay.ir.module import IRModule as RelayModule
+from tilewright.relay.transform.manager import pass_manager
+from tilewright.relay.transform.manager.pass_manager import Pass, PassInfo
 from tilewright.relay.transform.passes import PASSES, create
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
 
 
 class ClassicPass(Pass):

@@ -8,9 +8,9 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import InputError
-from tilewright.relay import prelude as own
-from tilewright.relay.parser import parse
-from tilewright.relay.values import ConstructorValue
+from tilewright.relay.ir import prelude as own
+from tilewright.relay.ir.parser import parse
+from tilewright.relay.ir.values import ConstructorValue
 
 _NAT = """#[version = "0.0.5"]
 type nat {

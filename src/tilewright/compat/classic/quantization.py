@@ -8,9 +8,9 @@ from typing import Any
 from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import UnsupportedError
-from tilewright.relay.quantize import QConfig
-from tilewright.relay.quantize import qconfig as own_qconfig
-from tilewright.relay.quantize import quantize as own_quantize
+from tilewright.relay.transform.quantize import QConfig
+from tilewright.relay.transform.quantize import qconfig as own_qconfig
+from tilewright.relay.transform.quantize import quantize as own_quantize
 
 _EIGHT = {"nbit_input": 8, "nbit_weight": 8, "nbit_activation": 32}
 _TYPES = {"dtype_input": "int8", "dtype_weight": "int8", "dtype_activation": "int32"}

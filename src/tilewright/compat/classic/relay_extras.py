@@ -9,14 +9,14 @@ from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.convolutions import pads
 from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
+from tilewright.driver.lower import lower_function
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.lower import lower_function
-from tilewright.relay.scope_builder import ScopeBuilder
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.pass_manager import PassContext
-from tilewright.relay.type_of import tensor_type_of, type_of
-from tilewright.relay.visitor import calls
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.scope_builder import ScopeBuilder
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import calls
+from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.target import Target
 
 

@@ -14,11 +14,11 @@ from tilewright.compat.classic.passes import CONSTRUCTORS
 from tilewright.compat.classic.runtime import ADT
 from tilewright.compat.classic.testing import check_numerical_grads
 from tilewright.errors import UnsupportedError
-from tilewright.relay.interpreter import evaluate
-from tilewright.relay.transform.gradient import gradient
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.legalize import legalization
-from tilewright.relay.visitor import calls, global_vars
+from tilewright.relay.interpreter.interpreter import evaluate
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.visitor import calls, global_vars
+from tilewright.relay.transform.gradient.gradient import gradient
+from tilewright.relay.transform.simplify.legalize import legalization
 
 
 def run_infer_type(expr: relay.Expr) -> relay.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.relay.type import Type
+from tilewright.relay.ir.type import Type
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
-from tilewright.relay import json as relay_json
-from tilewright.relay import parser
+from tilewright.relay.ir import json as relay_json
+from tilewright.relay.ir import parser
 
 
 def parse(

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, tir
+from tilewright.driver.lower import compute_graph
 from tilewright.errors import UnsupportedError
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, Var
-from tilewright.relay.interpreter import call_reference, interpret
-from tilewright.relay.lower import compute_graph
-from tilewright.relay.module import IRModule
-from tilewright.relay.op.registry import Op
-from tilewright.relay.transform.expand_operators import expand_operators
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.type import TensorType, TupleType, tensor_types
-from tilewright.relay.visitor import post_order
+from tilewright.relay.interpreter.interpreter import call_reference, interpret
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import TensorType, TupleType, tensor_types
+from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.runtime.packed import register_func
 
 Description = Callable[..., Expr]

@@ -9,8 +9,8 @@ from typing import Any
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.passes import ClassicPass
 from tilewright.errors import InputError
-from tilewright.relay.module import IRModule as RelayModule
-from tilewright.relay.transform.pass_manager import PassContext, PassInfo
+from tilewright.relay.ir.module import IRModule as RelayModule
+from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo
 from tilewright.tir.stmt import PrimFunc
 
 #: Classic pass -> the passes of this package that do its work, in order.

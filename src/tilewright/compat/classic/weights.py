@@ -11,9 +11,9 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.op.registry import Op
-from tilewright.relay.type_of import type_of
-from tilewright.relay.visitor import post_order
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import post_order
 from tilewright.topi.layout import transform_shape
 
 Shapes = list[tuple[int, ...]]

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule, as_module
-from tilewright.relay.transform.infer_type import infer_type
+from tilewright.relay.ir.infer_type import infer_type
 
 #: The parameters with these endings start as a constant.
 _CONSTANTS = {"_gamma": 1.0, "_beta": 0.0, "_bias": 0.0, "_mean": 0.0, "_var": 1.0}

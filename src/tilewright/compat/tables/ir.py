@@ -4,18 +4,18 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _TRANSFORM = {
-    **leads_to("tilewright.relay.transform.pass_manager", "PassContext", "PassInfo", "Pass"),
+    **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", "PassInfo", "Pass"),
     **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", "function_pass", "module_pass", ModulePass="ClassicPass"),
 }
 _INSTRUMENT = leads_to(
-    "tilewright.relay.transform.instrument",
+    "tilewright.relay.transform.manager.instrument",
     "PassInstrument",
     "pass_instrument",
     PassTimingInstrument="PassTiming",
     PassPrintingInstrument="PrintPasses",
 )
 _TYPES = leads_to(
-    "tilewright.relay.type",
+    "tilewright.relay.ir.type",
     "Type",
     "TensorType",
     "TupleType",
@@ -44,8 +44,8 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.module", "IRModule"),
             **leads_to(f"{_CLASSIC}.structure", "structural_equal", "structural_hash", "assert_structural_equal"),
             **_TYPES,
-            **leads_to("tilewright.relay.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
-            **leads_to("tilewright.relay.adt", "Constructor"),
+            **leads_to("tilewright.relay.ir.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
+            **leads_to("tilewright.relay.ir.adt", "Constructor"),
             **leads_to("tilewright.tir", PrimExpr="Expr"),
             **leads_to(f"{_CLASSIC}.arith", "Range"),
             **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),

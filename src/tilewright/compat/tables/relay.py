@@ -6,7 +6,7 @@ _CLASSIC = "tilewright.compat.classic"
 
 EXPR = {
     **leads_to(
-        "tilewright.relay.expr",
+        "tilewright.relay.ir.expr",
         "Call",
         "Constant",
         "Expr",
@@ -25,7 +25,7 @@ EXPR = {
     **leads_to(f"{_CLASSIC}.expr", "TupleWrapper", "bind", "const", "var"),
 }
 TYPES = leads_to(
-    "tilewright.relay.type",
+    "tilewright.relay.ir.type",
     "Any",
     "FuncType",
     "GlobalTypeVar",
@@ -41,7 +41,7 @@ TYPES = leads_to(
 )
 TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 ADT = leads_to(
-    "tilewright.relay.adt",
+    "tilewright.relay.ir.adt",
     "Clause",
     "Constructor",
     "Match",
@@ -74,7 +74,7 @@ NN = {
 }
 
 _ABSENT = {
-    "TypeRelation": "type rules are functions of an operator: relay.op.registry.register(type_rule=...)",
+    "TypeRelation": "type rules are functions of an operator: relay.ir.registry.register(type_rule=...)",
 }
 
 TABLES = (
@@ -89,7 +89,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.executor", "build", "create_executor", "optimize"),
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
             **leads_to(f"{_CLASSIC}.functor", "ExprFunctor", "ExprMutator", "ExprVisitor"),
-            **leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
+            **leads_to("tilewright.relay.ir.scope_builder", "ScopeBuilder"),
             **leads_to(f"{_CLASSIC}.module", Module="IRModule"),
             **leads_to(f"{_CLASSIC}.text", "astext", "fromtext", parse="parse"),
             **COMPOSED,

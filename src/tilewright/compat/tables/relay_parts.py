@@ -12,13 +12,13 @@ _VM = {
     **leads_to(f"{_CLASSIC}.executor", "VirtualMachine", compile="vm_compile", Executable="ExecutorFactory"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }
-_REGISTRY = leads_to("tilewright.relay.op.registry", "Op", "OpPattern", "get")
+_REGISTRY = leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get")
 
 TABLES = (
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
     Table("tvm.relay.ty", "Types.", names=TYPES),
-    Table("tvm.relay.adt", "Data types and match.", names={**ADT, **leads_to("tilewright.relay.type", "TypeData")}),
-    Table("tvm.relay.function", "Functions.", names=leads_to("tilewright.relay.expr", "Function")),
+    Table("tvm.relay.adt", "Data types and match.", names={**ADT, **leads_to("tilewright.relay.ir.type", "TypeData")}),
+    Table("tvm.relay.function", "Functions.", names=leads_to("tilewright.relay.ir.expr", "Function")),
     Table(
         "tvm.relay.expr_functor",
         "Walkers to derive from.",
@@ -27,7 +27,7 @@ TABLES = (
     Table(
         "tvm.relay.scope_builder",
         "Programs written line by line.",
-        names=leads_to("tilewright.relay.scope_builder", "ScopeBuilder"),
+        names=leads_to("tilewright.relay.ir.scope_builder", "ScopeBuilder"),
     ),
     Table(
         "tvm.relay.prelude",
@@ -58,7 +58,7 @@ TABLES = (
     Table(
         "tvm.relay.backend.interpreter",
         "Values of the interpreter.",
-        names=leads_to("tilewright.relay.values", "ConstructorValue", "RefValue", "Closure"),
+        names=leads_to("tilewright.relay.ir.values", "ConstructorValue", "RefValue", "Closure"),
     ),
     Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY}, open=("tilewright.relay.op",)),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
@@ -102,10 +102,10 @@ TABLES = (
         "Graph passes.",
         names={
             **leads_to(f"{_CLASSIC}.passes", "AnnotateSpans", "LazyGradientInit", "function_pass", "module_pass"),
-            **leads_to("tilewright.relay.transform.pass_manager", "PassContext", FunctionPass="Pass"),
-            **leads_to("tilewright.relay.transform.gradient", "gradient"),
-            **leads_to("tilewright.relay.transform.convert_layout", "LayoutConfig"),
-            **leads_to("tilewright.relay.transform.un_cps", "un_cps"),
+            **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", FunctionPass="Pass"),
+            **leads_to("tilewright.relay.transform.gradient.gradient", "gradient"),
+            **leads_to("tilewright.relay.transform.layout.convert_layout", "LayoutConfig"),
+            **leads_to("tilewright.relay.transform.functional.un_cps", "un_cps"),
             **leads_to(f"{_CLASSIC}.relay_testing", "to_cps"),
         },
         open=(f"{_CLASSIC}.pass_constructors",),
@@ -114,9 +114,9 @@ TABLES = (
         "tvm.relay.analysis",
         "Questions about expressions.",
         names={
-            **leads_to("tilewright.relay.visitor", "all_vars", "bound_vars", "free_vars"),
-            **leads_to("tilewright.relay.analysis", "alpha_equal"),
-            **leads_to("tilewright.relay.well_formed", "well_formed"),
+            **leads_to("tilewright.relay.ir.visitor", "all_vars", "bound_vars", "free_vars"),
+            **leads_to("tilewright.relay.ir.analysis", "alpha_equal"),
+            **leads_to("tilewright.relay.ir.well_formed", "well_formed"),
             **leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
             **leads_to(f"{_CLASSIC}.kinds", "check_kind"),
             **leads_to(f"{_CLASSIC}.relay_extras", "CallGraph"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from tilewright.frontend.onnx.inputs import InputSpec
-    from tilewright.relay.module import IRModule
+    from tilewright.relay.ir.module import IRModule
 
     OnnxModel = str | os.PathLike[str] | bytes | ModelProto
 

@@ -10,7 +10,7 @@ from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 def hard_sigmoid(node: OnnxNode, data: Expr, alpha: float, beta: float) -> Expr:

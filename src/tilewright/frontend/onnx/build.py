@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.frontend.onnx.dims import broadcast, is_known
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, Tuple
-from tilewright.relay.type import as_dim
+from tilewright.relay.ir.expr import Constant, Expr, Tuple
+from tilewright.relay.ir.type import as_dim
 from tilewright.support.dtype import DType
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.value_types import join_types
-from tilewright.relay.expr import Expr, If, Tuple
+from tilewright.relay.ir.expr import Expr, If, Tuple
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.onnx_host import host_call
-from tilewright.relay.type import TensorType
-from tilewright.relay.type_of import type_of
 
 
 class Fork(Exception):

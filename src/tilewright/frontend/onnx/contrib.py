@@ -18,7 +18,7 @@ from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 # -------------------------------------------------------------------------------------------------- activations

@@ -10,7 +10,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import integer_product
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:

@@ -20,7 +20,7 @@ from tilewright.frontend.onnx.quantize import (
 )
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 from tilewright.relay.op import qnn
 
 

@@ -12,7 +12,7 @@ from tilewright.frontend.onnx.loop import Body, Slices, as_scalar, recursive_loo
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.op.host import shape_of
 
 _MOST_UNROLLED = 16  # iterations

@@ -40,8 +40,8 @@ from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unava
 from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs
 from tilewright.frontend.onnx.load import load_model
 from tilewright.frontend.onnx.well_formed import check_graph
-from tilewright.relay.expr import Expr, Function, GlobalVar, Tuple, var
-from tilewright.relay.module import IRModule
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.module import IRModule
 
 
 def convert_model(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any as Dim
 
 from tilewright import tir
-from tilewright.relay.type import Any, as_dim
+from tilewright.relay.ir.type import Any, as_dim
 
 
 def is_static(dims: Iterable[Dim]) -> bool:

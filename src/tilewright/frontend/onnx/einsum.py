@@ -9,7 +9,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import reshape, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 def einsum(node: OnnxNode, equation: str, operands: list[Expr]) -> Expr:

@@ -11,7 +11,7 @@ from onnx import AttributeProto, FunctionProto, helper
 
 from tilewright.frontend.onnx.schema import find_schema
 from tilewright.frontend.onnx.value_types import type_to_proto
-from tilewright.relay.type import Type
+from tilewright.relay.ir.type import Type
 
 
 def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | None]) -> FunctionProto | None:

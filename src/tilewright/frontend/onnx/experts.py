@@ -15,7 +15,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import code_bits
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
     "relu": lambda node, x: op.nn.relu(x),

@@ -9,7 +9,7 @@ from tilewright.frontend.onnx.build import cast, concatenate, constant, index_ax
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 
 @converts("DFT", since=17)

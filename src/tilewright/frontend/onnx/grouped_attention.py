@@ -11,7 +11,7 @@ from tilewright.frontend.onnx.contrib_attention import attend, causal_mask, head
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 _LOWEST = float(np.finfo(np.float32).min)
 

@@ -10,10 +10,10 @@ from onnx import numpy_helper
 
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.value_types import infer_outputs, type_from_proto
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.onnx_host import has_host_operator, host_call, optional_of, parts_of, sequence_of, unranked
-from tilewright.relay.type import Any, TensorType, TupleType, Type
-from tilewright.relay.type_of import type_of
 from tilewright.support.dtype import DType
 
 _PREFIXES = {"": "", "com.microsoft": "ms."}

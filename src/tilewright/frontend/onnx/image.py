@@ -16,7 +16,7 @@ from tilewright.frontend.onnx.build import constant, scalar_like, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.runtime.host_ops.resample import (
     COORDINATES,
     ROUNDINGS,

@@ -25,12 +25,12 @@ from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.relay import op
-from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
-from tilewright.relay.interpreter import call_reference
-from tilewright.relay.op.registry import Op
-from tilewright.relay.type import TensorType, Type, tensor_types
-from tilewright.relay.type_of import tensor_type_of, type_of
-from tilewright.relay.visitor import children, rebuild
+from tilewright.relay.interpreter.interpreter import call_reference
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import TensorType, Type, tensor_types
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import children, rebuild
 
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.

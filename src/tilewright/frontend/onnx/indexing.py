@@ -19,7 +19,7 @@ from tilewright.frontend.onnx.build import (
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, TupleGetItem
+from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 
 
 @converts("Gather")

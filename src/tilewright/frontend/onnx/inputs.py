@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.frontend.onnx.value_types import type_from_proto
-from tilewright.relay.type import TensorType, Type
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.support.dtype import DType
 from tilewright.te import size_var
 

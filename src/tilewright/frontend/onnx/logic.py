@@ -8,7 +8,7 @@ from tilewright.frontend.onnx.math import operands
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 _COMPARE: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Equal": op.equal,

@@ -13,7 +13,7 @@ from tilewright.frontend.onnx.quantize import cast_to
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Abs": op.abs,

@@ -15,9 +15,9 @@ from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.onnx_host import host_call
-from tilewright.relay.type import TensorType
 
 ML = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

@@ -15,11 +15,11 @@ from tilewright.frontend.onnx.build import cast
 from tilewright.frontend.onnx.ml import ML
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.onnx_host import host_call, map_of, parts_of, sequence_of
-from tilewright.relay.type import Any as AnyDim
-from tilewright.relay.type import TensorType, TupleType, Type
-from tilewright.relay.type_of import type_of
 from tilewright.support.dtype import DType
 
 # ---------------------------------------------------------------------------------------------- tables on the host

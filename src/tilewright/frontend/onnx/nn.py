@@ -12,7 +12,7 @@ from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.pooling import Window, windows
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("Conv")

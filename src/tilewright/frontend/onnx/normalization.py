@@ -8,7 +8,7 @@ from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("BatchNormalization")

@@ -13,7 +13,7 @@ from tilewright.frontend.onnx.build import reshape, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 
 @dataclass(frozen=True)

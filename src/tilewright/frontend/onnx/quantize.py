@@ -14,7 +14,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr, Tuple
+from tilewright.relay.ir.expr import Constant, Expr, Tuple
 from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType

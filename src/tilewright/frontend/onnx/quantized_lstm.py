@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.frontend.onnx.build import constant
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.recurrent import convert_recurrent
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 
 def convert(node: OnnxNode) -> list[Expr]:

@@ -16,7 +16,7 @@ from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr, TupleGetItem
 from tilewright.topi.recurrent import (
     ACTIVATIONS,
     DEFAULT_ACTIVATIONS,

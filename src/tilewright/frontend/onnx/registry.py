@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 if TYPE_CHECKING:
     from tilewright.frontend.onnx.node import OnnxNode

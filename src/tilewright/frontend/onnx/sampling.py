@@ -22,7 +22,7 @@ from tilewright.frontend.onnx.build import (
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "nearest": "nearest", "cubic": "cubic"}
 _CUBIC = -0.75

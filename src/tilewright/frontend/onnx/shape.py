@@ -14,9 +14,9 @@ from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.op.host import shape_of
-from tilewright.relay.type import Any as Any_
 
 
 @converts("Shape")

@@ -17,9 +17,9 @@ import numpy as np
 from tilewright import tir
 from tilewright.frontend.onnx.dims import floor_div, is_known, product
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.relay.expr import Constant, Expr
-from tilewright.relay.type import Any, TensorType, as_dim
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import Any, TensorType, as_dim
+from tilewright.relay.ir.type_of import type_of
 
 Objects = np.ndarray
 _MOST_ELEMENTS = 256  # a tensor of more is no shape

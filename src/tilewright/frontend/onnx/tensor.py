@@ -22,9 +22,9 @@ from tilewright.frontend.onnx.dims import broadcast, is_static
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, Expr
-from tilewright.relay.type import Any as Any_
-from tilewright.relay.type import as_dim
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import Any as Any_
+from tilewright.relay.ir.type import as_dim
 
 
 @converts("Identity")

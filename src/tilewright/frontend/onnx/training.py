@@ -9,8 +9,8 @@ from tilewright.frontend.onnx.build import cast, constant, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
-from tilewright.relay.transform.adjoint import adjoints
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.transform.gradient.adjoint import adjoints
 
 _DOMAIN = "ai.onnx.preview.training"
 

@@ -11,7 +11,7 @@ from tilewright.frontend.onnx.build import scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
+from tilewright.relay.ir.expr import Expr
 
 _TAN_PI_8 = math.tan(math.pi / 8)
 

@@ -25,13 +25,13 @@ from tilewright.relay.dataflow_pattern.pattern import (
     VarPattern,
     WildcardPattern,
 )
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.op.registry import Op
-from tilewright.relay.structural import structural_equal
-from tilewright.relay.type import Any as AnyDim
-from tilewright.relay.type import TensorType, Type
-from tilewright.relay.type_of import type_of
-from tilewright.relay.visitor import children, consumers, post_order
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.structural import structural_equal
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import children, consumers, post_order
 
 #: Operators whose arguments a pattern matches either way round.
 COMMUTATIVE = ("add", "multiply")

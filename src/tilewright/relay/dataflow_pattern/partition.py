@@ -21,9 +21,9 @@ from tilewright.relay.dataflow_pattern.pattern import (
     VarPattern,
     WildcardPattern,
 )
-from tilewright.relay.expr import Call, Constant, Expr, Function, Var
-from tilewright.relay.op.registry import Op
-from tilewright.relay.visitor import children, consumers, post_order, rebuild
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Var
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 
 #: What these match comes from outside, or is inside because another pattern matches it too.
 _OUTSIDE = (WildcardPattern, VarPattern, AltPattern, AttrPattern, TypePattern, DataTypePattern, ShapePattern)

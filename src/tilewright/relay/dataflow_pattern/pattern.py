@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.relay.expr import Attrs, Expr
-from tilewright.relay.op.registry import Op, get
-from tilewright.relay.type import Type
+from tilewright.relay.ir.expr import Attrs, Expr
+from tilewright.relay.ir.registry import Op, get
+from tilewright.relay.ir.type import Type
 
 
 class DFPattern:

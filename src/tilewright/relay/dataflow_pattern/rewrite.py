@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from tilewright.errors import InputError
 from tilewright.relay.dataflow_pattern.matcher import NodeMap, find, parts, users_of
 from tilewright.relay.dataflow_pattern.pattern import DFPattern, DominatorPattern
-from tilewright.relay.expr import Expr
-from tilewright.relay.type_of import type_of
-from tilewright.relay.visitor import children, post_order, rebuild, substitute
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import children, post_order, rebuild, substitute
 
 #: A rewrite that has not come to rest after so many rounds never will.
 MOST_ROUNDS = 100

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import reduce, transform
 from tilewright.relay.op.common import (
     Types,
@@ -25,8 +27,6 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.reduce import Axis
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi import tag
 from tilewright.topi.util import accumulator_dtype, normalize_axes
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
-from tilewright.relay.expr import Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import call, one, same_as_input
-from tilewright.relay.op.registry import OpPattern, register
 
 #: Each returns its operand unchanged.
 MARKS = (

@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright import te
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple, const, element_type
-from tilewright.relay.op.registry import Compute, get
-from tilewright.relay.type import Dim, TensorType, TupleType, Type
-from tilewright.relay.type_of import tensor_type_of
-from tilewright.relay.unknown_sizes import UnknownSize
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple, const, element_type
+from tilewright.relay.ir.registry import Compute, get
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.unknown_sizes import UnknownSize
 from tilewright.support.dtype import DType
 from tilewright.topi.shapes import equal, may_hold
 from tilewright.topi.util import per_axis, sides

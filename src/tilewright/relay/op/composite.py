@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.expr import Attrs, Call, Expr, GlobalVar, Var
+from tilewright.relay.ir.expr import Attrs, Call, Expr, GlobalVar, Var
+from tilewright.relay.ir.registry import Expansion, Gradient, LayoutRule, Op, OpPattern, Reference, TypeRule, register
+from tilewright.relay.ir.type import FuncType, Type
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.common import Types
-from tilewright.relay.op.registry import Expansion, Gradient, LayoutRule, Op, OpPattern, Reference, TypeRule, register
-from tilewright.relay.type import FuncType, Type
-from tilewright.relay.type_of import type_of
 
 
 def register_composite(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typing
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, tensor, tensors
 from tilewright.relay.op.host import register_host
-from tilewright.relay.type import Any, TensorType, TupleType, Type
 
 # ----------------------------------------------------------------------------------------------- argwhere and unique
 register_host(

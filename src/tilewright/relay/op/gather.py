@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -17,8 +19,6 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import transform as ref
 
 

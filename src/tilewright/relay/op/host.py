@@ -11,10 +11,10 @@ from __future__ import annotations
 import typing
 
 from tilewright.errors import InternalError
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import Op, OpPattern, TypeRule, register
+from tilewright.relay.ir.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor
-from tilewright.relay.op.registry import Op, OpPattern, TypeRule, register
-from tilewright.relay.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
 from tilewright.runtime import host_ops
 
 #: The type of a value that only host operators look into.

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import (
     Types,
@@ -27,7 +28,6 @@ from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import gather_nd, take
 from tilewright.relay.op.host import shape_of
 from tilewright.relay.op.scatter import scatter_nd
-from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.topi.shapes import slice_bounds, smaller
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import Reference
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import at_most, call, check_axis, dims, require, same_dim
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
-from tilewright.relay.op.registry import Reference
 from tilewright.support.named import named
 
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.type import Type
 from tilewright.relay.op.common import Types, call, require, same_dims, tensor
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.transform import reshape, transpose
-from tilewright.relay.type import Type
 
 Axes = list[tuple[str, int]]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, tir
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import Types, call, one, require, same_as_float_input, tensor
 from tilewright.relay.op.composite import register_composite
-from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.op.tensor import erf, exp, tanh
-from tilewright.relay.type import TensorType, Type
 from tilewright.support.named import named
 from tilewright.topi import trigonometry
 from tilewright.topi.elemwise import unary

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.relay.expr import Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import GlobalTypeVar, TensorType, Type, TypeCall
 from tilewright.relay.op.host import register_host
-from tilewright.relay.op.registry import get
-from tilewright.relay.type import GlobalTypeVar, TensorType, Type, TypeCall
 from tilewright.runtime.host_ops import HOST_OPS
 
 _SEQUENCE, _OPTIONAL, _MAP = GlobalTypeVar("Sequence"), GlobalTypeVar("Optional"), GlobalTypeVar("Map")

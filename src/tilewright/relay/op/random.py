@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Constant, Expr, const
+from tilewright.relay.ir.expr import Call, Constant, Expr, const
 from tilewright.relay.op.common import call
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.support.named import named
 from tilewright.topi.util import normalize_axes
 

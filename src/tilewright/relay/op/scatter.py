@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -15,8 +17,6 @@ from tilewright.relay.op.common import (
     same_dims,
     tensors,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import scatter as ref
 from tilewright.topi.scatter import MODES
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
-from tilewright.relay.op.registry import OpPattern, register
 from tilewright.relay.op.tensor import cast
-from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.topi.reference import sort as ref
 
 

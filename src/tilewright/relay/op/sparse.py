@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr, const, element_type
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const, element_type
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dims, tensors
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d
 from tilewright.relay.op.nn.dense import dense
-from tilewright.relay.op.registry import get
 from tilewright.relay.op.scatter import scatter_nd
 from tilewright.relay.op.sort import searchsorted
-from tilewright.relay.type import TensorType, Type
 
 
 def _kind(expr: Expr) -> TensorType:

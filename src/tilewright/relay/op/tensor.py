@@ -9,7 +9,9 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, TypeRule, register
+from tilewright.relay.ir.type import Dim, TensorType, Type
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import (
     Types,
@@ -25,8 +27,6 @@ from tilewright.relay.op.common import (
     to_bool,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, TypeRule, register
-from tilewright.relay.type import Dim, TensorType, Type
 from tilewright.support.named import named
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.elemwise import bounds

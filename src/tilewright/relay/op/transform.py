@@ -9,7 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import (
     Types,
@@ -25,8 +27,6 @@ from tilewright.relay.op.common import (
     tuple_of_tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import Dim, TensorType, TupleType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference

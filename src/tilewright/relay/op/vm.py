@@ -4,7 +4,7 @@
     let %_ = vm.invoke_tvm_op(@kernel, (%x,), (%y,));  %y
 
 `memory.write` is what makes such a program do something: it copies values into tensors that exist. Such operators have
-effects (`transform/effects.py`): they run in the order of the `let`s around them.
+effects (`op/effects.py`): they run in the order of the `let`s around them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, UnsupportedError
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.ir.registry import Expansion, TypeRule
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import Dim, FuncType, TensorType, TupleType, Type, tensor_types
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op import tensor as plain
 from tilewright.relay.op.common import Types, call, require, same_dims, tensor
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import take
 from tilewright.relay.op.host import register_host
-from tilewright.relay.op.registry import Expansion, TypeRule
 from tilewright.relay.op.transform import stack
-from tilewright.relay.type import Any as AnyDim
-from tilewright.relay.type import Dim, FuncType, TensorType, TupleType, Type, tensor_types
-from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.tir import expr as tir
 
 # --------------------------------------------------------------------------------------------------------- storage

@@ -1,22 +1,24 @@
-"""Graph passes: one file each, each a function from a module to a module."""
+"""Graph passes: one file each, each a function from a module to a module. `passes` has them by their classic names."""
 
-from tilewright.relay.transform.alter_layout import alter_layout
-from tilewright.relay.transform.dead_code import dead_code
-from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
-from tilewright.relay.transform.expand_operators import expand_operators
-from tilewright.relay.transform.fold_constant import fold_constant
-from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
-from tilewright.relay.transform.fuse_attention import fuse_attention
-from tilewright.relay.transform.fuse_ops import fuse_ops
-from tilewright.relay.transform.gradient import first_order_gradient, gradient
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.plan_memory import MemoryPlan, plan_memory
-from tilewright.relay.transform.simplify_expr import simplify_expr
-from tilewright.relay.transform.simplify_inference import simplify_inference
-from tilewright.relay.transform.winograd_conv2d import winograd_conv2d
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
+from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
+from tilewright.relay.transform.gradient.adjoint import adjoints
+from tilewright.relay.transform.gradient.gradient import first_order_gradient, gradient
+from tilewright.relay.transform.layout.alter_layout import alter_layout
+from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
+from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
+from tilewright.relay.transform.simplify.dead_code import dead_code
+from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
+from tilewright.relay.transform.simplify.fold_constant import fold_constant
+from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 
 __all__ = [
     "MemoryPlan",
+    "adjoints",
     "alter_layout",
     "dead_code",
     "eliminate_common_subexpr",

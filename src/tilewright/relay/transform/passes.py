@@ -2,8 +2,9 @@
 
     mod = Sequential([create("InferType"), create("FuseOps")])(mod)
 
-The functions themselves live in one file each beside this one; the compiler's pipeline (`compile.GRAPH_PASSES`) and
-this table share them. A classic constructor's arguments are the function's own, after the module.
+The functions themselves live in one file each in the folders beside this file; the compiler's pipeline
+(`compile.GRAPH_PASSES`) and this table share them. A classic constructor's arguments are the function's own, after the
+module.
 """
 
 from __future__ import annotations
@@ -13,52 +14,52 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.relay.module import IRModule
-from tilewright.relay.transform.alter_layout import alter_layout
-from tilewright.relay.transform.annotate_spans import annotate_spans
-from tilewright.relay.transform.annotate_target import annotate_target
-from tilewright.relay.transform.canonicalize_cast import canonicalize_cast
-from tilewright.relay.transform.canonicalize_ops import canonicalize_ops
-from tilewright.relay.transform.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
-from tilewright.relay.transform.combine_parallel_batch_matmul import combine_parallel_batch_matmul
-from tilewright.relay.transform.combine_parallel_conv2d import combine_parallel_conv2d
-from tilewright.relay.transform.combine_parallel_dense import combine_parallel_dense
-from tilewright.relay.transform.convert_layout import convert_layout
-from tilewright.relay.transform.dead_code import dead_code
-from tilewright.relay.transform.defunctionalization import defunctionalization
-from tilewright.relay.transform.defuse_ops import defuse_ops
-from tilewright.relay.transform.dense_to_sparse import dense_to_sparse
-from tilewright.relay.transform.dynamic_to_static import dynamic_to_static
-from tilewright.relay.transform.eliminate_common_subexpr import eliminate_common_subexpr
-from tilewright.relay.transform.eta_expand import eta_expand
-from tilewright.relay.transform.fake_quantization_to_integer import fake_quantization_to_integer
-from tilewright.relay.transform.fast_math import fast_math
-from tilewright.relay.transform.flatten_atrous_conv import flatten_atrous_conv
-from tilewright.relay.transform.fold_constant import fold_constant
-from tilewright.relay.transform.fold_scale_axis import fold_scale_axis
-from tilewright.relay.transform.forward_fold_scale_axis import forward_fold_scale_axis
-from tilewright.relay.transform.fuse_ops import fuse_ops
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.transform.inline import inline
-from tilewright.relay.transform.lambda_lift import lambda_lift
-from tilewright.relay.transform.lazy_gradient_init import lazy_gradient_init
-from tilewright.relay.transform.legalize import legalize
-from tilewright.relay.transform.merge_compiler_regions import merge_compiler_regions
-from tilewright.relay.transform.merge_composite import merge_composite
-from tilewright.relay.transform.partial_evaluate import partial_evaluate
-from tilewright.relay.transform.partition_graph import partition_graph
-from tilewright.relay.transform.pass_manager import Pass, PassInfo, snake_case
-from tilewright.relay.transform.plan_devices import plan_devices
-from tilewright.relay.transform.recast import recast
-from tilewright.relay.transform.remove_unused_functions import remove_unused_functions
-from tilewright.relay.transform.simplify_expr import simplify_expr
-from tilewright.relay.transform.simplify_inference import simplify_inference
-from tilewright.relay.transform.split_args import split_args
-from tilewright.relay.transform.to_a_normal_form import to_a_normal_form
-from tilewright.relay.transform.to_basic_block_normal_form import to_basic_block_normal_form
-from tilewright.relay.transform.to_cps import to_cps
-from tilewright.relay.transform.to_graph_normal_form import to_graph_normal_form
-from tilewright.relay.transform.to_mixed_precision import to_mixed_precision
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.functional.defunctionalization import defunctionalization
+from tilewright.relay.transform.functional.eta_expand import eta_expand
+from tilewright.relay.transform.functional.inline import inline
+from tilewright.relay.transform.functional.lambda_lift import lambda_lift
+from tilewright.relay.transform.functional.partial_evaluate import partial_evaluate
+from tilewright.relay.transform.functional.to_a_normal_form import to_a_normal_form
+from tilewright.relay.transform.functional.to_basic_block_normal_form import to_basic_block_normal_form
+from tilewright.relay.transform.functional.to_cps import to_cps
+from tilewright.relay.transform.functional.to_graph_normal_form import to_graph_normal_form
+from tilewright.relay.transform.fuse.combine_parallel_batch_matmul import combine_parallel_batch_matmul
+from tilewright.relay.transform.fuse.combine_parallel_conv2d import combine_parallel_conv2d
+from tilewright.relay.transform.fuse.combine_parallel_dense import combine_parallel_dense
+from tilewright.relay.transform.fuse.defuse_ops import defuse_ops
+from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
+from tilewright.relay.transform.fuse.split_args import split_args
+from tilewright.relay.transform.gradient.lazy_gradient_init import lazy_gradient_init
+from tilewright.relay.transform.layout.alter_layout import alter_layout
+from tilewright.relay.transform.layout.convert_layout import convert_layout
+from tilewright.relay.transform.layout.dense_to_sparse import dense_to_sparse
+from tilewright.relay.transform.manager.annotate_spans import annotate_spans
+from tilewright.relay.transform.manager.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
+from tilewright.relay.transform.manager.pass_manager import Pass, PassInfo, snake_case
+from tilewright.relay.transform.memory.plan_devices import plan_devices
+from tilewright.relay.transform.partition.annotate_target import annotate_target
+from tilewright.relay.transform.partition.merge_compiler_regions import merge_compiler_regions
+from tilewright.relay.transform.partition.merge_composite import merge_composite
+from tilewright.relay.transform.partition.partition_graph import partition_graph
+from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+from tilewright.relay.transform.quantize.recast import recast
+from tilewright.relay.transform.quantize.to_mixed_precision import to_mixed_precision
+from tilewright.relay.transform.simplify.canonicalize_cast import canonicalize_cast
+from tilewright.relay.transform.simplify.canonicalize_ops import canonicalize_ops
+from tilewright.relay.transform.simplify.dead_code import dead_code
+from tilewright.relay.transform.simplify.dynamic_to_static import dynamic_to_static
+from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
+from tilewright.relay.transform.simplify.fast_math import fast_math
+from tilewright.relay.transform.simplify.flatten_atrous_conv import flatten_atrous_conv
+from tilewright.relay.transform.simplify.fold_constant import fold_constant
+from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.simplify.forward_fold_scale_axis import forward_fold_scale_axis
+from tilewright.relay.transform.simplify.legalize import legalize
+from tilewright.relay.transform.simplify.remove_unused_functions import remove_unused_functions
+from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
+from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 
 
 def _fold_scales_both_ways(mod: IRModule) -> IRModule:

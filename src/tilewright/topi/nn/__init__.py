@@ -4,6 +4,7 @@ from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
+from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
 from tilewright.topi.nn.conv2d_winograd import conv2d_winograd_NCHWc, conv2d_winograd_weight_transform
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
@@ -38,6 +39,7 @@ __all__ = [
     "dilate",
     "global_pool2d",
     "group_norm",
+    "grouped_conv2d_NCHWc",
     "layer_norm",
     "leaky_relu",
     "log_softmax",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tests.relay.op.cases import backward, classic, dot_product, nn, spatial, tensor, vision
-from tilewright.relay.expr import Call
+from tilewright.relay.ir.expr import Call
 
 CASES: dict[str, list[Call]] = {
     **tensor.CASES,

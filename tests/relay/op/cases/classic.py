@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.relay.op.cases.values import RNG, f, i
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, const
+from tilewright.relay.ir.expr import Constant, const
 
 
 def lengths(count: int, longest: int, dtype: str = "int32") -> Constant:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.relay.op.cases.values import b, f, i
 from tilewright.relay import op
-from tilewright.relay.expr import const
+from tilewright.relay.ir.expr import const
 
 FLOAT_UNARY = ("exp", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "floor", "ceil", "trunc", "round")
 POSITIVE = ("log", "sqrt", "rsqrt")

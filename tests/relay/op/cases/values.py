@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.relay.expr import Constant, const
+from tilewright.relay.ir.expr import Constant, const
 
 RNG = np.random.default_rng(17)
 _BYTES = np.random.default_rng(18)

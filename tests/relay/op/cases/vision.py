@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.relay.op.cases.values import RNG, f, i
 from tilewright.relay import op
-from tilewright.relay.expr import Constant, const
+from tilewright.relay.ir.expr import Constant, const
 
 nn, image, vision = op.nn, op.image, op.vision
 

@@ -12,7 +12,7 @@ import tilewright
 from tilewright import relay
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.type_of import type_of
 
 ethosu = op.contrib.ethosu
 RNG = np.random.default_rng(11)

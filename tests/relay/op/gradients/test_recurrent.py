@@ -10,9 +10,9 @@ from tests.relay.op.test_gradients import check_gradient
 from tilewright import relay
 from tilewright.errors import UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.expr import const
-from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.transform.gradient.adjoint import adjoints
 from tilewright.tir.expr import SizeVar
 from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ALPHA, DEFAULT_BETA, Activation
 

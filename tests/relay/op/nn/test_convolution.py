@@ -7,10 +7,10 @@ import pytest
 
 from tilewright.errors import TypeMismatchError, UnsupportedError
 from tilewright.relay import op
-from tilewright.relay.expr import Function, Var, const
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.type import TensorType
-from tilewright.relay.type_of import type_of
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Function, Var, const
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 from tilewright.topi.reference.layout import layout_transform
 
 

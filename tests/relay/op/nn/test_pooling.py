@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import const
-from tilewright.relay.type_of import type_of
+from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.type_of import type_of
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.shapes import adaptive_window
 

@@ -7,10 +7,10 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.expr import const
-from tilewright.relay.interpreter import call_reference
-from tilewright.relay.type import tensor_types
-from tilewright.relay.type_of import type_of
+from tilewright.relay.interpreter.interpreter import call_reference
+from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.type import tensor_types
+from tilewright.relay.ir.type_of import type_of
 from tilewright.topi.recurrent import Activation
 
 RNG = np.random.default_rng(8)

@@ -10,13 +10,13 @@ import pytest
 import tilewright as tw
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import Function, op, var
-from tilewright.relay.expr import Expr
-from tilewright.relay.interpreter import interpret
-from tilewright.relay.module import IRModule
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.quantize import annotation_simulated_quantize
-from tilewright.relay.transform.infer_type import infer_type
-from tilewright.relay.type_of import type_of
 
 RNG = np.random.default_rng(0)
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import nn
 from tilewright.relay.op import tensor as plain
 from tilewright.relay.op.common import Types, call, require, same_dim, tensor, tensors
@@ -25,8 +27,6 @@ from tilewright.relay.op.gather import take
 from tilewright.relay.op.qnn.canonical import as_type, register_quantized
 from tilewright.relay.op.qnn.quantize import rounded
 from tilewright.relay.op.transform import repeat, reshape, strided_slice, transpose
-from tilewright.relay.type import TensorType, Type
-from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
 from tilewright.support.named import named
 

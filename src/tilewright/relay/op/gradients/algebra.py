@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.relay.expr import Call, Expr, Tuple
+from tilewright.relay.ir.expr import Call, Expr, Tuple
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.algebra import einsum, subscripts
 from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.indexing import fields
-from tilewright.relay.op.registry import set_gradient
 
 
 def _einsum_gradient(call: Call, g: Expr) -> list[Expr | None]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, tensor, transform
 from tilewright.relay.op.gradients.common import number, shape_of
-from tilewright.relay.op.registry import set_gradient
-from tilewright.relay.transform.adjoint import gradient_of_parts
+from tilewright.relay.transform.gradient.adjoint import gradient_of_parts
 
 
 def _attention_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:

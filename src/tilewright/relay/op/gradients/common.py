@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Constant, Expr, element_type
+from tilewright.relay.ir.expr import Call, Constant, Expr, element_type
+from tilewright.relay.ir.registry import set_gradient
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op import reduce
-from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.transform import reshape
-from tilewright.relay.type import TensorType
 
 #: (call, gradient of its result, its arguments …) -> gradient of one argument
 Rule = Callable[..., Expr]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.relay.expr import Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, reduce, tensor
 from tilewright.relay.op.annotation import MARKS
 from tilewright.relay.op.gradients.common import (
@@ -18,7 +19,6 @@ from tilewright.relay.op.gradients.common import (
     unbroadcast,
 )
 from tilewright.relay.op.math import cosh, sinh
-from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.transform import reshape
 
 

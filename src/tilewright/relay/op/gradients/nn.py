@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.relay.expr import Call, Expr, TupleGetItem
+from tilewright.relay.ir.expr import Call, Expr, TupleGetItem
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.common import number, shape_of
-from tilewright.relay.op.registry import set_gradient
 from tilewright.topi.layout import transform_shape
 
 

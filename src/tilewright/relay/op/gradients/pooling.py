@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.common import number, shape_of, tensor_type
-from tilewright.relay.op.registry import set_gradient
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.reference.resize import resize2d

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tilewright.errors import UnsupportedError
-from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.registry import set_gradient
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
-from tilewright.relay.op.registry import set_gradient
-from tilewright.relay.transform.adjoint import adjoints
-from tilewright.relay.type_of import tensor_type_of, type_of
-from tilewright.relay.visitor import substitute
+from tilewright.relay.transform.gradient.adjoint import adjoints
 from tilewright.topi.recurrent import GATES, Activation, Recurrence
 
 Number = Callable[[float], Expr]

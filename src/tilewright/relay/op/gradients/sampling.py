@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr, const, element_type
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, const, element_type
+from tilewright.relay.ir.registry import Expansion, set_gradient
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.algebra import einsum
 from tilewright.relay.op.gather import take
 from tilewright.relay.op.gradients.common import number, shape_of
-from tilewright.relay.op.registry import Expansion, set_gradient
 from tilewright.relay.op.scatter import scatter_nd
-from tilewright.relay.transform.adjoint import gradient_of_parts
-from tilewright.relay.type_of import tensor_type_of
+from tilewright.relay.transform.gradient.adjoint import gradient_of_parts
 
 _CUBIC = -0.75
 

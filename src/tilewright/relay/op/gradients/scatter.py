@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.gather import gather, gather_nd
 from tilewright.relay.op.gradients.common import number, shape_of, tensor_type
-from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.scatter import scatter_elements, scatter_nd
 
 #: scatter(data, updates, mode) and pick(data), the elements that the indices name

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.registry import set_gradient
+from tilewright.relay.ir.type import TupleType
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.gather import one_hot
 from tilewright.relay.op.gradients.common import number, reshape_like, shape_of, tensor_type
-from tilewright.relay.op.registry import set_gradient
 from tilewright.relay.op.scatter import scatter_add, scatter_nd
-from tilewright.relay.type import TupleType
 from tilewright.topi.shapes import slice_bounds
 
 for _name in ("reshape", "squeeze", "expand_dims", "nn.batch_flatten"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.expr import Attrs
+from tilewright.relay.ir.expr import Attrs
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.common import require, require_float
-from tilewright.relay.type import TensorType
 
 
 def one_of(attrs: Attrs, name: str, known: Sequence[str]) -> None:

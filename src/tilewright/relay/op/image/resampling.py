@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite

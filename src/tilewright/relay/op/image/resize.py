@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference.resize import COORDINATE_MODES
 from tilewright.topi.reference.resize import resize2d as resize_reference

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.algebra import einsum
 from tilewright.relay.op.common import (
@@ -25,8 +27,6 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.checks import images, one_of
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import sample as ref
 from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided, pair

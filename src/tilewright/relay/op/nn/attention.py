@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     broadcast_shapes,
@@ -18,8 +20,6 @@ from tilewright.relay.op.common import (
     same_dims,
     tensors,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import nn as ref
 
 OUT_LAYOUTS = ("BHSD", "BSHD")

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.registry import OpPattern, TypeRule, get, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import (
     Types,
@@ -24,8 +26,6 @@ from tilewright.relay.op.common import (
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
 from tilewright.relay.op.nn.pooling import pool_attrs
-from tilewright.relay.op.registry import OpPattern, TypeRule, get, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import backward as ref
 from tilewright.topi.util import pair

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import Types, call, check_axis, divides, require
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.nn.convolution import conv2d
 from tilewright.relay.op.nn.dense import dense
-from tilewright.relay.op.registry import get
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.util import four_sided, pair
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import Type
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import (
     Types,
@@ -29,8 +31,6 @@ from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.convolution import conv2d
 from tilewright.relay.op.nn.dense import dense
 from tilewright.relay.op.nn.normalization import softmax
-from tilewright.relay.op.registry import get
-from tilewright.relay.type import Type
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.util import pair
 

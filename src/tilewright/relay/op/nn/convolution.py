@@ -10,7 +10,9 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -22,8 +24,6 @@ from tilewright.relay.op.common import (
     window_attrs,
 )
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
 from tilewright.topi.reference.layout import layout_transform
@@ -85,6 +85,8 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
             return [topi.nn.depthwise_conv2d_NCHWc(data, kernel, *window, out_dtype)]
         if blocks == "IO" and groups == 1 and data_layout.is_blocked:
             return [topi.nn.conv2d_NCHWc(data, kernel, *window, out_dtype)]
+        if blocks == "IO" and data_layout.is_blocked:
+            return [topi.nn.grouped_conv2d_NCHWc(data, kernel, *window, groups, out_dtype)]
         if blocks == "O" and groups == 1 and not data_layout.is_blocked:
             return [topi.nn.conv2d_first_NCHWc(data, kernel, *window, out_dtype)]
     return [_conv2d_by_transform(attrs, data, kernel)]

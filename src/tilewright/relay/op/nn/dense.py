@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import nn as ref
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -19,8 +21,6 @@ from tilewright.relay.op.common import (
     window_attrs,
 )
 from tilewright.relay.op.image.checks import images
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import sample as ref
 from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import conv as conv_ref
 from tilewright.topi.reference import nn as ref

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import TypeRule
+from tilewright.relay.ir.type import Type
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import (
     Types,
@@ -20,9 +22,7 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import one_hot
-from tilewright.relay.op.registry import TypeRule
 from tilewright.relay.op.tensor import log
-from tilewright.relay.type import Type
 
 
 def _cross_entropy_type(expansion: object) -> TypeRule:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, TupleType, Type, as_dim
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -25,8 +27,6 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_input
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, TupleType, Type, as_dim
 from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform

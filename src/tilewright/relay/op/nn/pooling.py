@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
 from tilewright.relay.op.layout_rules import follow_layout_attr
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import pooling as ref
 from tilewright.topi.shapes import pool_output

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, TupleType, Type
 from tilewright.topi.recurrent import (
     ACTIVATIONS,
     DEFAULT_ACTIVATIONS,

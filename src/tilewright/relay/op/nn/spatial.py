@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import TypeRule
+from tilewright.relay.ir.type import Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
@@ -17,8 +19,6 @@ from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.backward import dilate
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
-from tilewright.relay.op.registry import TypeRule
-from tilewright.relay.type import Type
 from tilewright.support.named import named
 from tilewright.topi.reference import spatial as ref
 from tilewright.topi.util import per_axis

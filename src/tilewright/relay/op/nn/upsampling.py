@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.type import Dim, Type
 from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
 from tilewright.relay.op.image.resize import resize2d
-from tilewright.relay.type import Dim, Type
 
 # ------------------------------------------------------------------------------------------------------- upsampling
 _METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -18,8 +20,6 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
 from tilewright.topi.shapes import conv_output, may_hold

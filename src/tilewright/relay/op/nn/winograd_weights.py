@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import Type
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, known_size, require, tensor, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.nn.dense import dense
 from tilewright.relay.op.nn.spatial import conv3d
-from tilewright.relay.op.registry import get
-from tilewright.relay.type import Type
-from tilewright.relay.type_of import type_of
 from tilewright.topi.util import per_axis
 
 _POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.25)

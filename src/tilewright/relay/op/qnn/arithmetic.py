@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.relay.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op import tensor as plain
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, broadcast_shapes, call, require_same_dtype, tensors, tuple_of_tensors
@@ -16,9 +19,6 @@ from tilewright.relay.op.qnn.canonical import (
     register_quantized,
 )
 from tilewright.relay.op.qnn.quantize import dequantize, quantize
-from tilewright.relay.op.registry import get
-from tilewright.relay.type import TensorType, TupleType, Type
-from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.support.named import named
 
 

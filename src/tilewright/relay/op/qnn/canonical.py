@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr, Tuple
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
+from tilewright.relay.ir.registry import TypeRule
+from tilewright.relay.ir.type import TensorType, TupleType
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.composite import register_composite
-from tilewright.relay.op.registry import TypeRule
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import reshape
-from tilewright.relay.type import TensorType, TupleType
-from tilewright.relay.type_of import tensor_type_of, type_of
 from tilewright.support.dtype import DType
 
 Canonical = Callable[[Attrs, Sequence[Expr]], Expr]
@@ -25,7 +25,7 @@ def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonica
 
     def reference(attrs: Attrs, *values: np.ndarray) -> Any:
         # the interpreter runs operators, so it imports this package
-        from tilewright.relay.interpreter import interpret
+        from tilewright.relay.interpreter.interpreter import interpret
 
         constants: list[Expr] = [Constant(np.asarray(value)) for value in values]
         if attrs.get("tuple_size"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.relay.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import nn
 from tilewright.relay.op.common import Types, tensor, tensors
 from tilewright.relay.op.qnn.canonical import along, as_type, quantized_call, register_quantized
-from tilewright.relay.op.registry import get
 from tilewright.relay.op.tensor import subtract
-from tilewright.relay.type import TensorType, Type
-from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.named import named
 
 _SUMMED = "int32"

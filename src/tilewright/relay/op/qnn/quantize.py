@@ -7,7 +7,9 @@ from typing import Any
 
 import ml_dtypes
 
-from tilewright.relay.expr import Attrs, Call, Constant, Expr, const
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, const
+from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.common import Types, require, tensor
 from tilewright.relay.op.qnn.canonical import (
     along,
@@ -33,8 +35,6 @@ from tilewright.relay.op.tensor import (
     subtract,
     where,
 )
-from tilewright.relay.type import TensorType, Type
-from tilewright.relay.type_of import tensor_type_of
 from tilewright.support.dtype import DType
 from tilewright.topi.narrow import FLOATS
 

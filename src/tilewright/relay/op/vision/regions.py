@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.relay.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, divides, require, require_same_dtype, tensor, tensors
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.checks import images, one_of
 from tilewright.relay.op.nn.normalization import space_to_depth
-from tilewright.relay.op.registry import OpPattern, register
-from tilewright.relay.type import TensorType, Type
 from tilewright.topi.reference import sample as ref
 from tilewright.topi.util import pair
 

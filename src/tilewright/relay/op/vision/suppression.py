@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.relay.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
+from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, same_dims, tensor, tensors
 from tilewright.relay.op.host import register_host
-from tilewright.relay.type import TensorType, TupleType, Type
 
 
 def _boxes(type_: Type) -> TensorType:

@@ -1,0 +1,145 @@
+"""One fused Relay function to one kernel of the loop IR: computes, schedule, lowering.
+
+fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fused_conv2d_bias_add_relu(x, w, b, out)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import te
+from tilewright.errors import InternalError
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.symbolic import size_vars
+from tilewright.relay.ir.type import tensor_types
+from tilewright.relay.ir.visitor import post_order
+from tilewright.target import Target
+from tilewright.tir.op import const
+from tilewright.tir.position import Position
+from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.narrow import stored_constant
+from tilewright.topi.schedule.cpu.choice import Choice, choice_of
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.space import ConfigSpace
+
+
+@dataclass(frozen=True)
+class FusedCompute:
+    """The tensor expressions of a fused function: one placeholder per parameter tensor, one tensor per output."""
+
+    inputs: list[te.Tensor]
+    outputs: list[te.Tensor]
+
+
+def to_compute(function: Function) -> FusedCompute:
+    """The tensor-expression graph of a fused function, each operator's `compute` applied to its inputs' tensors."""
+    tensors: dict[Expr, list[te.Tensor]] = {}
+    inputs: list[te.Tensor] = []
+    for param in function.params:
+        leaves = tensor_types(param.checked_type)
+        names = [param.name] if len(leaves) == 1 else [f"{param.name}_{i}" for i in range(len(leaves))]
+        tensors[param] = [te.placeholder(t.shape, t.dtype, n) for t, n in zip(leaves, names, strict=True)]
+        inputs += tensors[param]
+    outputs: list[te.Tensor] = []
+    for tensor in compute_graph(function.body, tensors):
+        outputs.append(_copy(tensor) if isinstance(tensor.op, te.PlaceholderOp) or tensor in outputs else tensor)
+    return FusedCompute(inputs, outputs)
+
+
+def compute_graph(body: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
+    """The tensors of `body`, typed calls of operators; `tensors` has those of its variables, and gets all others."""
+    for node in post_order(body):
+        if node not in tensors:
+            tensors[node] = _compute_node(node, tensors)
+    return tensors[body]
+
+
+def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
+    if isinstance(node, Constant):
+        return [_scalar(node)]
+    if isinstance(node, Tuple):
+        return [tensor for field in node.fields for tensor in tensors[field]]
+    if isinstance(node, TupleGetItem):
+        return [tensors[node.tuple_value][node.index]]
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        if node.op.compute is None:
+            raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
+        arguments = [tensor for arg in node.args for tensor in tensors[arg]]
+        made = list(node.op.compute(node.attrs, arguments, node.checked_type))
+        _note_source(made, arguments, node.span)
+        return made
+    raise InternalError(f"a fused function may not hold a {type(node).__name__}")
+
+
+def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], source: str) -> None:
+    """Adds the node of the model to the positions of all that is computed from `inputs` to `tensors`."""
+    known, work = {t.op for t in inputs}, [t.op for t in tensors] if source else []
+    while work:
+        op = work.pop()
+        if op in known:
+            continue
+        known.add(op)
+        if op.position is not None:
+            op.position = op.position._replace(node=source)
+        work += [t.op for t in op.input_tensors]
+
+
+def _scalar(node: Constant) -> te.Tensor:
+    """A one-element constant as a compute that every schedule inlines; larger constants are parameters of a kernel."""
+    if node.data.size != 1:
+        raise InternalError(f"a constant of shape {node.data.shape} was left inside a fused function")
+    dtype, data = node.tensor_type.dtype, node.data.reshape(())
+    value = stored_constant(int(data.view("uint8")), dtype) if dtype.is_narrow else const(data.item(), str(dtype))
+    return te.compute(node.data.shape, lambda *_: value, name="constant", tag="injective")
+
+
+def _copy(tensor: te.Tensor) -> te.Tensor:
+    return te.compute(tensor.shape, lambda *i: tensor(*i), name="copy", tag="injective")
+
+
+def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
+    """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
+
+    `config` is a configuration of `search_space(function, target)`; by default the one of least cost. The
+    attribute "choice" says what was chosen (`topi.schedule.cpu.choice.Choice`).
+    """
+    fused = to_compute(function)
+    choice = choice_of(fused.outputs, target, config)
+    *_, (_, func) = te.lower_stages(
+        schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+    )
+    return func.with_body(func.body, choice=choice)
+
+
+def search_space(function: Function, target: Target) -> ConfigSpace | None:
+    """The configurations that the schedule of a fused function can take; None where its template has no choices."""
+    return space_of(to_compute(function).outputs, target)
+
+
+def schedule_choice(function: Function, target: Target) -> Choice:
+    """What the schedule of a fused function chose, without lowering it."""
+    return choice_of(to_compute(function).outputs, target)
+
+
+def compute_positions(function: Function) -> dict[str, Position]:
+    """Where the `te.compute` of each operation of a fused function stands, file and line by the operation's name."""
+    stages = te.create_schedule(to_compute(function).outputs).stages
+    return {stage.name: stage.op.position for stage in stages if stage.op.position}
+
+
+def kernel_picture(function: Function, name: str, target: Target) -> str:
+    """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
+    fused = to_compute(function)
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    return te.schedule_picture(schedule(fused.outputs, target), args, name)
+
+
+def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
+    """The same, one (stage name, function) at a time, for inspection."""
+    fused = to_compute(function)
+    yield from te.lower_stages(
+        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+    )

@@ -1,0 +1,121 @@
+"""A module with control flow to a `VirtualMachine`: bytecode, and its segments through the whole compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.driver.assemble import common_manifest, weights_manifest
+from tilewright.driver.build import build_segments
+from tilewright.driver.vm.program import ProgramBuilder
+from tilewright.driver.vm.segments import is_tensor_operator
+from tilewright.relay.ir.adt import Match
+from tilewright.relay.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)  # fmt: skip
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.visitor import post_order
+from tilewright.runtime.vm.debug import DebugMachine
+from tilewright.runtime.vm.executable import VirtualMachine
+from tilewright.support import trace
+from tilewright.target import Target
+
+Optimize = Callable[[IRModule, Target], IRModule]
+
+
+def build_virtual_machine(
+    mod: IRModule,
+    target: Target,
+    optimize: Optimize,
+    threads: int | None = None,
+    jobs: int | None = None,
+    kind: type[VirtualMachine] = VirtualMachine,
+) -> VirtualMachine:
+    """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through.
+
+    `kind` may be `DebugMachine`; every operator then is a segment of its own.
+    """
+    with trace.span("bytecode"):
+        builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
+        program = builder.build()
+    segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
+    loaded = [constant for constant in builder.constants if constant.data.dtype != object]
+    built = build_segments(segments, target, jobs, loaded)
+    manifest = common_manifest(mod["main"], target) | {
+        "executor": kind.executor,
+        "segments": built.segments,
+        "program": program,
+        "packed": builder.packed,
+        "constants": [_constant(constant, built.constants) for constant in builder.constants],
+        "weights": weights_manifest(built.constants),
+    }
+    with trace.span("link"):
+        return kind(built.code, manifest, [c.data for c in built.constants], threads)
+
+
+def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> dict[str, Any]:
+    """The manifest's entry of a constant that instructions load: among the weights, or text in place."""
+    shape = list(constant.data.shape)
+    if constant.data.dtype == object:
+        return {"shape": shape, "value": [str(item) for item in constant.data.reshape(-1)]}
+    return {"shape": shape, "dtype": str(constant.tensor_type.dtype), "offset": offsets[constant]}
+
+
+def needs_machine(mod: IRModule) -> str:
+    """What in `main` needs the virtual machine first, in words; empty for a straight graph of tensor operators."""
+    main = mod["main"]
+    for param in main.params:
+        if not isinstance(param.checked_type, TensorType):
+            return f"the input {param.name!r}, which is no tensor but of type {param.checked_type}"
+        if param.checked_type.has_any:
+            return f"the input {param.name!r}, which has unknown dimensions: {param.checked_type}"
+    for node in post_order(main.body):
+        if isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
+            continue
+        if isinstance(node, Call) and not is_tensor_operator(node):
+            return _words(node)
+        if not isinstance(node, Call | Var | Constant | Tuple | TupleGetItem):
+            return _CONSTRUCTS.get(type(node), type(node).__name__) + _where(node)
+    return ""
+
+
+_CONSTRUCTS: dict[type, str] = {
+    If: "a branch",
+    Let: "a let",
+    Match: "a match on a data type",
+    Function: "a function that is a value",
+    GlobalVar: "a function that is a value",
+    RefCreate: "a reference",
+    RefRead: "a reference",
+    RefWrite: "a reference",
+}
+
+
+def _words(call: Call) -> str:
+    """What a call does that no kernel can."""
+    if isinstance(call.op, GlobalVar):
+        return f"the call of @{call.op.name}{_where(call)}"
+    if not isinstance(call.op, Op):
+        return f"the call of a function that is a value{_where(call)}"
+    reason = "the shape of whose result depends on values" if call.op.data_dependent else "which runs on the host"
+    return f"the operator {call.op.name}{_where(call)}, {reason}"
+
+
+def _where(node: Expr) -> str:
+    if isinstance(node, If) and isinstance(node.cond, Call) and node.cond.span:
+        return f" on the result of the node {node.cond.span!r}"
+    return f" of the node {node.span!r}" if isinstance(node, Call) and node.span else ""

@@ -1,0 +1,1 @@
+"""What a program computes, one operator's NumPy reference after another: the yardstick of everything else."""

@@ -1,0 +1,400 @@
+"""Expressions of the graph IR: immutable nodes with identity, one class per kind, each declared once.
+
+A graph is a DAG: a node that is used twice is one object. Nodes compare and hash by identity (two equal calls are two
+nodes until `eliminate_common_subexpr` merges them), so a node is a key of any dict, and "unchanged" is `is`.
+
+The type of a node follows from the node alone, so it is computed once, by `transform.infer_type`, and kept with it
+(`checked_type`). `FIELDS` and `visitor.children` let every walker be written once for all classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import InternalError, TypeMismatchError
+from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeVar
+from tilewright.support.dtype import DType
+
+if TYPE_CHECKING:
+    from tilewright.relay.ir.registry import Op
+
+
+class Attrs(Mapping[str, Any]):
+    """The attributes of a call or function: an immutable mapping, read as `attrs["axis"]` or `attrs.axis`.
+
+    Lists become tuples and NumPy scalars become Python ones, so that attributes hash and compare by value.
+    """
+
+    __slots__ = ("_hash", "_values")
+
+    def __init__(self, values: Mapping[str, Any] | None = None, **more: Any) -> None:
+        merged = {**(values or {}), **more}
+        object.__setattr__(self, "_values", {key: _plain(value) for key, value in merged.items()})
+        object.__setattr__(self, "_hash", None)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise AttributeError(f"no attribute {key!r}; there are: {', '.join(self._values) or 'none'}") from None
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        raise AttributeError(f"attributes are immutable; use .replace({key}=…)")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash(tuple(sorted(self._values.items(), key=lambda item: item[0]))))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and self._values == dict(other)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Attrs, (self._values,))
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{key}={value!r}" for key, value in self._values.items())
+
+    def replace(self, **changes: Any) -> Attrs:
+        """These attributes with `changes` put in."""
+        return Attrs(self._values, **changes)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple([_plain(item) for item in value])
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return Attrs(value)
+    return value
+
+
+NO_ATTRS = Attrs()
+
+
+class Expr:
+    """Base of all graph nodes."""
+
+    __slots__ = ("_type",)
+
+    @property
+    def checked_type(self) -> Type:
+        """The type found by `infer_type`; an internal error if it has not run on this node."""
+        found = self.inferred_type
+        if found is None:
+            raise InternalError(f"the type of this {type(self).__name__} is not known yet; run infer_type first")
+        return found
+
+    @property
+    def inferred_type(self) -> Type | None:
+        """The type, or None before `infer_type`."""
+        return getattr(self, "_type", None)
+
+    def set_inferred_type(self, type_: Type | None) -> None:
+        """Keep the type that `infer_type` derived (None: it is to be derived again); of no concern to anyone else."""
+        object.__setattr__(self, "_type", type_)
+
+    def __repr__(self) -> str:
+        # printing is written in terms of the expressions, so it imports this module; so do operators and typing
+        from tilewright.relay.ir.printer import to_text
+
+        return to_text(self)
+
+    def __getitem__(self, index: int) -> TupleGetItem:
+        return TupleGetItem(self, index)
+
+    def astext(self) -> str:
+        """The expression as text that `relay.parse_expr` reads."""
+        from tilewright.relay.ir.printer import astext
+
+        return astext(self)
+
+    def __add__(self, other: Any) -> Call:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Call:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Call:
+        return _binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Call:
+        return _binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Call:
+        return _binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Call:
+        return _binary("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Call:
+        return _binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Call:
+        return _binary("divide", other, self)
+
+    def __neg__(self) -> Call:
+        from tilewright.relay.ir.registry import get
+
+        return Call(get("negative"), (self,))
+
+    def __lt__(self, other: Any) -> Call:
+        return _binary("less", self, other)
+
+    def __gt__(self, other: Any) -> Call:
+        return _binary("greater", self, other)
+
+    def __le__(self, other: Any) -> Call:
+        return _binary("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Call:
+        return _binary("greater_equal", self, other)
+
+    def __call__(self, *args: Expr) -> Call:
+        """A call of this expression, whose value is a function: `GlobalVar("f")(x, y)`."""
+        return Call(self, args)
+
+    def astype(self, dtype: Any) -> Call:
+        """This expression with its elements converted to `dtype`."""
+        from tilewright.relay.ir.registry import get
+
+        return Call(get("cast"), (self,), {"dtype": str(DType(dtype))})
+
+
+# `repr=False`: printing is the printer's; `eq=False`: identity.
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Var(Expr):
+    """An input of a function or a name bound by `Let`. Identity is the object; the name is for printing and feeding."""
+
+    name: str
+    type_annotation: Type | None = None
+
+    @property
+    def name_hint(self) -> str:
+        """The name, in the classic spelling."""
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Constant(Expr):
+    """A tensor known at compile time. `data` is never written to; a view is fine."""
+
+    data: np.ndarray[Any, Any]
+
+    @property
+    def tensor_type(self) -> TensorType:
+        """Shape and dtype of `data`."""
+        return TensorType(self.data.shape, DType(self.data.dtype))
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Tuple(Expr):
+    """Several values as one."""
+
+    fields: tuple[Expr, ...]
+
+    def __init__(self, fields: Iterable[Expr]) -> None:
+        object.__setattr__(self, "fields", tuple(fields))
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class TupleGetItem(Expr):
+    """Field `index` of a tuple-valued expression."""
+
+    tuple_value: Expr
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Call(Expr):
+    """`op` applied to `args`: an operator, or an expression whose value is a function or constructor.
+
+    `span` names the source model's nodes it came from, separated by ";".
+    """
+
+    op: Op | Expr
+    args: tuple[Expr, ...]
+    attrs: Attrs = NO_ATTRS
+    span: str = ""
+
+    def __init__(
+        self, op: Op | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
+    ) -> None:
+        object.__setattr__(self, "op", op)
+        object.__setattr__(self, "args", tuple(args))
+        object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+        object.__setattr__(self, "span", span)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Let(Expr):
+    """`value` bound to `var` within `body`."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class If(Expr):
+    """`true_branch` if the scalar bool `cond` holds, else `false_branch`; only the branch taken is evaluated."""
+
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class GlobalVar(Expr):
+    """The name of a function of a module. A pass that changes the function's type makes a new `GlobalVar`."""
+
+    name: str
+
+    @property
+    def name_hint(self) -> str:
+        """The name, in the classic spelling."""
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Function(Expr):
+    """A function of `params`, polymorphic in `type_params`; a closure if its body uses variables from around it.
+
+    A closure that a `Let` binds may call itself by the name of the binding. `attrs["Primitive"]` marks a fused
+    function: closed, and one kernel.
+    """
+
+    params: tuple[Var, ...]
+    body: Expr
+    ret_type: Type | None = None
+    type_params: tuple[TypeVar, ...] = ()
+    attrs: Attrs = field(default=NO_ATTRS)
+
+    def __init__(
+        self,
+        params: Iterable[Var],
+        body: Expr,
+        ret_type: Type | None = None,
+        type_params: Iterable[TypeVar] | None = (),
+        attrs: Mapping[str, Any] | None = NO_ATTRS,
+    ) -> None:
+        object.__setattr__(self, "params", tuple(params))
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "ret_type", ret_type)
+        object.__setattr__(self, "type_params", _type_vars(type_params or ()))
+        object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+
+    @property
+    def is_primitive(self) -> bool:
+        """True for a fused function, which walkers take as one operator."""
+        return bool(self.attrs) and bool(self.attrs.get("Primitive"))
+
+    @property
+    def func_type(self) -> FuncType:
+        """The type of the function once `infer_type` has run."""
+        found = self.checked_type
+        assert isinstance(found, FuncType)
+        return found
+
+    def with_attr(self, key: str, value: Any) -> Function:
+        """The same function with the attribute `key` set to `value`."""
+        attrs = self.attrs.replace(**{key: value})
+        return Function(self.params, self.body, self.ret_type, self.type_params, attrs)
+
+    def with_body(self, body: Expr) -> Function:
+        """The same function with another body (itself if the body is the same object)."""
+        if body is self.body:
+            return self
+        return Function(self.params, body, self.ret_type, self.type_params, self.attrs)
+
+
+def _type_vars(type_params: Iterable[TypeVar]) -> tuple[TypeVar, ...]:
+    found = tuple(type_params)
+    if not all(isinstance(param, TypeVar) for param in found):
+        raise InternalError("the type parameters of a Function must be type variables; attributes go by attrs=…")
+    return found
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefCreate(Expr):
+    """A new reference, which holds `value`."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefRead(Expr):
+    """The value that the reference `ref` holds now."""
+
+    ref: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefWrite(Expr):
+    """Put `value` into the reference `ref`; the result is the empty tuple."""
+
+    ref: Expr
+    value: Expr
+
+
+def var(
+    name: str, type_annotation: Type | None = None, shape: Iterable[int] | None = None, dtype: Any = "float32"
+) -> Var:
+    """A variable, by type or by `shape` and `dtype`: `var("x", shape=(1, 3))`."""
+    if type_annotation is None and shape is not None:
+        type_annotation = TensorType(shape, dtype)
+    return Var(name, type_annotation)
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
+    """A constant from a number or array. Without `dtype`, Python floats become float32 and Python ints int32."""
+    if isinstance(value, np.ndarray | np.generic):
+        data = np.asarray(value)
+        return Constant(data if dtype is None else data.astype(DType(dtype).numpy))
+    data = np.asarray(value)
+    if dtype is None:
+        dtype = {"float64": "float32", "int64": "int32"}.get(str(data.dtype), data.dtype)
+    return Constant(data.astype(DType(dtype).numpy))
+
+
+def merge_spans(*exprs: Expr) -> str:
+    """The source names of `exprs` (calls; others have none), each once, in order, joined by ";"."""
+    names = [name for expr in exprs if isinstance(expr, Call) and expr.span for name in expr.span.split(";")]
+    return ";".join(dict.fromkeys(names))
+
+
+def _binary(op_name: str, a: Any, b: Any) -> Call:
+    from tilewright.relay.ir.registry import get
+
+    reference = a if isinstance(a, Expr) else b
+    args = [arg if isinstance(arg, Expr) else const(arg, element_type(reference)) for arg in (a, b)]
+    return Call(get(op_name), args)
+
+
+def element_type(expr: Any) -> DType | None:
+    """The element type of a tensor-valued expression, inferred if need be; None if there is none or it is not known."""
+    if not isinstance(expr, Expr):
+        return None
+    from tilewright.relay.ir.type_of import type_of
+
+    try:
+        found = type_of(expr)
+    except TypeMismatchError:
+        return None
+    return found.dtype if isinstance(found, TensorType) else None

@@ -1,0 +1,30 @@
+"""The type of one expression, derived when it is asked for. `transform.infer_type` is the pass over a whole module."""
+
+from __future__ import annotations
+
+from tilewright.errors import TypeMismatchError
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.typing_rules import Inference
+
+
+def type_of(expr: Expr) -> Type:
+    """The type of `expr`, derived now if it is not known yet. Iterative: depth is no limit.
+
+    Raises TypeMismatchError naming the first call that does not fit.
+    """
+    found = expr.inferred_type
+    if found is not None:
+        return found
+    inference = Inference()
+    inference.visit(expr)
+    inference.finish()
+    return expr.checked_type
+
+
+def tensor_type_of(expr: Expr) -> TensorType:
+    """The type of a tensor-valued `expr`. Raises TypeMismatchError if it is a tuple or function."""
+    found = type_of(expr)
+    if not isinstance(found, TensorType):
+        raise TypeMismatchError(f"a tensor is needed here, not {found}")
+    return found

@@ -1,0 +1,216 @@
+"""Attention as one operator, where two stacks of matrix products meet around a softmax.
+
+Before: %s = nn.batch_matmul(%q, %k, transpose_b=False); %p = nn.softmax(add(multiply(%s, 0.125f), %mask))
+        transpose(nn.batch_matmul(%p, %v, transpose_b=False), axes=[0, 2, 1, 3])          reshapes left out
+After:  nn.attention(%q, transpose(%k), %v, %mask, scale=0.125f, out_layout="BSHD")
+
+The scores are then never written as a whole. What only moves the elements of queries, keys and values (splits into
+heads, transposes, slices) fuses into the kernel later; a transpose of the result becomes its layout. Scores that
+something else reads, and products of fewer than 8 rows, for which the copy of the keys would cost as much as the
+product, stay; so do lengths that are not known at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
+from tilewright.relay.op.views import is_reshape
+from tilewright.relay.transform.simplify.make import is_call, make, reshape, scalar_like
+
+Users = Mapping[Expr, list[Expr]]
+
+#: Fewer rows of queries are left to the plain products.
+MIN_ROWS = 8
+
+#: A fill value for hidden scores so low that adding it to a score gives the fill value itself.
+_ABSORBING = -1e30
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """The operands of one attention, nodes of the old graph; `hidden` is where(condition, score, fill)'s condition."""
+
+    query: Expr
+    key: Expr
+    value: Expr
+    transposed_key: bool
+    heads: tuple[int, int]
+    scale: float
+    mask: Expr | None
+    fill: float | None
+
+
+def fuse_attention(mod: IRModule) -> IRModule:
+    """The module with every attention of `main` as one `nn.attention`; see the module's docstring."""
+    mod = infer_type(mod)
+    main = mod["main"]
+    nodes = post_order(main.body)
+    users = consumers(nodes)
+    found: dict[Expr, _Attention] = {}
+    done: dict[Expr, Expr] = {}
+    for node in nodes:
+        attention = _match(node, users) if is_call(node, "nn.batch_matmul") else None
+        if attention is not None:
+            found[node] = attention
+            done[node] = reshape(_build(attention, "BHSD", done, node), tensor_type_of(node).shape)
+            continue
+        product = _transposed_attention(node, found, users) if is_call(node, "transpose") else None
+        if product is not None:
+            done[node] = reshape(_build(found[product], "BSHD", done, product), tensor_type_of(node).shape)
+            continue
+        done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
+    return infer_type(mod.with_function("main", main.with_body(done[main.body]))) if found else mod
+
+
+def _match(product: Expr, users: Users) -> _Attention | None:
+    """The attention whose second matrix product is `product`."""
+    assert isinstance(product, Call)
+    if product.attrs["transpose_a"] or product.attrs["transpose_b"] or product.attrs["out_dtype"]:
+        return None
+    if not all(tensor_type_of(arg).is_static for arg in product.args):
+        return None
+    weights = _through_reshapes(product.args[0], users)
+    rows, columns = tensor_type_of(product.args[0]).shape[-2:]
+    if weights is None or not is_call(weights, "nn.softmax") or rows < MIN_ROWS:
+        return None
+    assert isinstance(weights, Call)
+    shape = tensor_type_of(weights).shape
+    if weights.attrs["axis"] % len(shape) != len(shape) - 1 or shape[-2:] != (rows, columns) or len(shape) > 4:
+        return None
+    return _match_scores(weights, product.args[1], users)
+
+
+def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None:
+    """Walks from the softmax back to the product of queries and keys, over scale, mask and reshapes."""
+    shape = tensor_type_of(softmax).shape
+    batch, count = (1, 1, *shape[:-2])[-2:]
+    heads = (batch, count)
+    rows = shape[-2:]
+    scale, mask, fill = 1.0, None, None
+    node = softmax.args[0]
+    while not is_call(node, "nn.batch_matmul"):
+        if len(users[node]) != 1 or not isinstance(node, Call):
+            return None
+        factor = _scalar_factor(node)
+        if is_reshape(node):
+            if tensor_type_of(node).shape[-2:] != rows or tensor_type_of(node.args[0]).shape[-2:] != rows:
+                return None
+            node = node.args[0]
+        elif factor is not None:
+            node, value_of_factor = factor
+            scale *= value_of_factor
+        elif mask is None and scale == 1.0 and is_call(node, "add", "where"):
+            split = _split_mask(node, heads, rows)
+            if split is None:
+                return None
+            node, mask, fill = split
+        else:
+            return None
+    if len(users[node]) != 1 or not isinstance(node, Call) or node.attrs["transpose_a"] or node.attrs["out_dtype"]:
+        return None
+    batches = heads[0] * heads[1]
+    if any(tensor_type_of(operand).shape[0] != batches for operand in (*node.args, value)):
+        return None
+    query, key = node.args
+    return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale, mask, fill)
+
+
+def _through_reshapes(node: Expr, users: Users) -> Expr | None:
+    """What is behind reshapes, each used once; None where something else reads it too."""
+    while len(users[node]) == 1:
+        if not isinstance(node, Call) or not is_reshape(node):
+            return node
+        node = node.args[0]
+    return None
+
+
+def _scalar_factor(node: Call) -> tuple[Expr, float] | None:
+    """The tensor and the number of a product or quotient with a constant scalar."""
+    if not is_call(node, "multiply", "divide"):
+        return None
+    swapped = is_call(node, "multiply") and isinstance(node.args[0], Constant)
+    tensor, number = node.args[::-1] if swapped else node.args
+    if not isinstance(number, Constant) or number.data.size != 1 or tensor_type_of(tensor) != tensor_type_of(node):
+        return None
+    value = float(number.data.reshape(()))
+    return tensor, value if is_call(node, "multiply") else 1.0 / value
+
+
+def _split_mask(node: Call, heads: tuple[int, int], rows: tuple[int, ...]) -> tuple[Expr, Expr, float | None] | None:
+    """The scores, the mask and, for `where`, what hidden scores become; None if the mask does not broadcast."""
+    full = tensor_type_of(node).shape
+    fill = None
+    if is_call(node, "where"):
+        mask, scores, other = node.args
+        hidden = float(other.data.reshape(())) if isinstance(other, Constant) and other.data.size == 1 else 0.0
+        if hidden > _ABSORBING:
+            return None
+        fill = hidden
+    else:
+        scores, mask = node.args if _reaches_product(node.args[0]) else node.args[::-1]
+    given = tensor_type_of(mask).shape
+    whole = len(full) == 4 or (len(full) == 3 and (heads[0] == 1 or given[:-2] in ((), (1,))))
+    if not _reaches_product(scores) or tensor_type_of(scores).shape != full or not whole or len(full) < len(given):
+        return None
+    return scores, mask, fill
+
+
+def _reaches_product(node: Expr) -> bool:
+    """True if scales, masks and reshapes lead from `node` back to a stack of products."""
+    while isinstance(node, Call) and not is_call(node, "nn.batch_matmul"):
+        factor = _scalar_factor(node)
+        if factor is not None:
+            node = factor[0]
+        elif is_reshape(node):
+            node = node.args[0]
+        else:
+            return False
+    return is_call(node, "nn.batch_matmul")
+
+
+def _build(attention: _Attention, out_layout: str, done: Mapping[Expr, Expr], product: Expr) -> Expr:
+    """The call of `nn.attention` on the rebuilt operands."""
+
+    def heads_apart(stack: Expr) -> Expr:
+        shape = (*attention.heads, *tensor_type_of(stack).shape[1:])
+        return reshape(stack, shape)
+
+    key = done[attention.key]
+    if attention.transposed_key:
+        key = make("transpose", key, axes=(0, 2, 1))
+    operands = [heads_apart(done[attention.query]), heads_apart(key), heads_apart(done[attention.value])]
+    if attention.mask is not None:
+        operands.append(_mask(done[attention.mask], attention.fill, operands[0]))
+    span = product.span if isinstance(product, Call) else ""
+    attrs = {"scale": attention.scale, "causal": False, "out_layout": out_layout}
+    return make("nn.attention", *operands, span=span, **attrs)
+
+
+def _mask(mask: Expr, fill: float | None, like: Expr) -> Expr:
+    """The mask as a tensor of four dimensions to add to the scores."""
+    given = tensor_type_of(mask).shape
+    mask = reshape(mask, (*(1,) * (4 - len(given)), *given))
+    if fill is None:
+        return mask
+    return make("where", mask, scalar_like(0.0, like), scalar_like(fill, like))
+
+
+def _transposed_attention(node: Expr, found: Mapping[Expr, _Attention], users: Users) -> Expr | None:
+    """The second product of an attention whose result only `node` reads, to put rows before heads."""
+    assert isinstance(node, Call)
+    shape = tensor_type_of(node.args[0]).shape
+    product = _through_reshapes(node.args[0], users)
+    if product not in found or product is None:
+        return None
+    rows, width = tensor_type_of(product).shape[-2:]
+    if shape != (*found[product].heads, rows, width):
+        return None
+    axes = [axis % 4 for axis in node.attrs["axes"] or (3, 2, 1, 0)]
+    moved = [axis for axis in axes if shape[axis] > 1]
+    return product if moved == [axis for axis in (0, 2, 1, 3) if shape[axis] > 1] else None

@@ -1,0 +1,220 @@
+"""Operator fusion by the four categories of the OSDI 2018 paper (section 3): one group of calls = one kernel.
+
+Before: %0 = nn.conv2d(%x, %w); %1 = add(%0, %b); nn.relu(%1)
+After:  %0 = fn (%p0, %p1, %p2, Primitive=1) { nn.relu(add(nn.conv2d(%p0, %p1), %p2)) }; %0(%x, %w, %b)
+
+A call joins the group of its immediate post-dominator (the first call that every use of its value leads to) if all
+calls on the way may join too, so nothing is computed twice and no group needs a value that depends on itself:
+
+1. complex-out-fusable (conv2d, dense): elementwise and broadcast calls follow it, as long as each has the shape of its
+   result; another operand, as of a residual add, may be any value;
+2. injective: joins injective calls that follow it, or the reduction that reads it;
+3. reduction: takes the injective calls before it, nothing after it;
+4. opaque: alone.
+
+Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
+reads it where that pays (see `depthwise_pair`).
+
+Calls that move no bytes (see `views`) stay out where they can: concatenations that `plan_memory` gets for nothing do
+not fuse, and reshapes and slices at the rim of a group are taken out of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.relay.op.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
+from tilewright.relay.transform.fuse.depthwise_pair import is_depthwise_pair
+from tilewright.relay.transform.fuse.dominator import Flow, build_flow
+
+#: Injective operators too costly to compute an element of several times.
+COSTLY = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "concatenate", "image.resize2d"}
+)
+
+#: How often operators that pass over their input more than once read each element of it.
+PASSES = {"nn.softmax": 3, "nn.log_softmax": 3, "nn.layer_norm": 3, "nn.instance_norm": 3, "nn.group_norm": 3}
+
+MAX_GROUP = 256
+
+
+def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP) -> IRModule:
+    """Group the calls of `main` into primitive functions, each called once; see the module's docstring."""
+    mod = infer_type(mod)
+    main = mod["main"]
+    nodes = post_order(main.body)
+    flow = build_flow(nodes, main.body)
+    results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
+    groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group)
+    _peel_views(groups)
+    body = _rebuild_main(nodes, groups)
+    fused = Function(main.params, body, main.ret_type, attrs=main.attrs)
+    return infer_type(mod.with_function("main", fused))
+
+
+def fused_name(func: Function) -> str:
+    """A readable name made of the operators of a primitive function: `fused_nn_conv2d_add_nn_relu`."""
+    ops = [node.op.name for node in post_order(func.body) if isinstance(node, Call) and isinstance(node.op, Op)]
+    shown = ops if len(ops) <= 6 else [*ops[:5], f"and_{len(ops) - 5}_more"]
+    return "_".join(["fused", *shown]).replace(".", "_")
+
+
+@dataclass(eq=False)
+class _Group:
+    """Calls that become one kernel, in order of evaluation; the last one's value is the result."""
+
+    members: list[Call]
+    pattern: OpPattern
+    costly: bool
+
+
+def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Group]:
+    """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
+    groups = {
+        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.name in COSTLY)
+        for call, op in flow.ops.items()
+    }
+    for phase in ("anchors", "injective"):
+        if phase == "injective":
+            _join_depthwise_pairs(flow, groups, max_group)
+        for call in flow.order:
+            sink, edge = flow.dominator[call], flow.path_pattern[call]
+            if sink is None or groups[sink] is groups[call]:
+                continue
+            source = groups[call]
+            if phase == "anchors":
+                wanted = source.pattern == OpPattern.OUT_ELEMWISE_FUSABLE and edge == OpPattern.ELEMWISE
+            else:
+                wanted = source.pattern <= OpPattern.INJECTIVE and edge <= OpPattern.COMM_REDUCE
+            path = _path(flow, groups, call, sink, source.pattern) if wanted else None
+            if path is not None:
+                _merge(flow, groups, path, max_group)
+    return groups
+
+
+def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
+    """Merge the groups of depthwise convolutions with those of the 1x1 convolutions that read them."""
+    for call in flow.order:
+        data = call.args[0] if call.args else None
+        if not isinstance(data, Call) or data not in groups or flow.users[data] != [call]:
+            continue
+        first, *rest = groups[data].members
+        elementwise = all(flow.ops[member].pattern <= OpPattern.BROADCAST for member in rest)
+        if elementwise and groups[data].members[-1] is data and is_depthwise_pair(first, call):
+            _merge(flow, groups, [data, call], max_group)
+
+
+def _path(flow: Flow, groups: dict[Call, _Group], source: Call, sink: Call, pattern: OpPattern) -> list[Call] | None:
+    """All calls on the ways from `source` to `sink`, both included, or None if one of them may not join."""
+    at_sink: tuple[OpPattern, ...]
+    if pattern == OpPattern.OUT_ELEMWISE_FUSABLE:
+        between, at_sink = OpPattern.BROADCAST, (OpPattern.ELEMWISE, OpPattern.BROADCAST)
+    else:
+        between, at_sink = OpPattern.INJECTIVE, tuple(OpPattern)[: OpPattern.COMM_REDUCE + 1]
+        if pattern <= OpPattern.BROADCAST:
+            at_sink = (*at_sink, OpPattern.OUT_ELEMWISE_FUSABLE)
+    found: dict[Call, None] = {source: None}
+    stack = [source]
+    while stack:
+        node = stack.pop()
+        for user in flow.users[node]:
+            if user is None or not _repeatable(flow, groups[node], node, user):
+                return None
+            group = groups[user].pattern
+            if user is sink:
+                if group not in at_sink:
+                    return None
+            elif group > between:
+                return None
+            elif user not in found:
+                stack.append(user)
+            found[user] = None
+    return list(found)
+
+
+def _repeatable(flow: Flow, group: _Group, node: Call, user: Call) -> bool:
+    """False if `user` would compute a costly element of `node` more than twice."""
+    if not group.costly:
+        return True
+    window = math.prod(user.attrs.get("pool_size", ()))
+    reads = max(flow.size[user] * window / flow.size[node], PASSES.get(flow.ops[user].name, 1))
+    return reads <= 2
+
+
+def _merge(flow: Flow, groups: dict[Call, _Group], path: list[Call], max_group: int) -> None:
+    """Make one group of the groups of all calls of `path`, unless it would be too large."""
+    parts = list(dict.fromkeys(groups[call] for call in path))
+    if sum(len(part.members) for part in parts) > max_group:
+        return
+    members = sorted((call for part in parts for call in part.members), key=flow.position.__getitem__)
+    merged = _Group(members, max(part.pattern for part in parts), any(part.costly for part in parts))
+    groups.update(dict.fromkeys(members, merged))
+
+
+def _peel_views(groups: dict[Call, _Group]) -> None:
+    """Take reshapes and whole slices that come first, and reshapes that come last, out of their groups."""
+    for group in dict.fromkeys(groups.values()):
+        inside = dict.fromkeys(group.members)
+        for call in group.members:
+            if len(inside) > 1 and _is_view(call) and producer(call.args[0]) not in inside:
+                del inside[call]
+        while len(inside) > 1 and is_reshape(last := next(reversed(inside))) and last.args[0] in inside:
+            del inside[last]
+        if len(inside) < len(group.members):
+            for call in group.members:
+                rest = [call] if call not in inside else list(inside)
+                groups[call] = _Group(rest, group.pattern, group.costly)
+
+
+def _is_view(call: Call) -> bool:
+    """True for a reshape, or a whole slice of a computed value, which `plan_memory` can place."""
+    if is_reshape(call):
+        return True
+    return cut_offsets(call) is not None and isinstance(producer(memory_of(call.args[0])), Call)
+
+
+def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:
+    """The body of `main` with each group replaced by a call of its primitive function."""
+    done: dict[Expr, Expr] = {}
+    for node in nodes:
+        if isinstance(node, Call) and node in groups:
+            members = groups[node].members
+            if node is members[-1]:
+                done[node] = _call_of_group(members, done)
+        elif all(kid in done for kid in children(node)):
+            done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
+    return done[nodes[-1]]
+
+
+def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
+    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group."""
+    inner: dict[Expr, Expr] = {}
+    params: dict[Expr, Var] = {}
+    inside = set(members)
+
+    def operand(expr: Expr) -> Expr:
+        if expr in inner:
+            return inner[expr]
+        if isinstance(expr, Constant) and expr.data.size == 1:
+            return expr
+        if isinstance(expr, Tuple) or (isinstance(expr, TupleGetItem) and expr.tuple_value in inside):
+            made = rebuild(expr, tuple([operand(kid) for kid in children(expr)]))
+            made.set_inferred_type(type_of(expr))
+        else:
+            made = params[expr] = Var(f"p{len(params)}", tensor_type_of(expr))
+        inner[expr] = made
+        return made
+
+    for call in members:
+        copy = Call(call.op, [operand(arg) for arg in call.args], call.attrs, call.span)
+        copy.set_inferred_type(call.checked_type)
+        inner[call] = copy
+    func = Function(params.values(), inner[members[-1]], attrs={"Primitive": 1})
+    return Call(func, [done[expr] for expr in params], span=merge_spans(*members))

@@ -1,0 +1,1 @@
+"""Passes as values: what switches them off, what watches them, and names that tell their results apart."""

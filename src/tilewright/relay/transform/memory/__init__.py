@@ -1,0 +1,1 @@
+"""Where values live: on which device, and where in the memory of a run."""

@@ -1,0 +1,311 @@
+"""The memory plan: where every value of a fused `main` lives, so that a run allocates nothing.
+
+Before: %0 = fn1(%x); %1 = fn2(%0); %2 = fn3(%1); fn4(%2)           (each value 256 bytes)
+After:  %0 at arena byte 0, %1 at 256, %2 at 0 again, the last value in output 0; 512 bytes of arena
+
+Inputs, outputs and constants live outside the arena. Calls that move no bytes (see `views`) are not run: a reshape or a
+whole slice is its input's storage, and the parts of a concatenation are computed right into it. No other value shares
+bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
+promise LLVM that their parameters do not alias.
+
+Where a size is symbolic, the places in the arena are found at run time (`runtime.shape_program`): the plan then says
+which buffers there are, how large each is and when it is live, and a storage is a place within one of them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim, tensor_types
+from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.op.views import (
+    Join,
+    cut_offsets,
+    is_free,
+    is_reshape,
+    joins_contiguously,
+    place_joins,
+    single_call,
+)
+
+#: Bytes to which every value in the arena is aligned: a cache line, and a whole vector register.
+ALIGNMENT = 64
+
+
+class Where(Enum):
+    """The kinds of memory a value can live in."""
+
+    ARENA = "arena"
+    INPUT = "input"
+    OUTPUT = "output"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The place of one tensor: a byte offset in the arena, or the ordinal of an input, output or constant.
+
+    With `buffer`, the number of a buffer of the plan, `position` is a byte offset in that, which may be symbolic.
+    """
+
+    where: Where
+    position: Dim
+    nbytes: Dim
+    buffer: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaBuffer:
+    """A piece of the arena to be placed at run time: its bytes, and the first and last kernel that touch it."""
+
+    nbytes: Dim
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Kernels in order of execution and the storage of every value.
+
+    `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
+    kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
+    copied after the last kernel. `constants` gives the constants their ordinals. `buffers` are the pieces of the arena
+    where sizes are symbolic (`arena_bytes` is then 0), and empty where they are not.
+    """
+
+    order: tuple[Call, ...]
+    storage: Mapping[Expr, tuple[Storage, ...]]
+    arena_bytes: int
+    constants: tuple[Constant, ...]
+    copies: tuple[tuple[Storage, int], ...]
+    buffers: tuple[ArenaBuffer, ...] = ()
+
+    def arguments(self, call: Call) -> list[Storage]:
+        """Storage of the parameters of the kernel that `call` runs: its inputs in order, then its outputs."""
+        return [place for expr in (*call.args, call) for place in self.storage[expr]]
+
+
+@dataclass(eq=False, slots=True)
+class _Buffer:
+    """One piece of memory while the plan is made: first and last kernel that touch it, and its place once known.
+
+    `within` is the larger piece this one is a run of, and the byte offset in it.
+    """
+
+    nbytes: Dim
+    first: int
+    last: int
+    where: Where = Where.ARENA
+    position: Dim = -1
+    within: tuple[_Buffer, Dim] | None = None
+    is_result: bool = False
+    number: int | None = None
+
+
+@dataclass(eq=False)
+class _Values:
+    """What `_collect` finds: calls in order, the buffers of every node, constants, and concatenations by call."""
+
+    order: list[Call] = field(default_factory=list)
+    buffers: dict[Expr, list[_Buffer]] = field(default_factory=dict)
+    constants: list[Constant] = field(default_factory=list)
+    joins: dict[Call, Join] = field(default_factory=dict)
+
+
+def plan_memory(mod: IRModule) -> MemoryPlan:
+    """The plan of `main` of a module that went through `fuse_ops`."""
+    main = infer_type(mod)["main"]
+    values = _collect(main)
+    outputs = values.buffers[main.body]
+    for buffer in outputs:
+        _outermost(buffer)[0].is_result = True
+    free = _place_joins(values)
+    copied = _place_outputs(outputs, values)
+    buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
+    arena = _merge_lifetimes(buffers)
+    later = not all(isinstance(buffer.nbytes, int) for buffer in arena)
+    arena_bytes = 0 if later else place_in_arena(arena)
+    for number, buffer in enumerate(arena if later else ()):
+        buffer.number, buffer.position = number, 0
+    return MemoryPlan(
+        order=tuple([call for call in values.order if call not in free]),
+        storage={expr: tuple([_place(b) for b in some]) for expr, some in values.buffers.items()},
+        arena_bytes=arena_bytes,
+        constants=tuple(values.constants),
+        copies=tuple((_place(buffer), index) for buffer, index in copied),
+        buffers=tuple(ArenaBuffer(b.nbytes, b.first, b.last) for b in arena) if later else (),
+    )
+
+
+def _place_joins(values: _Values) -> set[Call]:
+    """Put the parts of concatenations where they belong in the result; the calls that need no kernel then."""
+
+    def fixed(key: object) -> bool:
+        assert isinstance(key, _Buffer)
+        return key.where is not Where.ARENA or key.is_result or key.within is not None
+
+    placed = place_joins(list(values.joins.values()), fixed)
+    for key, (parent, offset) in placed.items():
+        assert isinstance(key, _Buffer) and isinstance(parent, _Buffer)
+        key.within = (parent, offset)
+    return {call for call, join in values.joins.items() if is_free(join, placed)}
+
+
+def _place_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
+    """Let kernels write outputs where they belong; the outputs that must be copied there instead."""
+    has_parts = {buffer.within[0] for some in values.buffers.values() for buffer in some if buffer.within}
+    copied: list[tuple[_Buffer, int]] = []
+    for index, buffer in enumerate(outputs):
+        if buffer.where is Where.ARENA and buffer.within is None and buffer not in has_parts:
+            buffer.where, buffer.position = Where.OUTPUT, index
+        else:
+            copied.append((buffer, index))
+            _outermost(buffer)[0].last = len(values.order)
+    return copied
+
+
+def _outermost(buffer: _Buffer) -> tuple[_Buffer, Dim]:
+    """The piece of memory that `buffer` is a run of in the end, and the byte offset in it."""
+    offset: Dim = 0
+    while buffer.within is not None:
+        buffer, inner = buffer.within
+        offset += inner
+    return buffer, offset
+
+
+def _place(buffer: _Buffer) -> Storage:
+    base, offset = _outermost(buffer)
+    return Storage(base.where, as_dim(base.position + offset), buffer.nbytes, base.number)
+
+
+def _merge_lifetimes(buffers: list[_Buffer]) -> list[_Buffer]:
+    """The outermost pieces of memory in the arena, each live as long as any run of it is."""
+    bases: dict[_Buffer, None] = {}
+    for buffer in buffers:
+        base, _ = _outermost(buffer)
+        base.first, base.last = min(base.first, buffer.first), max(base.last, buffer.last)
+        if base.where is Where.ARENA:
+            bases[base] = None
+    return list(bases)
+
+
+def is_alias(call: Call) -> bool:
+    """True for a call of a primitive function that only renames the shape of its one argument."""
+    if not isinstance(call.op, Function) or len(call.op.params) != 1:
+        return False
+    body = call.op.body
+    while is_reshape(body):
+        assert isinstance(body, Call)
+        body = body.args[0]
+    return body is call.op.params[0]
+
+
+def _collect(main: Function) -> _Values:
+    """The buffers of every node, with the span of kernels in which each is live."""
+    values = _Values()
+    for ordinal, param in enumerate(main.params):
+        values.buffers[param] = [_Buffer(param_type(param).nbytes, -1, -1, Where.INPUT, ordinal)]
+    for node in post_order(main.body):
+        if node in values.buffers:
+            continue
+        if isinstance(node, Constant):
+            values.buffers[node] = [_Buffer(node.data.nbytes, -1, -1, Where.CONSTANT, len(values.constants))]
+            values.constants.append(node)
+        elif isinstance(node, Tuple):
+            values.buffers[node] = [b for kid in node.fields for b in values.buffers[kid]]
+        elif isinstance(node, TupleGetItem):
+            values.buffers[node] = _field(node, values.buffers[node.tuple_value])
+        elif isinstance(node, Call) and isinstance(node.op, Function):
+            values.buffers[node] = _view(node, values) or _run(node, values)
+        else:
+            kind = getattr(node.op, "name", "") if isinstance(node, Call) else type(node).__name__
+            raise UnsupportedError(f"the graph executor cannot run {kind}; it runs straight graphs of fused functions")
+    return values
+
+
+def _view(call: Call, values: _Values) -> list[_Buffer] | None:
+    """The buffers of a call that needs no kernel, its argument's or runs of it; else None."""
+    if is_alias(call):
+        return values.buffers[call.args[0]]
+    inner = single_call(call)
+    offsets = cut_offsets(inner) if inner is not None else None
+    if offsets is None:
+        return None
+    (source,) = values.buffers[call.args[0]]
+    if source.where is not Where.ARENA:
+        return None
+    step = len(values.order)
+    types = tensor_types(call.checked_type)
+    return [_Buffer(t.nbytes, step, step, within=(source, off)) for t, off in zip(types, offsets, strict=True)]
+
+
+def _run(call: Call, values: _Values) -> list[_Buffer]:
+    """New buffers that the kernel of `call` writes. A concatenation may turn out to need no kernel after all."""
+    step = len(values.order)
+    values.order.append(call)
+    reads = [buffer for arg in call.args for buffer in values.buffers[arg]]
+    for buffer in reads:
+        buffer.last = step
+    results = [_Buffer(type_.nbytes, step, step) for type_ in tensor_types(call.checked_type)]
+    inner = single_call(call)
+    if inner is not None and joins_contiguously(inner):
+        values.joins[call] = Join(results[0], tuple(reads), tuple([buffer.nbytes for buffer in reads]))
+    return results
+
+
+def param_type(param: Var) -> TensorType:
+    """The type of a parameter of `main`, which must be a tensor."""
+    found = param.checked_type
+    if not isinstance(found, TensorType):
+        raise UnsupportedError(f"the input {param.name!r} is a {found}; only tensors can be fed")
+    return found
+
+
+def _field(node: TupleGetItem, buffers: list[_Buffer]) -> list[_Buffer]:
+    type_ = node.tuple_value.checked_type
+    assert isinstance(type_, TupleType)
+    sizes = [len(tensor_types(entry)) for entry in type_.fields]
+    start = sum(sizes[: node.index])
+    return buffers[start : start + sizes[node.index]]
+
+
+def place_in_arena(buffers: Iterable[_Buffer]) -> int:
+    """Give every buffer an offset such that buffers live at the same time do not overlap; return the bytes needed.
+
+    Largest first, each in the smallest gap that holds it between the buffers already placed (best fit).
+    """
+    live: dict[int, list[_Buffer]] = defaultdict(list)
+    arena_bytes = 0
+    for buffer in sorted(buffers, key=lambda b: (-b.nbytes, b.first)):
+        steps = range(buffer.first, buffer.last + 1)
+        taken: list[tuple[int, int]] = []
+        for other in dict.fromkeys(other for step in steps for other in live[step]):
+            insort(taken, (other.position, other.position + _aligned(other.nbytes)))
+        buffer.position = _best_gap(taken, _aligned(buffer.nbytes))
+        arena_bytes = max(arena_bytes, buffer.position + _aligned(buffer.nbytes))
+        for step in steps:
+            live[step].append(buffer)
+    return arena_bytes
+
+
+def _best_gap(taken: list[tuple[int, int]], nbytes: int) -> int:
+    """Offset of the smallest gap of at least `nbytes` between the sorted ranges `taken`, else their end."""
+    best, best_size, end = -1, 0, 0
+    for start, stop in taken:
+        gap = start - end
+        if gap >= nbytes and (best < 0 or gap < best_size):
+            best, best_size = end, gap
+        end = max(end, stop)
+    return end if best < 0 else best
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT

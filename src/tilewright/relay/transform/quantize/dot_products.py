@@ -1,0 +1,323 @@
+"""Integer products whose operands are bytes less a zero point, as dot products of bytes.
+
+Before: %0 = subtract(cast(%x, "int32"), 131); nn.dense(%0, w)                        %x: uint8, w: int32 that fits int8
+After:  %0 = nn.contrib_dense_int8(%x, layout_transform(cast(w, "int8"), "NC", "NC32n4c"));
+        subtract(%0, 131 * sum(w, axis=1))
+
+The sums are the same numbers: sum (x - p) (w - q) = sum x w - p sum w - q sum x + K p q, in integers that wrap around
+alike. What depends on weights alone is computed at compile time; p may be known at run time only. Signs are changed
+where the instruction of the target wants others (`operand_types`): x - p is (x ^ 128) - (p - 128).
+
+Convolutions keep their padding, with the zero point around the image; input channels are padded to groups of four. A
+depthwise convolution, whose products do not meet in sums, becomes one of 16-bit integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import rebuild, rewrite
+from tilewright.relay.op import nn
+from tilewright.relay.op.reduce import sum as sum_of
+from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
+from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
+from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
+from tilewright.relay.transform.simplify.make import is_call
+from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
+from tilewright.tir.size_hint import size_hint
+from tilewright.topi.schedule.cpu.layout import channel_block, dot_block
+
+#: Operators that move elements: bytes and zero point stay apart through them.
+_MOVES = ("reshape", "transpose", "squeeze", "expand_dims")
+
+#: Fewer columns than this are not worth vectors.
+_FEWEST_COLUMNS = 4
+
+
+def dot_products(mod: IRModule, target: Target) -> IRModule:
+    """Rewrite the int32 products that `target` has dot products for; see the module's docstring."""
+    types = operand_types(target)
+    if types is None:
+        return mod
+    rules: dict[str, _Rule] = {"nn.dense": _dense, "nn.batch_matmul": _batch_matmul, "nn.conv2d": _conv2d}
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not is_call(node, *rules) or tensor_type_of(node).dtype != "int32":
+            return None
+        left, right = map(centred_bytes, node.args)
+        if left is None or right is None:
+            return None
+        return rules[node.op.name](node, left, right, _Wanted(target, *types))  # type: ignore[union-attr]
+
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
+
+
+def operand_types(target: Target) -> tuple[str, str] | None:
+    """The types of data and weights that the target's dot product takes; None where it has none worth using."""
+    if target.kind != "llvm":
+        return None
+    if target.architecture == "x86_64" or target.supports("i8mm"):
+        return "uint8", "int8"
+    return ("int8", "int8") if target.supports("dotprod") else None
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The target and the operand types of its dot product."""
+
+    target: Target
+    data: str
+    weight: str
+
+
+_Rule = Callable[[Call, "Bytes", "Bytes", _Wanted], Expr | None]
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Bytes `expr` that stand for expr - zero, which is one number, known now or (an int32 scalar) at run time."""
+
+    expr: Expr
+    zero: int | Expr = 0
+
+    @property
+    def dtype(self) -> str:
+        """int8 or uint8."""
+        return str(tensor_type_of(self.expr).dtype)
+
+    def through(self, function: Callable[[Expr], Expr]) -> Bytes:
+        """The same numbers, their bytes moved by `function`."""
+        return Bytes(_folded(function(self.expr)), self.zero)
+
+    def as_type(self, dtype: str) -> Bytes:
+        """The same numbers as bytes of the other sign."""
+        if self.dtype == dtype:
+            return self
+        step = 128 if dtype == "uint8" else -128
+        moved = add(cast(self.expr, "int16"), Constant(np.asarray(step, "int16")))
+        zero = self.zero + step if isinstance(self.zero, int) else add(self.zero, _int32(step))
+        return Bytes(_folded(cast(moved, dtype)), zero)
+
+
+def centred_bytes(expr: Expr) -> Bytes | None:
+    """`expr`, int32, as bytes less a zero point; None if it is no such thing."""
+    value = _value(expr)
+    if value is not None:
+        return _constant_bytes(value)
+    if is_call(expr, "cast"):
+        (data,) = expr.args  # type: ignore[attr-defined]
+        return Bytes(data) if str(tensor_type_of(data).dtype) in ("int8", "uint8") else None
+    if is_call(expr, "subtract"):
+        data, zero = expr.args  # type: ignore[attr-defined]
+        found = centred_bytes(data)
+        if found is None or tensor_type_of(zero).size != 1 or found.zero != 0:
+            return None
+        known = _value(zero)
+        return Bytes(found.expr, reshape(zero, ()) if known is None else int(known.reshape(-1)[0]))
+    if is_call(expr, *_MOVES):
+        found = centred_bytes(expr.args[0])  # type: ignore[attr-defined]
+        return None if found is None else found.through(lambda data: rebuild(expr, (data,)))
+    return None
+
+
+def _constant_bytes(value: np.ndarray) -> Bytes | None:
+    """Constant integers as bytes: of either sign, or moved to where they fit."""
+    if value.dtype.kind not in "iu" or value.size == 0:
+        return None
+    low, high = int(value.min()), int(value.max())
+    if high - low > 255:
+        return None
+    if low >= -128 and high <= 127:
+        return Bytes(Constant(value.astype(np.int8)))
+    zero = 0 if low >= 0 and high <= 255 else -low
+    return Bytes(Constant((value.astype(np.int64) + zero).astype(np.uint8)), zero)
+
+
+def _value(expr: Expr) -> np.ndarray | None:
+    """The value of an expression of constants, however large."""
+    if isinstance(expr, Constant):
+        return expr.data
+    if not isinstance(expr, Call) or not expr.args:
+        return None
+    args: list[Expr] = []
+    for arg in expr.args:
+        value = _value(arg)
+        if value is None:
+            return None
+        args.append(Constant(value))
+    found = fold_call(Call(expr.op, args, expr.attrs), limit=ANY_SIZE)
+    return found.data if isinstance(found, Constant) else None
+
+
+def _folded(expr: Expr) -> Expr:
+    value = _value(expr)
+    return expr if value is None else Constant(value)
+
+
+def _int32(value: int | np.ndarray) -> Constant:
+    return Constant(np.asarray(value, np.int64).astype(np.int32))
+
+
+# ------------------------------------------------------------------------------------------------------ products
+def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | None:
+    if not isinstance(weight.expr, Constant) or not isinstance(weight.zero, int):
+        return None
+    data, weight = data.as_type(wanted.data), weight.as_type(wanted.weight)
+    assert isinstance(weight.expr, Constant)
+    units, depth = weight.expr.data.shape
+    rows = size_hint(math.prod(tensor_type_of(data.expr).shape[:-1]))
+    if units < _FEWEST_COLUMNS:
+        return None
+    values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
+    layout = f"NC{dot_block(values.shape[0], rows, wanted.target)}n{GROUP}c"
+    packed = layout_transform(Constant(values), "NC", layout)
+    product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
+    product = _cut(product, units)
+    columns = weight.expr.data.sum(axis=1, dtype=np.int64)
+    assert isinstance(weight.zero, int)
+    product = _less_columns(product, columns, data.zero, weight.zero, depth)
+    return _less_rows(product, data, weight.zero)
+
+
+def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | None:
+    if call.attrs["transpose_a"]:
+        return None
+    layout = "BNC" if call.attrs["transpose_b"] else "BCN"
+    shape = dict(zip(layout, tensor_type_of(b.expr).shape, strict=True))
+    depth, units, rows = shape["C"], shape["N"], size_hint(tensor_type_of(a.expr).shape[1])
+    if not isinstance(depth, int) or not isinstance(units, int) or units < _FEWEST_COLUMNS:
+        return None
+    a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
+    extra, deeper = _missing(units, wanted.target), -depth % GROUP
+    panels = f"BNC{dot_block(units + extra, rows, wanted.target)}n{GROUP}c"
+    whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
+    packed = layout_transform(whole, layout, panels)
+    product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
+    if a.zero != 0:
+        columns = sum_of(cast(b.expr, "int32"), axis=[layout.index("C")], keepdims=False)
+        columns = reshape(columns, (*tensor_type_of(columns).shape[:1], 1, units))
+        product = subtract(product, multiply(_scalar(a.zero), columns))
+    product = _less_rows(product, a, b.zero)
+    if a.zero == 0 or b.zero == 0:
+        return product
+    return add(product, multiply(multiply(_scalar(a.zero), _scalar(b.zero)), _int32(depth)))
+
+
+def _scalar(zero: int | Expr) -> Expr:
+    return _int32(zero) if isinstance(zero, int) else zero
+
+
+def _less_columns(product: Expr, columns: np.ndarray, zero: int | Expr, weight_zero: int, depth: int) -> Expr:
+    """product - zero * (columns - depth * weight_zero), where `columns` are the sums of the weights."""
+    centred = columns - depth * weight_zero
+    if zero == 0 or not centred.any():
+        return product
+    if isinstance(zero, int):
+        return subtract(product, _int32(zero * centred))
+    return subtract(product, multiply(zero, _int32(centred)))
+
+
+def _less_rows(product: Expr, data: Bytes, zero: int | Expr) -> Expr:
+    """product - zero * the sums of the rows of the data."""
+    if zero == 0:
+        return product
+    rows = sum_of(cast(data.expr, "int32"), axis=[-1], keepdims=True)
+    return subtract(product, multiply(_scalar(zero), rows))
+
+
+def _missing(units: int, target: Target) -> int:
+    """Columns to add to `units` that leave half vectors at least."""
+    lanes = target.vector_bits // 32
+    return 0 if units % max(4, lanes // 2) == 0 else -units % lanes
+
+
+def _lengthened(data: Expr, axis: int, more: int) -> Expr:
+    """`data` with zeros behind its end along an axis."""
+    ndim = tensor_type_of(data).ndim
+    widths = [(0, more if d == axis % ndim else 0) for d in range(ndim)]
+    return _folded(nn.pad(data, widths)) if more else data
+
+
+def _extended(value: np.ndarray, more: tuple[int, ...]) -> np.ndarray:
+    return np.pad(value, [(0, n) for n in more])
+
+
+def _cut(product: Expr, units: int) -> Expr:
+    """The first `units` columns."""
+    shape = tensor_type_of(product).shape
+    if shape[-1] == units:
+        return product
+    return strided_slice(product, begin=[0], end=[units], axes=[len(shape) - 1])
+
+
+# -------------------------------------------------------------------------------------------------- convolutions
+def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | None:
+    attrs = call.attrs
+    plain = (attrs["data_layout"], attrs["kernel_layout"]) == ("NCHW", "OIHW") and attrs["out_layout"] in ("", "NCHW")
+    if not plain or not isinstance(kernel.expr, Constant) or not isinstance(kernel.zero, int):
+        return None
+    if attrs["groups"] > 1:
+        return _depthwise(call, data, kernel)
+    data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
+    assert isinstance(kernel.expr, Constant)
+    if channel_block(kernel.expr.data.shape[0], wanted.target) is None:
+        return None
+    padding, image = tuple(attrs["padding"]), data.expr
+    if not isinstance(data.zero, int) and any(padding):
+        image, padding = _surrounded(data, padding), (0, 0, 0, 0)
+    more = -kernel.expr.data.shape[1] % GROUP
+    weights = Constant(_extended(kernel.expr.data, (0, more, 0, 0)))
+    product: Expr = nn.contrib_conv2d_int8(
+        _lengthened(image, 1, more),
+        weights,
+        attrs["strides"],
+        padding,
+        attrs["dilation"],
+        pad_value=data.zero if isinstance(data.zero, int) else 0,
+    )
+    channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
+    assert isinstance(kernel.zero, int)
+    product = _less_columns(product, channels, data.zero, kernel.zero, kernel.expr.data[0].size)
+    if kernel.zero == 0:
+        return product
+    return subtract(product, multiply(_int32(kernel.zero), _window_sums(call, image, data.zero, padding)))
+
+
+def _window_sums(call: Call, image: Expr, zero: int | Expr, padding: tuple[int, ...]) -> Expr:
+    """The sum of the bytes that each result of the convolution `call` sees, [N, 1, OH, OW]: of channels, then taps."""
+    sums = sum_of(cast(image, "int32"), axis=[1], keepdims=True)
+    if any(padding):
+        assert isinstance(zero, int)
+        top, left, bottom, right = padding
+        beyond = zero * tensor_type_of(image).shape[1]
+        sums = nn.pad(sums, ((0, 0), (0, 0), (top, bottom), (left, right)), beyond)
+    taps = Constant(np.ones((1, 1, *tensor_type_of(call.args[1]).shape[2:]), np.int32))
+    return nn.conv2d(sums, taps, strides=call.attrs["strides"], dilation=call.attrs["dilation"])
+
+
+def _surrounded(data: Bytes, padding: tuple[int, ...]) -> Expr:
+    """The images with their zero point around, which is known at run time only."""
+    top, left, bottom, right = padding
+    height, width = tensor_type_of(data.expr).shape[2:]
+    padded = nn.pad(data.expr, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    inside = np.pad(np.ones((1, 1, height, width), bool), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    return where(Constant(inside), padded, cast(data.zero, data.dtype))  # type: ignore[arg-type]
+
+
+def _depthwise(call: Call, data: Bytes, kernel: Bytes) -> Expr | None:
+    """The convolution of 16-bit integers, half as much memory as 32, with sums in 32."""
+    operands = []
+    for operand in (data, kernel):
+        wide, zero = cast(operand.expr, "int16"), operand.zero
+        short = Constant(np.asarray(zero, "int16")) if isinstance(zero, int) else cast(zero, "int16")
+        operands.append(_folded(wide if zero == 0 else subtract(wide, short)))
+    return Call(call.op, operands, call.attrs.replace(out_dtype="int32"), call.span)

@@ -1,0 +1,195 @@
+"""Arithmetic between `qnn.dequantize` and `qnn.quantize` is done on the integers themselves.
+
+Before: %0 = qnn.dequantize(%x, 0.5f, 3); %1 = qnn.dequantize(w, 0.25f, 0); %2 = nn.relu(nn.dense(%0, %1));
+        qnn.quantize(%2, 0.1f, 5, out_dtype="uint8")
+After:  %0 = qnn.dense(%x, w, 3, 0, 0.5f, 0.25f); %1 = maximum(%0, 0);                                          (int32)
+        qnn.requantize(%1, 0.125f, 0, 0.1f, 5, out_dtype="uint8")
+
+This is how models trained with simulated quantization become integer models. From each `quantize` the calls before it
+are followed back to `dequantize`s and constants; if each operator on the way has a rule in `RULES`, all of them are
+replaced, otherwise none. Scales and zero points must be constants of one number, but for the scale of weights, which
+may be one for each unit. The rounding of an intermediate sum differs from that of floats: results differ by one
+quantum at most where the exact value lies between two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op, get
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import post_order, rebuild, rewrite
+from tilewright.relay.op import qnn
+from tilewright.relay.op.tensor import maximum
+from tilewright.relay.transform.simplify.make import along_axis, is_call
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Integers `expr` that stand for scale * (expr - zero). A scale of several numbers runs along `axis`."""
+
+    expr: Expr
+    scale: Array
+    zero: Array
+    axis: int = -1
+
+    def like(self, expr: Expr) -> Affine:
+        """Other integers that stand for numbers in the same way."""
+        return Affine(expr, self.scale, self.zero, self.axis)
+
+    def means_the_same(self, other: Affine) -> bool:
+        """True if equal integers stand for equal numbers."""
+        return np.array_equal(self.scale, other.scale) and np.array_equal(self.zero, other.zero)
+
+
+def fake_quantization_to_integer(mod: IRModule) -> IRModule:
+    """Replace what lies between `dequantize` and `quantize`; see the module's docstring."""
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule))))
+
+
+def _rule(node: Expr) -> Expr | None:
+    if not isinstance(node, Call) or not is_call(node, "qnn.quantize"):
+        return None
+    data, scale, zero = node.args
+    if not isinstance(scale, Constant) or not isinstance(zero, Constant) or scale.data.size != 1:
+        return None
+    found = integers_of(data)
+    if found is None:
+        return None
+    if _same_codes(found, scale, zero) and tensor_type_of(found.expr).dtype == node.attrs.out_dtype:
+        return found.expr
+    old_scale, old_zero = Constant(found.scale), Constant(found.zero)
+    return qnn.requantize(found.expr, old_scale, old_zero, scale, zero, axis=found.axis, out_dtype=node.attrs.out_dtype)
+
+
+def _same_codes(found: Affine, scale: Constant, zero: Constant) -> bool:
+    """True if quantizing again gives the integers that there are."""
+    return found.scale.size == 1 and found.scale.item() == scale.data.item() and found.zero.item() == zero.data.item()
+
+
+def integers_of(root: Expr) -> Affine | None:
+    """The integers for the float expression `root`; None if an operator on the way to them has no rule."""
+    known: dict[Expr, Affine] = {}
+    for node in post_order(root):
+        found = _dequantized(node)
+        if found is None and isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in RULES:
+            found = RULES[node.op.name](node, known)
+        if found is not None:
+            known[node] = found
+    return known.get(root)
+
+
+def _dequantized(node: Expr) -> Affine | None:
+    """The integers of a `dequantize` with constant parameters."""
+    if not isinstance(node, Call) or not is_call(node, "qnn.dequantize"):
+        return None
+    data, scale, zero = node.args
+    if not isinstance(scale, Constant) or not isinstance(zero, Constant):
+        return None
+    return Affine(data, scale.data, zero.data.astype("int32"), node.attrs.axis)
+
+
+def _product(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+    """A convolution or product of two quantized values: sums in int32 whose scale is the product of theirs."""
+    data, weight = (known.get(arg) for arg in call.args)
+    if data is None or weight is None or data.scale.size != 1 or np.any(weight.zero != weight.zero.flat[0]):
+        return None
+    zero = Constant(np.asarray(weight.zero.flat[0], "int32"))
+    args = [data.expr, weight.expr, Constant(data.zero), zero, Constant(data.scale), Constant(weight.scale)]
+    attrs = call.attrs.replace(out_dtype="int32")
+    axis = 1 if call.op.name == "nn.conv2d" else -1  # type: ignore[union-attr]
+    quantized = Call(get(f"qnn.{call.op.name.removeprefix('nn.')}"), args, attrs, call.span)  # type: ignore[union-attr]
+    return Affine(quantized, data.scale * weight.scale, np.asarray(0, "int32"), axis)
+
+
+def _add(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+    """A sum with a constant, or with a value at the same scale: a sum of integers, in int32."""
+    sides = [known.get(arg) for arg in call.args]
+    if all(side is None for side in sides):
+        return None
+    like = next(side for side in sides if side is not None)
+    if np.any(like.zero != 0) or tensor_type_of(like.expr).dtype != "int32":
+        return None
+    axis = call.attrs.get("axis", like.axis)
+    operands: list[Expr] = []
+    for arg, side in zip(call.args, sides, strict=True):
+        if side is None and not isinstance(arg, Constant):
+            return None
+        if side is not None and not (side.means_the_same(like) and tensor_type_of(side.expr).dtype == "int32"):
+            return None
+        operands.append(side.expr if side is not None else _at_scale(arg, like, axis, call))  # type: ignore[arg-type]
+    return like.like(Call(call.op, operands, call.attrs, call.span))
+
+
+def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Constant:
+    """A constant of floats as integers at the scale of `like`."""
+    scale = like.scale
+    if scale.size > 1 and not is_call(call, "nn.bias_add"):
+        column = along_axis(Constant(scale.reshape(-1)), axis, tensor_type_of(call).ndim)
+        assert isinstance(column, Constant)
+        scale = column.data
+    return Constant(np.round(constant.data / scale).astype("int32"))
+
+
+def _relu(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+    """What is below zero is what is below the zero point."""
+    data = known.get(call.args[0])
+    if data is None or data.zero.size != 1:
+        return None
+    dtype = tensor_type_of(data.expr).dtype.numpy
+    return data.like(maximum(data.expr, Constant(data.zero.reshape(()).astype(dtype))))
+
+
+def _moved(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+    """Operators that move or pick elements do so with the integers; scales along an axis follow it, if it stays one."""
+    data = known.get(call.args[0])
+    axis = None if data is None else _axis_after(call, data)
+    if data is None or axis is None:
+        return None
+    moved = Call(call.op, [data.expr, *call.args[1:]], call.attrs, call.span)
+    return Affine(moved, data.scale, data.zero, axis)
+
+
+def _axis_after(call: Call, data: Affine) -> int | None:
+    """Where the axis of the scales of `data` is after `call`; None if it is cut up."""
+    if data.scale.size == 1:
+        return data.axis
+    before, after = tensor_type_of(data.expr).shape, tensor_type_of(call).shape
+    axis = data.axis % len(before)
+    if is_call(call, "transpose"):
+        axes = call.attrs["axes"] or range(len(before))[::-1]
+        return [a % len(before) for a in axes].index(axis)
+    if is_call(call, "reshape") and before[: axis + 1] == after[: axis + 1]:
+        return axis
+    return None
+
+
+def _concatenated(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+    """Values that mean the same are put side by side as they are."""
+    (parts,) = call.args
+    if not isinstance(parts, Tuple) or any(field not in known for field in parts.fields):
+        return None
+    values = [known[field] for field in parts.fields]
+    if values[0].scale.size != 1 or not all(value.means_the_same(values[0]) for value in values):
+        return None
+    return values[0].like(rebuild(call, (Tuple([value.expr for value in values]),)))
+
+
+#: Operator -> what it does to integers that stand for its inputs.
+RULES: dict[str, Callable[[Call, dict[Expr, Affine]], Affine | None]] = {
+    **dict.fromkeys(("nn.conv2d", "nn.dense", "nn.batch_matmul"), _product),
+    **dict.fromkeys(("add", "nn.bias_add"), _add),
+    **dict.fromkeys(
+        ("reshape", "transpose", "squeeze", "expand_dims", "nn.max_pool2d", "nn.batch_flatten", "strided_slice"), _moved
+    ),
+    "nn.relu": _relu,
+    "concatenate": _concatenated,
+}

@@ -1,0 +1,174 @@
+"""Mixed precision: products and convolutions in 16 bits, what needs the range or accuracy stays in float32.
+
+Before: nn.softmax(nn.bias_add(nn.dense(%x, %w), %b))                                    (float32)
+After:  %0 = nn.dense(cast(%x, "float16"), w16, out_dtype="float32"); %1 = cast(%0, "float16");
+        %2 = nn.bias_add(%1, b16); nn.softmax(cast(%2, "float32"))
+
+Every operator is in one of three lists:
+
+- ALWAYS is computed in 16 bits whatever its inputs are: the operators that cost. Those with an `out_dtype` accumulate
+  in float32 and round once at the end.
+- FOLLOW is computed in 16 bits if all its inputs that are no constants come in 16 bits: casting back and forth would
+  cost more than it saves.
+- NEVER is computed in float32: sums of many terms, exponentials, and whatever `missing_op_mode` says of operators
+  that no list names.
+
+Results of the function keep their type. `rules` overrides the lists by operator name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from tilewright.errors import InputError
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.relay.op.tensor import cast
+from tilewright.relay.transform.simplify.make import folded
+
+
+class Precision(IntEnum):
+    """In which precision an operator is computed; the numbers are those of the classic pass."""
+
+    ALWAYS = 0
+    FOLLOW = 1
+    NEVER = 2
+
+
+ALWAYS = frozenset({
+    "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose",
+    "nn.dense", "nn.matmul", "nn.batch_matmul",
+})  # fmt: skip
+
+FOLLOW = frozenset({
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "copy", "clip", "where",
+    "nn.relu", "nn.leaky_relu", "nn.prelu", "nn.bias_add", "nn.batch_norm", "nn.dropout", "sigmoid", "tanh",
+    "reshape", "transpose", "squeeze", "expand_dims", "broadcast_to", "concatenate", "stack", "split", "strided_slice",
+    "tile", "repeat", "reverse", "layout_transform", "nn.pad", "nn.batch_flatten", "take", "gather", "gather_nd",
+    "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool2d", "nn.global_max_pool2d",
+    "nn.global_avg_pool2d", "nn.adaptive_max_pool2d", "nn.adaptive_avg_pool2d", "nn.depth_to_space",
+    "nn.space_to_depth", "nn.upsampling", "image.resize2d", "max", "min", "zeros_like", "ones_like",
+})  # fmt: skip
+
+NEVER = frozenset({
+    "exp", "log", "power", "sqrt", "rsqrt", "erf", "sum", "mean", "prod", "variance", "std", "cumsum",
+    "nn.softmax", "nn.log_softmax", "nn.layer_norm", "nn.instance_norm", "nn.group_norm", "nn.lrn",
+    "nn.l2_normalize", "arange", "full", "cast",
+})  # fmt: skip
+
+_TYPES = ("float16", "bfloat16")
+
+
+def to_mixed_precision(
+    mod: IRModule,
+    mixed_precision_type: str = "float16",
+    missing_op_mode: int = Precision.FOLLOW,
+    rules: Mapping[str, Precision] | None = None,
+) -> IRModule:
+    """Compute in `mixed_precision_type` where it pays; see the module's docstring.
+
+    `missing_op_mode`: the `Precision` of operators that no list names. Raises `InputError` for another type or mode.
+    """
+    if mixed_precision_type not in _TYPES:
+        raise InputError(f"to_mixed_precision: the type is one of {', '.join(_TYPES)}, not {mixed_precision_type!r}")
+    if missing_op_mode not in tuple(Precision):
+        raise InputError(f"to_mixed_precision: missing_op_mode is 0, 1 or 2 (see Precision), not {missing_op_mode!r}")
+    lists = dict.fromkeys(ALWAYS, Precision.ALWAYS) | dict.fromkeys(FOLLOW, Precision.FOLLOW)
+    lists |= dict.fromkeys(NEVER, Precision.NEVER) | dict(rules or {})
+    missing = Precision(missing_op_mode)
+
+    def transform(root: Expr) -> Expr:
+        return _Rewriter(mixed_precision_type, lists, missing).run(root)
+
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(transform(func.body))))
+
+
+class _Rewriter:
+    """The rewriting of one function: each old node maps to its new one, which may be in 16 bits."""
+
+    def __init__(self, half: str, lists: Mapping[str, Precision], missing: Precision) -> None:
+        self.half = half
+        self.lists = lists
+        self.missing = missing
+        self.fresh: dict[Expr, Expr] = {}
+        self.casts: dict[tuple[Expr, str], Expr] = {}
+
+    def run(self, root: Expr) -> Expr:
+        """The rewritten `root` in its old type."""
+        for node in post_order(root):
+            if isinstance(node, Call) and isinstance(node.op, Op):
+                self.fresh[node] = self._call(node, node.op)
+            elif isinstance(node, Tuple | TupleGetItem):
+                self.fresh[node] = rebuild(node, tuple([self.fresh[kid] for kid in children(node)]))
+            else:
+                self.fresh[node] = rebuild(node, tuple([self._as(self.fresh[k], type_of(k)) for k in children(node)]))
+        return self._as(self.fresh[root], type_of(root))
+
+    def _call(self, node: Call, op: Op) -> Expr:
+        args = [self.fresh[arg] for arg in node.args]
+        if self._in_half(node, op, args):
+            return self._half_call(node, op, [self._cast_floats(arg, self.half) for arg in args])
+        wanted = [self._as(arg, type_of(old)) for arg, old in zip(args, node.args, strict=True)]
+        return rebuild(node, tuple(wanted))
+
+    def _in_half(self, node: Call, op: Op, args: list[Expr]) -> bool:
+        """True if the operator is to run in 16 bits, given its new arguments."""
+        precision = self.lists.get(op.name, Precision.NEVER if op.pattern == OpPattern.OPAQUE else self.missing)
+        if precision == Precision.NEVER or not _is_float32(type_of(node)):
+            return False
+        if not all(_all_floats(type_of(arg), ("float32", self.half)) for arg in node.args):
+            return False
+        if precision == Precision.ALWAYS:
+            return True
+        computed = [arg for arg in args if not isinstance(arg, Constant) and _float_dtypes(type_of(arg))]
+        return bool(computed) and all(_float_dtypes(type_of(arg)) == {self.half} for arg in computed)
+
+    def _half_call(self, node: Call, op: Op, args: list[Expr]) -> Expr:
+        if "out_dtype" not in node.attrs:
+            attrs = node.attrs.replace(dtype=self.half) if node.attrs.get("dtype") == "float32" else node.attrs
+            return Call(op, args, attrs, node.span)
+        wide = Call(op, args, node.attrs.replace(out_dtype="float32"), node.span)
+        return cast(wide, self.half)
+
+    def _cast_floats(self, expr: Expr, dtype: str) -> Expr:
+        """`expr` with its float32 (or 16-bit) tensors in `dtype`; others, such as indices, as they are."""
+        if isinstance(expr, Tuple):
+            return rebuild(expr, tuple([self._cast_floats(field, dtype) for field in expr.fields]))
+        type_ = type_of(expr)
+        if isinstance(type_, TupleType):
+            if _float_dtypes(type_) <= {dtype}:
+                return expr
+            return Tuple([self._cast_floats(TupleGetItem(expr, i), dtype) for i in range(len(type_.fields))])
+        if not isinstance(type_, TensorType) or type_.dtype not in ("float32", self.half) or type_.dtype == dtype:
+            return expr
+        key = (expr, dtype)
+        if key not in self.casts:
+            self.casts[key] = folded(cast(expr, dtype))
+        return self.casts[key]
+
+    def _as(self, expr: Expr, type_: Type) -> Expr:
+        """`expr` in the element types it had before."""
+        return self._cast_floats(expr, "float32") if "float32" in _float_dtypes(type_) else expr
+
+
+def _float_dtypes(type_: Type) -> set[str]:
+    """The floating point element types in `type_`."""
+    if isinstance(type_, TensorType):
+        return {str(type_.dtype)} if type_.dtype.is_float else set()
+    if isinstance(type_, TupleType):
+        return set().union(*map(_float_dtypes, type_.fields))
+    return set()
+
+
+def _is_float32(type_: Type) -> bool:
+    return _float_dtypes(type_) == {"float32"}
+
+
+def _all_floats(type_: Type, allowed: tuple[str, ...]) -> bool:
+    return _float_dtypes(type_) <= set(allowed)

@@ -1,0 +1,54 @@
+"""Calls that a target cannot run well as they are become others of the same value, by rules for their operators.
+
+Before: nn.conv2d(%x, %w)                                       (%x has 3 channels, the rule wants a multiple of 4)
+After:  nn.conv2d(nn.pad(%x, pad_width=[[0, 0], [0, 1], …]), nn.pad(%w, …))
+
+There are no rules by default: the layout rules and schedules of this package take every operator as it is. Programs
+bring their own, as arguments or within `legalization`:
+
+    with legalization("nn.conv2d", pad_channels):
+        mod = legalize(mod)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op, get
+from tilewright.relay.ir.type import Type
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import rewrite
+
+#: (attributes, arguments, the types of the arguments and of the result) -> a replacement, or None to keep the call.
+Rule = Callable[[Attrs, Sequence[Expr], Sequence[Type]], "Expr | None"]
+
+_RULES: ContextVar[Mapping[str, Rule]] = ContextVar("tilewright_legalizations", default={})  # noqa: B039 (never written)
+
+
+@contextmanager
+def legalization(op_name: str, rule: Rule) -> Iterator[None]:
+    """Within the block, `legalize` uses `rule` for the operator. Raises `UnsupportedError` for an unknown operator."""
+    get(op_name)
+    token = _RULES.set({**_RULES.get(), op_name: rule})
+    try:
+        yield
+    finally:
+        _RULES.reset(token)
+
+
+def legalize(mod: IRModule, rules: Mapping[str, Rule] | None = None) -> IRModule:
+    """Apply `rules` by operator name (default: those of the enclosing `legalization` blocks) to each call once."""
+    chosen = _RULES.get() if rules is None else rules
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name not in chosen:
+            return None
+        types = [*map(type_of, node.args), type_of(node)]
+        return chosen[node.op.name](node.attrs, node.args, types)
+
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))

@@ -1,0 +1,44 @@
+"""What passes share when they write new graph: calls that fold at once where their arguments are constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.registry import Op, get
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.transform.simplify.fold_constant import fold_call
+
+
+def make(name: str, *args: Expr, span: str = "", **attrs: Any) -> Expr:
+    """A call of the operator `name`, or its value if all of `args` are constants."""
+    call = Call(get(name), args, attrs, span)
+    return fold_call(call) or call
+
+
+def folded(call: Call) -> Expr:
+    """`call`, or its value if all its arguments are constants."""
+    return fold_call(call) or call
+
+
+def reshape(data: Expr, shape: tuple[int, ...], span: str = "") -> Expr:
+    """`data` under another shape of as many elements; `data` itself if that is its shape."""
+    return data if tensor_type_of(data).shape == shape else make("reshape", data, newshape=shape, span=span)
+
+
+def along_axis(vector: Expr, axis: int, ndim: int) -> Expr:
+    """A vector of shape [C] as [C, 1, …], such that it broadcasts along `axis` of a tensor of `ndim` dimensions."""
+    channels = tensor_type_of(vector).shape[0]
+    return reshape(vector, (channels, *(1,) * (ndim - 1 - axis % ndim)))
+
+
+def scalar_like(value: float, like: Expr) -> Constant:
+    """The number `value` in the element type of `like`."""
+    return Constant(np.asarray(value, tensor_type_of(like).dtype.numpy))
+
+
+def is_call(expr: Expr, *names: str) -> bool:
+    """True if `expr` is a call of one of the operators called `names`."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names

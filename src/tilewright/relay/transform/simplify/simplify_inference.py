@@ -1,0 +1,75 @@
+"""Operators that matter in training only, or that are short for simpler ones, are spelled out.
+
+Before: nn.batch_norm(%x, gamma, beta, mean, var).0;   nn.bias_add(%y, %b);   nn.dropout(%z)
+After:  add(multiply(%x, scale), shift);               add(%y, reshape(%b));  %z
+
+where scale = gamma / sqrt(var + epsilon) and shift = beta - mean * scale fold to constants. What is left is arithmetic
+that fuses, folds into weights and runs in any layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import TupleType
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.transform.simplify.canonicalize_ops import bias_add_as_add
+from tilewright.relay.transform.simplify.make import along_axis, make, scalar_like
+
+
+def simplify_inference(mod: IRModule) -> IRModule:
+    """Spell out batch_norm, dropout, bias_add and prelu; see the module's docstring."""
+
+    def rule(node: Expr) -> Expr | None:
+        if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
+            return node.tuple_value.fields[node.index]
+        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RULES:
+            return _RULES[node.op.name](node)
+        return None
+
+    return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
+
+
+def _batch_norm(call: Call) -> Expr:
+    data, gamma, beta, mean, var = call.args
+    axis, ndim = call.attrs.get("axis", 1), tensor_type_of(data).ndim
+    deviation = make("sqrt", make("add", var, scalar_like(call.attrs.epsilon, var)))
+    scale = make("divide", gamma, deviation) if call.attrs.get("scale", True) else _inverse(deviation)
+    shift = make("negative", make("multiply", mean, scale))
+    if call.attrs.get("center", True):
+        shift = make("add", beta, shift)
+    scaled = make("multiply", data, along_axis(scale, axis, ndim), span=call.span)
+    result = make("add", scaled, along_axis(shift, axis, ndim), span=call.span)
+    return Tuple([result, mean, var]) if isinstance(type_of(call), TupleType) else result
+
+
+def _inverse(expr: Expr) -> Expr:
+    return make("divide", scalar_like(1.0, expr), expr)
+
+
+def _dropout(call: Call) -> Expr:
+    data = call.args[0]
+    if isinstance(type_of(call), TupleType):
+        return Tuple([data, make("ones_like", data)])
+    return data
+
+
+def _prelu(call: Call) -> Expr:
+    """max(x, 0) + alpha * min(x, 0): arithmetic only, so it follows any layout."""
+    data, alpha = call.args
+    zero = scalar_like(0.0, data)
+    slope = along_axis(alpha, call.attrs.get("axis", 1), tensor_type_of(data).ndim)
+    below = make("multiply", make("minimum", data, zero, span=call.span), slope, span=call.span)
+    return make("add", make("maximum", data, zero, span=call.span), below, span=call.span)
+
+
+_RULES: dict[str, Callable[[Call], Expr]] = {
+    "nn.batch_norm": _batch_norm,
+    "nn.dropout": _dropout,
+    "nn.bias_add": bias_add_as_add,
+    "nn.prelu": _prelu,
+}

@@ -1,0 +1,132 @@
+"""Int32 products of bytes become dot products, and stay the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.relay.helpers import module, op_names
+from tilewright import relay
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import calls
+from tilewright.relay.op import qnn
+from tilewright.relay.transform.quantize.dot_products import dot_products, operand_types
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
+from tilewright.target import Target
+
+RNG = np.random.default_rng(8)
+X86, ARM = (
+    Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4"),
+    Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1"),
+)
+
+
+def _bytes(dtype: str, *shape: int) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def _check(expr: relay.Expr, *inputs: np.ndarray, run: bool = True) -> list[str]:
+    """The rewritten graph gives the same integers, interpreted for two instruction sets and compiled for this one."""
+    mod = expand_operators(module(expr))
+    (expected,) = relay.interpret(mod, list(inputs))
+    for target in (X86, ARM):
+        after = dot_products(mod, target)
+        np.testing.assert_array_equal(relay.interpret(after, list(inputs))[0], expected)
+    if run:
+        np.testing.assert_array_equal(np.asarray(tw.compile(module(expr), cache=False)(*inputs)), expected)
+    return op_names(dot_products(mod, X86))
+
+
+def _scales() -> tuple[Any, Any]:
+    return relay.const(0.5), relay.const(0.25)
+
+
+def test_which_operands_a_target_takes() -> None:
+    assert operand_types(X86) == ("uint8", "int8")
+    assert operand_types(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")) == ("uint8", "int8")
+    assert operand_types(ARM) == ("int8", "int8")
+    assert operand_types(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")) == ("uint8", "int8")
+    assert operand_types(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53")) is None
+
+
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+@pytest.mark.parametrize("weight", ["uint8", "int8"])
+def test_dense_with_zero_points(data: str, weight: str) -> None:
+    x = relay.var("x", shape=(5, 22), dtype=data)
+    zero, other = (np.int32(_bytes(dtype, 1)[0]) for dtype in (data, weight))
+    w = relay.const(_bytes(weight, 20, 22))
+    sums = qnn.dense(x, w, relay.const(zero), relay.const(other), *_scales())
+    assert "nn.contrib_dense_int8" in _check(sums, _bytes(data, 5, 22))
+
+
+def test_a_zero_point_known_at_run_time() -> None:
+    x, zero = relay.var("x", shape=(3, 16), dtype="uint8"), relay.var("z", shape=(), dtype="uint8")
+    w = relay.const(_bytes("int8", 24, 16))
+    sums = qnn.dense(x, w, relay.cast(zero, "int32"), relay.const(0), *_scales())
+    assert "nn.contrib_dense_int8" in _check(sums, _bytes("uint8", 3, 16), np.array(77, np.uint8))
+
+
+def test_columns_that_fill_no_vectors_are_padded() -> None:
+    x = relay.var("x", shape=(2, 8), dtype="uint8")
+    sums = qnn.dense(x, relay.const(_bytes("int8", 13, 8)), relay.const(4), relay.const(0), *_scales())
+    assert "strided_slice" in _check(sums, _bytes("uint8", 2, 8))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_stacks(transposed: bool) -> None:
+    shape = (3, 16, 18) if transposed else (3, 18, 16)
+    a, b = relay.var("a", shape=(3, 6, 18), dtype="uint8"), relay.var("b", shape=shape, dtype="uint8")
+    product = qnn.batch_matmul(a, b, relay.const(9), relay.const(131), *_scales(), transpose_b=transposed)
+    names = _check(product, _bytes("uint8", 3, 6, 18), _bytes("uint8", *shape))
+    assert "nn.contrib_batch_matmul_int8" in names
+
+
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+def test_convolutions_with_the_zero_point_around(channels: int, data: str) -> None:
+    x = relay.var("x", shape=(1, channels, 9, 7), dtype=data)
+    w = relay.const(_bytes("int8", 16, channels, 3, 3))
+    sums = qnn.conv2d(x, w, relay.const(5), relay.const(0), *_scales(), strides=(2, 1), padding=(1, 1))
+    assert "nn.contrib_conv2d_int8" in _check(sums, _bytes(data, 1, channels, 9, 7))
+
+
+def test_convolutions_whose_weights_have_a_zero_point() -> None:
+    x = relay.var("x", shape=(1, 8, 9, 7), dtype="uint8")
+    w = relay.const(_bytes("uint8", 16, 8, 3, 3))
+    window = {"strides": (2, 1), "padding": (1, 0), "dilation": (1, 2)}
+    sums = qnn.conv2d(x, w, relay.const(5), relay.const(100), *_scales(), **window)
+    assert {"nn.contrib_conv2d_int8", "sum"} <= set(_check(sums, _bytes("uint8", 1, 8, 9, 7)))
+
+
+def test_a_convolution_whose_zero_point_is_known_at_run_time() -> None:
+    x, zero = relay.var("x", shape=(1, 4, 6, 6), dtype="uint8"), relay.var("z", shape=(), dtype="uint8")
+    w = relay.const(_bytes("int8", 8, 4, 3, 3))
+    sums = qnn.conv2d(x, w, relay.cast(zero, "int32"), relay.const(0), *_scales(), padding=(1, 1))
+    names = _check(sums, _bytes("uint8", 1, 4, 6, 6), np.array(200, np.uint8))
+    assert {"where", "nn.contrib_conv2d_int8"} <= set(names)
+
+
+def test_depthwise_convolutions_multiply_16_bits() -> None:
+    x = relay.var("x", shape=(1, 16, 8, 8), dtype="uint8")
+    w = relay.const(_bytes("int8", 16, 1, 3, 3))
+    sums = qnn.conv2d(x, w, relay.const(5), relay.const(0), *_scales(), padding=(1, 1), groups=16)
+    _check(sums, _bytes("uint8", 1, 16, 8, 8))
+    after = dot_products(expand_operators(module(sums)), X86)
+    (conv,) = (call for call in calls(after["main"].body) if call.op.name == "nn.conv2d")
+    assert [tensor_type_of(arg).dtype for arg in conv.args] == ["int16", "int16"]
+
+
+def test_what_is_left_alone() -> None:
+    x, w = relay.var("x", shape=(2, 8), dtype="int32"), relay.const(_bytes("int8", 8, 8).astype("int32"))
+    wide = module(relay.nn.dense(x, w))
+    assert dot_products(wide, X86)["main"].body is wide["main"].body
+    few = module(
+        relay.nn.dense(
+            relay.cast(relay.var("x", shape=(2, 8), dtype="int8"), "int32"), relay.const(np.ones((2, 8), "int32"))
+        )
+    )
+    assert "nn.contrib_dense_int8" not in op_names(dot_products(few, X86))

@@ -1,0 +1,96 @@
+"""Simulated quantization becomes integer arithmetic whose results differ by one quantum at most."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.relay.helpers import module, op_names, rand
+from tilewright import relay
+from tilewright.relay.op import qnn
+from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+
+
+def _integers(*shape: int, seed: int = 0, dtype: str = "int8") -> np.ndarray:
+    low, high = (0, 256) if dtype == "uint8" else (-128, 128)
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+
+def _input(*shape: int, scale: float = 0.05, zero: int = 7) -> relay.Expr:
+    x = relay.var("x", shape=shape, dtype="uint8")
+    return qnn.dequantize(x, relay.const(scale), relay.const(zero))
+
+
+def _weight(*shape: int, per_unit: bool = False) -> relay.Expr:
+    scale = np.linspace(0.01, 0.03, shape[0]).astype("float32") if per_unit else np.float32(0.02)
+    zero = np.zeros(shape[0] if per_unit else (), "int32")
+    return qnn.dequantize(relay.const(_integers(*shape, seed=1)), relay.const(scale), relay.const(zero), axis=0)
+
+
+def _output(value: relay.Expr, scale: float = 0.7) -> relay.Expr:
+    return qnn.quantize(value, relay.const(scale), relay.const(11), out_dtype="uint8")
+
+
+def _check(mod: relay.IRModule, shape: tuple[int, ...]) -> list[str]:
+    after = fake_quantization_to_integer(mod)
+    x = _integers(*shape, dtype="uint8")
+    (expected,), (got,) = relay.interpret(mod, [x]), relay.interpret(after, [x])
+    assert got.dtype == expected.dtype and len(np.unique(got)) > 5
+    assert int(np.abs(got.astype(int) - expected.astype(int)).max()) <= 1
+    np.testing.assert_allclose(tw.compile(after, cache=False)(x).astype(int), got.astype(int), atol=1)
+    return op_names(after)
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_a_dense_layer_with_bias_and_relu(per_unit: bool) -> None:
+    sums = relay.nn.bias_add(relay.nn.dense(_input(4, 16), _weight(8, 16, per_unit=per_unit)), relay.const(rand(8)))
+    names = _check(module(_output(relay.nn.relu(sums))), (4, 16))
+    assert names == ["qnn.dense", "nn.bias_add", "maximum", "qnn.requantize"]
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_a_convolution_pooled_and_flattened(per_unit: bool) -> None:
+    conv = relay.nn.conv2d(_input(1, 3, 6, 6), _weight(4, 3, 3, 3, per_unit=per_unit), padding=1)
+    summed = relay.add(conv, relay.const(rand(4, 1, 1)))
+    pooled = summed if per_unit else relay.nn.batch_flatten(relay.nn.max_pool2d(summed, (2, 2), strides=(2, 2)))
+    names = _check(module(_output(pooled)), (1, 3, 6, 6))
+    assert names[:2] == ["qnn.conv2d", "add"] and "qnn.dequantize" not in names
+
+
+def test_values_that_mean_the_same_are_concatenated() -> None:
+    x = _input(2, 8)
+    mod = module(_output(relay.concatenate([relay.nn.relu(x), x], axis=1), scale=0.1))
+    assert _check(mod, (2, 8)) == ["maximum", "concatenate", "qnn.requantize"]
+
+
+def test_operators_without_a_rule_keep_the_floats() -> None:
+    mod = module(_output(relay.tanh(_input(2, 8)), scale=0.01))
+    assert fake_quantization_to_integer(mod)["main"].body is mod["main"].body
+    scale = relay.var("scale", shape=())
+    varying = module(qnn.quantize(_input(2, 8), scale, relay.const(0)))
+    assert fake_quantization_to_integer(varying)["main"].body is varying["main"].body
+
+
+def test_what_is_quantized_alike_again_stays() -> None:
+    x = relay.var("x", shape=(2, 6), dtype="uint8")
+    scale, zero = relay.const(0.3), relay.const(9)
+    moved = relay.reshape(qnn.dequantize(x, scale, zero), (3, 4))
+    assert _check(module(qnn.quantize(moved, scale, zero, out_dtype="uint8")), (2, 6)) == ["reshape"]
+    other = module(qnn.quantize(moved, relay.const(0.2), zero, out_dtype="uint8"))
+    assert _check(other, (2, 6)) == ["reshape", "qnn.requantize"]
+
+
+def test_scales_of_channels_follow_their_axis() -> None:
+    weight = relay.transpose(_weight(8, 16, per_unit=True), (1, 0))
+    product = relay.nn.dense(_input(4, 16), relay.transpose(weight, (1, 0)))
+    assert "qnn.dense" in _check(module(_output(product)), (4, 16))
+    conv = relay.nn.conv2d(_input(1, 3, 1, 6), _weight(4, 3, 1, 3, per_unit=True), padding=(0, 1))
+    row = relay.reshape(conv, (1, 4, 6))
+    assert "qnn.conv2d" in _check(module(_output(row)), (1, 3, 1, 6))
+    mixed = relay.reshape(conv, (1, 24))
+    assert "qnn.conv2d" not in _names_after(module(_output(mixed)))
+
+
+def _names_after(mod: relay.IRModule) -> list[str]:
+    return op_names(fake_quantization_to_integer(mod))

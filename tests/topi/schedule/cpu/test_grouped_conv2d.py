@@ -1,0 +1,70 @@
+"""Grouped convolutions blocked by channels: beside the reference, and which groups are joined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import run, sample
+from tilewright import te, topi
+from tilewright.target import Target
+from tilewright.topi.reference import conv as reference
+from tilewright.topi.reference.layout import layout_transform
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.dispatch import space_of
+from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, groups_to_join
+
+#: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups, blocks
+WINDOWS = [
+    ((1, 64, 64, 14, 14), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 4, (16, 16)),
+    ((2, 96, 192, 7, 9), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 2, (16, 16)),
+    ((1, 48, 24, 5, 33), (3, 5), (1, 2), (0, 2, 1, 2), (1, 1), 3, (8, 8)),
+    ((1, 32, 64, 12, 11), (3, 3), (1, 1), (2, 2, 2, 2), (2, 2), 2, (16, 8)),
+    ((1, 32, 32, 40, 1), (7, 1), (1, 1), (3, 0, 3, 0), (1, 1), 2, (16, 16)),
+    ((1, 48, 48, 6, 6), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 3, (4, 16)),
+]
+
+
+@pytest.mark.parametrize(("size", "window", "strides", "padding", "dilation", "groups", "blocks"), WINDOWS)
+def test_equals_the_reference(size, window, strides, padding, dilation, groups, blocks):
+    batch, channels, filters, height, width = size
+    inner, outer = blocks
+    data, kernel = sample(batch, channels, height, width), sample(filters, channels // groups, *window, seed=1)
+    bias = sample(filters, 1, 1, seed=2)
+
+    def build(x: te.Tensor, w: te.Tensor, b: te.Tensor) -> te.Tensor:
+        return topi.add(topi.nn.grouped_conv2d_NCHWc(x, w, strides, padding, dilation, groups), b)
+
+    result = run(
+        build,
+        layout_transform(data, "NCHW", f"NCHW{inner}c"),
+        layout_transform(kernel, "OIHW", f"OIHW{inner}i{outer}o"),
+        layout_transform(bias[None], "NCHW", f"NCHW{outer}c")[0],
+    )
+    expected = reference.conv2d_nchw(data, kernel, strides, padding, dilation, groups) + bias
+    np.testing.assert_allclose(layout_transform(result, f"NCHW{outer}c", "NCHW"), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_tile_is_of_one_group():
+    data, kernel = te.placeholder((1, 8, 14, 14, 16)), te.placeholder((8, 2, 3, 3, 16, 16))
+    out = topi.nn.grouped_conv2d_NCHWc(data, kernel, (1, 1), (1, 1, 1, 1), (1, 1), 4)
+    space = space_of([out], Target("llvm -mcpu=znver4"))
+    assert space is not None and set(space.knobs["tile_blocks"]) == {1, 2}
+
+
+def shape(channels: int, filters: int, groups: int) -> Conv2DWorkload:
+    return Conv2DWorkload(1, channels, filters, 14, 14, 14, 14, kernel_size=(3, 3), groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "block", "joined"),
+    [(256, 32, 16, 2), (512, 32, 16, 1), (48, 2, 16, 1), (96, 4, 16, 2), (128, 32, 16, 1), (128, 32, 8, 2)],
+)
+def test_groups_are_joined_where_they_fill_half_a_vector(channels, groups, block, joined):
+    assert groups_to_join(shape(channels, channels, groups), block) == joined
+
+
+def test_blocks_that_reach_over_groups():
+    assert grouped_blocks(shape(64, 64, 4), 16, 16) == (16, 16)
+    assert grouped_blocks(shape(64, 64, 8), 16, 16) is None and grouped_blocks(shape(64, 64, 8), 8, 8) == (8, 8)
+    assert grouped_blocks(shape(60, 240, 3), None, 16) is None
