@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tilewright.relay.expr import Expr
 
 import tilewright as tw
 from tests.relay.helpers import feed, module, weights
 from tilewright import relay
 from tilewright.relay import op
-from tilewright.relay.expr import Expr
 from tilewright.target import Target
 
 LEVELS = ["x86-64-v2", "haswell", "skylake-avx512"]

@@ -98,7 +98,9 @@ class Target:
     spelling: str
 
     def __new__(cls, spec: str | Target = "cpu") -> Target:
-        return spec if isinstance(spec, Target) else _parsed(spec, knobs.TARGET.get(), stored_key(host_identity()))
+        if isinstance(spec, Target):
+            return spec
+        return _parsed(spec, knobs.TARGET.get(), stored_key(host_identity()))
 
     @staticmethod
     def host() -> Target:
@@ -156,7 +158,7 @@ class Target:
 
 @functools.lru_cache(maxsize=256)
 def _parsed(spec: str, default: str | None, measured: str) -> Target:
-    """The target that `spec` spells; where that names no processor, the one of `default` (None: this machine).
+    """The target spelled `spec`; where that names no processor, it is the one of `default` (None: this machine).
 
     `measured` is the digest of this machine's figures, "" without such.
     """
