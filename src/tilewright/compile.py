@@ -71,7 +71,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fold_constant", lambda mod, target: fold_constant(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
-    ("fuse_attention", lambda mod, target: fuse_attention(mod)),
+    ("fuse_attention", fuse_attention),
     ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),

@@ -81,7 +81,7 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
         if by_head:
             s[operand].compute_at(s[out], head)
         else:
-            parallel_outer(s, operand, list(s[operand].op.axis[:2]))
+            parallel_outer(s, operand, list(s[operand].op.axis[:2]), target)
     for tensor in (stages.query, stages.masked, stages.exponentials, *stages.summaries):
         s[tensor].compute_at(s[out], blocks)
     _copy(s, stages.query, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import inline_between, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.space import Config
 
@@ -18,7 +18,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     row_axis = max(range(len(leading)), key=lambda i: leading[i], default=0)
     rows = leading[row_axis] if leading else 1
     depth = terms_of(dense)
-    schedule_pad_at_root(s, dense.op.input_tensors[0])
+    schedule_pad_at_root(s, dense.op.input_tensors[0], target)
     panel = dense.op.attrs["block"]
     accumulator = inline_between(s, dense, out)
 
@@ -30,7 +30,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     s[out].unroll(position)
     few_panels = columns // panel < 8
     work = s[out].fuse(panels, tiles) if few_panels else panels
-    if rows * columns * depth >= PARALLEL_GRAIN * 8:
+    if rows * columns * depth >= target.machine.parallel_elements * 8:
         s[out].parallel(work)
 
     s[accumulator].compute_at(s[out], work if few_panels else tiles)

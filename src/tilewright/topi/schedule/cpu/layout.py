@@ -51,7 +51,7 @@ class Conv2DLayouts:
 
 def channel_block(channels: int, target: Target | None = None) -> int | None:
     """The widest block that divides `channels` and fits a vector of the target; None if there is none."""
-    lanes = 16 if target is None else max(4, target.vector_bits // 32)
+    lanes = 16 if target is None else max(4, target.machine.lanes())
     return next((b for b in CHANNEL_BLOCKS if b <= max(lanes, 8) and channels % b == 0), None)
 
 
@@ -168,7 +168,7 @@ def dot_block(units: int, rows: int, target: Target) -> int:
 def _panel(units: int, rows: int, target: Target, fits: Callable[[int, int], bool]) -> int:
     widths = [b for b in range(1, min(_PANEL_LIMIT, units) + 1) if units % b == 0]
     lanes = {b: power_of_two_lanes(b, target) for b in widths}
-    whole = target.vector_bits // 32
+    whole = target.machine.lanes()
     if rows == 1:
         return max((b for b in widths if b <= 64), key=lambda b: (min(b, 16) * lanes[b], b))
 

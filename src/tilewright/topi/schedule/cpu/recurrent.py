@@ -48,7 +48,7 @@ def unit_block(hidden: int, gates: int, target: Target) -> int:
     """Units of a block of packed recurrent weights: the narrowest that suffices, without more padding than needed."""
     whole = -(-hidden // _BLOCKS[0]) * _BLOCKS[0]
     fitting = [b for b in _BLOCKS if whole % b == 0]
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     return next((b for b in fitting if gates * b // lanes >= _VECTORS), fitting[-1])
 
 
@@ -65,7 +65,7 @@ def schedule_recurrent(s: te.Schedule, scan: te.Tensor, out: te.Tensor, target: 
     for tensor in computes(outputs):
         inside = tensor in cells or is_reduction(tensor) or tensor.op is scan.op
         if not inside and not any(t in cells for t in tensor.op.outputs):
-            schedule_pass(s, tensor)
+            schedule_pass(s, tensor, target)
 
 
 def _schedule_cell(s: te.Schedule, cell: te.Tensor, product: te.Tensor, shared: bool, target: Target) -> None:
