@@ -34,7 +34,8 @@ from tilewright.relay.transform.simplify.make import is_call
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.layout import channel_block, dot_block
+from tilewright.topi.schedule.cpu.layout import channel_block
+from tilewright.topi.schedule.cpu.product_spaces import dot_block
 
 #: Operators that move elements: bytes and zero point stay apart through them.
 _MOVES = ("reshape", "transpose", "squeeze", "expand_dims")
@@ -178,7 +179,7 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     if units < _FEWEST_COLUMNS:
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
-    layout = f"NC{dot_block(values.shape[0], rows, wanted.target)}n{GROUP}c"
+    layout = f"NC{dot_block(*values.shape, rows, wanted.target)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
     product = _cut(product, units)
@@ -198,7 +199,7 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{dot_block(units + extra, rows, wanted.target)}n{GROUP}c"
+    panels = f"BNC{dot_block(units + extra, depth + deeper, rows, wanted.target)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)

@@ -7,12 +7,9 @@ Plain images are read and written where a change of layout would cost more than 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     ConvolutionShape,
     blocked_cost,
@@ -28,9 +25,6 @@ CHANNEL_BLOCKS = (16, 8, 4)
 
 #: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.
 _PLAIN_DEPTHWISE = 100
-
-#: Widest packed panel of a weight matrix (see `dense_block`).
-_PANEL_LIMIT = 96
 
 
 @dataclass(frozen=True)
@@ -106,33 +100,3 @@ def _grouped_layouts(
         return [blocked, plain]
     cost = grouped_cost(conv, blocks[1], target)
     return [replace(blocked, cost=cost), replace(plain, cost=plain_cost(conv, target))]
-
-
-def dense_block(units: int, rows: int, target: Target) -> int:
-    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
-
-    One row (matrix times vector) is bound by memory: wide panels give long streams. Several rows share a panel in
-    registers: the width is the one whose best register tile is the most efficient.
-    """
-    return _panel(units, rows, target, lambda rows, vectors: True)
-
-
-def dot_block(units: int, rows: int, target: Target) -> int:
-    """As `dense_block`, for weights of bytes."""
-    return _panel(units, rows, target, lambda rows, vectors: tile.dot_fits(rows, vectors, target))
-
-
-def _panel(units: int, rows: int, target: Target, fits: Callable[[int, int], bool]) -> int:
-    widths = [b for b in range(1, min(_PANEL_LIMIT, units) + 1) if units % b == 0]
-    lanes = {b: power_of_two_lanes(b, target) for b in widths}
-    whole = target.vector_bits // 32
-    if rows == 1:
-        return max((b for b in widths if b <= 64), key=lambda b: (min(b, 16) * lanes[b], b))
-
-    def worth(b: int) -> tuple[float, int]:
-        vectors = b // lanes[b]
-        tiles = [r for r in range(1, min(rows, 14) + 1) if fits(r, vectors)]
-        best = max((tile.efficiency(r, vectors, rows, target) for r in tiles), default=0.0)
-        return round(best * (0.6 + 0.4 * lanes[b] / whole), 3), -b
-
-    return max(widths, key=worth)
