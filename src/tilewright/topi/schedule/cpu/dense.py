@@ -6,7 +6,7 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import inline_between, shape_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
-from tilewright.topi.schedule.cpu.product_spaces import blocking_of, dense_product, row_axis_of, worth_sharing
+from tilewright.topi.schedule.cpu.product import Blocking, dense_workload, row_axis_of, worth_sharing
 from tilewright.topi.schedule.cpu.space import Config
 
 
@@ -18,8 +18,8 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     """
     schedule_pad_at_root(s, dense.op.input_tensors[0])
     row_axis = row_axis_of(out)
-    product, panel = dense_product(dense, out), dense.op.attrs["block"]
-    blocking = blocking_of(config, panel)
+    workload = dense_workload(dense, out)
+    blocking, panel = Blocking.of(workload, config), workload.panel
     accumulator = inline_between(s, dense, out)
 
     *others, column = s[out].op.axis
@@ -35,11 +35,11 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     else:
         rows = []
     panels, lane = s[out].split(column, factor=panel)
-    groups, panels = s[out].split(panels, factor=blocking.group or product.columns // panel)
+    groups, panels = s[out].split(panels, factor=blocking.group or workload.columns // panel)
     s[out].reorder(*others, *shared, groups, panels, *rows, lane)
     vectorize_lanes(s, out, lane, panel, target)
     work = s[out].fuse(*shared, groups) if shared else groups
-    if worth_sharing(product, blocking, target):
+    if worth_sharing(workload, blocking, target):
         s[out].parallel(work)
 
     s[accumulator].compute_at(s[out], rows[0] if rows else panels)

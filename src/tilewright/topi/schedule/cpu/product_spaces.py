@@ -1,187 +1,153 @@
-"""The search spaces of matrix products: with packed panels, of batches, of bytes; ranked by `product_cost`."""
+"""The templates of matrix products: their workloads, their search spaces, and the width of packed panels."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cpu.common import shape_of, terms_of
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
+from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload, workload_of
+from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
+from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.topi.schedule.cpu.product import (
-    L2_SHARE,
+    KEPT_L2,
     Blocking,
-    Product,
+    ProductWorkload,
+    dense_workload,
     fits_registers,
-    lanes_of_panel,
     product_cost,
 )
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cpu.template import Template
 
 #: Rows of a register tile, at most.
 _TILE_ROWS = 28
 
-#: Widths of a panel of columns of a batch of products; widest packed panel of a weight matrix, in vectors.
-_PANELS, _WIDEST = (64, 48, 32, 16, 8), 6
+#: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
+_VECTORS, _WIDEST = (4, 3, 2, 1), 6
 
-#: Bytes of a panel that are asked for ahead, the usual distance first.
-_AHEAD = (4096, 2048, 8192)
-
-
-def row_axis_of(out: te.Tensor) -> int | None:
-    """The axis of `out` whose elements are rows of tiles: the longest before the columns; None of a vector."""
-    leading = shape_of(out)[:-1]
-    return max(range(len(leading)), key=lambda i: leading[i], default=None)
+#: Bytes of a panel that are asked for ahead: 2 to 8 KiB are within two hundredths of each other.
+_AHEAD = 4096
 
 
-def dense_product(dense: te.Tensor, out: te.Tensor) -> Product:
-    """The workload of a product with packed weights and the epilogue `out`."""
+def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
+    """A product of bytes with packed panels."""
     *leading, columns = shape_of(out)
-    rows = max(leading, default=1)
-    batch = math.prod(leading) // max(rows, 1)
-    return Product(rows, columns, terms_of(dense), max(batch, 1))
+    rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
+    batch = math.prod(leading) // rows
+    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, itemsize=1, dots=True)
 
 
-def blocking_of(config: Config, panel: int) -> Blocking:
-    """The blocking that a configuration stands for; knobs that a space lacks keep their defaults."""
-    return Blocking(**{"panel": panel, **config.to_json()})
+def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
+    """A batch of products; a transposed operand is packed by the kernel."""
+    batch, rows, columns = shape_of(out)
+    return ProductWorkload(rows, columns, terms_of(product), batch=batch, constant=False)
 
 
-def worth_sharing(product: Product, blocking: Blocking, target: Target) -> bool:
-    """True if several workers, a barrier included, are expected to be faster than one."""
-    machine = target.machine
-    alone = product_cost(product, blocking, machine, 1).cycles
-    return product_cost(product, blocking, machine, max(target.cores, 2)).cycles < alone
-
-
-def dense_space(dense: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
-    """A product with packed panels: all of `Blocking` but the width of a panel, which the weights' layout has."""
-    product, panel = dense_product(dense, out), dense.op.attrs["block"]
-    axis = row_axis_of(out)
-    fixed = axis is None or isinstance(out.shape[axis], IntImm)
-    candidates = blockings(product, panel, target, fixed)
+def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """All of `Blocking` but the width of a panel, which is in the layout of the weights."""
     space = ConfigSpace()
-    space.define_joint(("tile_rows", "block_tiles", "group", "ahead"), [tuple(b)[1:] for b in candidates])
-    _rank(space, product, panel, target)
+    space.define_joint(("tile_rows", "block_tiles", "group", "ahead"), [b[1:] for b in _blockings(workload, target)])
     return space
 
 
-def blockings(product: Product, panel: int, target: Target, fixed: bool = True) -> list[Blocking]:
-    """The ways to compute `product` in panels of this width; of one block if the number of rows is not `fixed`."""
-    machine = target.machine
-    vectors = panel // lanes_of_panel(panel, machine)
-    panels = -(-product.columns // panel)
-    tiles = [r for r in range(1, min(product.rows, _TILE_ROWS) + 1) if fits_registers(r, vectors, machine)]
-    aheads = (*(max(1, distance // (panel * product.bytes)) for distance in _AHEAD), 0)
+def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """The width of the panels of columns, rows of the register tile."""
+    lanes = target.machine.lanes()
+    widths = [count * lanes for count in _VECTORS if workload.columns % (count * lanes) == 0]
+    widths = widths or [w for w in (lanes // 2, lanes // 4) if w and workload.columns % w == 0]
+    space = ConfigSpace()
+    pairs = [(w, r) for w in widths or [min(workload.columns, 2 * lanes)] for r in _tile_rows(workload, w, target)]
+    space.define_joint(("panel", "tile_rows"), pairs)
+    return space
+
+
+def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """Rows of the register tile of a product of bytes."""
+    space = ConfigSpace()
+    space.define_knob("tile_rows", _tile_rows(workload, workload.panel, target))
+    return space
+
+
+def conv2d_dot_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """A convolution of bytes, blocked by channels: as that of floats, where its sums fit."""
+    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
+    space = direct_space(workload, target)
+    space.require(lambda c: tile.dot_fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target))
+    return space
+
+
+def _tile_rows(workload: ProductWorkload, panel: int, target: Target) -> list[int]:
+    """Rows of the tiles that fit the registers, the most first."""
+    most = min(workload.rows, _TILE_ROWS)
+    return [rows for rows in range(most, 0, -1) if fits_registers(rows, panel, workload.dots, target)]
+
+
+def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
+    """The ways to compute a product with packed panels."""
+    panel = workload.panel
+    panels = -(-workload.columns // panel)
+    aheads = (max(1, _AHEAD // (panel * workload.itemsize)), 0)
     found = []
-    for rows in tiles:
-        count = -(-product.rows // rows)
-        for block in _row_blocks(product, panel, count, rows, target) if fixed else (0,):
-            groups = (1,) if block == 0 and panels > 1 else _groups(panels, -(-count // (block or count)), target)
-            found += [Blocking(panel, rows, block, group, ahead) for group in groups for ahead in aheads]
+    for rows in _tile_rows(workload, panel, target):
+        tiles = -(-workload.rows // rows)
+        for block in _row_blocks(workload, tiles, rows, target):
+            for group in _groups(panels, -(-tiles // (block or tiles)), target):
+                found += [Blocking(panel, rows, block, group, ahead) for ahead in aheads]
     return found
 
 
-def _row_blocks(product: Product, panel: int, tiles: int, rows: int, target: Target) -> list[int]:
+def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target) -> list[int]:
     """Tiles of a block of rows: all; an even share of each core; as many as the level-2 cache holds, evenly shared."""
-    machine = target.machine
-    line = product.depth * product.bytes
-    held = max(1, int(L2_SHARE * machine.l2.size / line - 2 * panel) // rows)
-    found = {0}
-    for parts in {target.cores, -(-tiles // held), target.cores * -(-tiles // (held * target.cores))}:
-        block = -(-tiles // parts)
-        if 1 <= block < tiles:
-            found.add(block)
-    return sorted(found)
+    if workload.symbolic:
+        return [0]
+    machine, cores = target.machine, target.machine.cores
+    line = workload.depth * workload.itemsize
+    held = max(1, int(KEPT_L2 * machine.l2.size / line - 2 * workload.panel) // rows)
+    parts = {cores, -(-tiles // held), cores * -(-tiles // (held * cores))}
+    return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
 
 
 def _groups(panels: int, blocks: int, target: Target) -> list[int]:
-    """Panels of a group: all; an even share of each core; one."""
-    found = {1, -(-panels // target.cores)}
-    if blocks >= target.cores:
-        found.add(0)
-    return sorted(found)
-
-
-def _rank(space: ConfigSpace, product: Product, panel: int, target: Target) -> None:
-    """Rank by predicted cycles, as a share of what the multiply-adds alone would take."""
-    machine = target.machine
-    rate = machine.dot_per_cycle * 4 if product.dots and machine.dot_per_cycle else machine.fma_per_cycle
-    best = product.multiply_adds / (rate * machine.lanes() * target.cores)
-
-    def share(config: Config) -> float:
-        return (
-            best / product_cost(product, blocking_of(config, config.get("panel", panel)), machine, target.cores).cycles
-        )
-
-    space.rank_by(share, lambda c: c["tile_rows"])
-
-
-def batch_matmul_space(product: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
-    """A batch of products: the width of the panels of columns, rows of the register tile."""
-    batch, rows, columns = shape_of(out)
-    packed = bool(product.op.attrs["transpose_b"])
-    workload = Product(rows, columns, terms_of(product), batch, constant=not packed)
-    widths = [panel for panel in _PANELS if columns % panel == 0] or [min(columns, 32)]
-    machine = target.machine
-    pairs = [
-        (panel, r)
-        for panel in widths
-        for r in range(1, min(rows, _TILE_ROWS) + 1)
-        if fits_registers(r, panel // lanes_of_panel(panel, machine), machine)
-    ]
-    space = ConfigSpace()
-    space.define_joint(("panel", "tile_rows"), pairs)
-    _rank(space, workload, widths[0], target)
-    return space
-
-
-def dense_dot_space(dense: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
-    """A product of bytes: rows of the register tile; the width of a panel is in the layout of the weights."""
-    *leading, columns = shape_of(out)
-    rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
-    panel, machine = dense.op.attrs["block"], target.machine
-    vectors = panel // lanes_of_panel(panel, machine)
-    workload = Product(rows, columns, terms_of(dense), math.prod(leading) // rows, bytes=1, dots=True)
-    space = ConfigSpace()
-    tiles = [r for r in range(1, min(rows, _TILE_ROWS) + 1) if fits_registers(r, vectors, machine, dots=True)]
-    space.define_knob("tile_rows", tiles)
-    _rank(space, workload, panel, target)
-    return space
+    """Panels of a group: one; an even share of each core; all, where blocks of rows are enough to share out."""
+    cores = target.machine.cores
+    return sorted({1, -(-panels // cores), *((0,) if blocks >= cores > 1 else ())})
 
 
 def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
     """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
 
-    The width whose best blocking is expected to be the fastest for `rows` rows.
+    The width whose best configuration is expected to be the fastest for `rows` rows.
     """
-    return _panel(Product(rows, units, depth), target)
+    return _panel(ProductWorkload(rows, units, depth), target)
 
 
 def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
     """As `dense_block`, for weights of bytes."""
-    return _panel(Product(rows, units, depth, bytes=1, dots=True), target)
+    return _panel(ProductWorkload(rows, units, depth, itemsize=1, dots=True), target)
 
 
 @functools.lru_cache(maxsize=4096)
-def _panel(product: Product, target: Target) -> int:
-    machine = target.machine
-    widest = _WIDEST * machine.lanes()
-    whole = math.gcd(product.columns, machine.lanes())
+def _panel(product: ProductWorkload, target: Target) -> int:
+    whole = math.gcd(product.columns, target.machine.lanes())
+    widest = max(whole, _WIDEST * target.machine.lanes())
     widths = [b for b in range(whole, min(widest, product.columns) + 1, whole) if product.columns % b == 0]
 
     def cycles(panel: int) -> float:
-        return min(product_cost(product, b, machine, target.cores).cycles for b in _candidates(product, panel, target))
+        workload = ProductWorkload(
+            product.rows, product.columns, product.depth, panel, itemsize=product.itemsize, dots=product.dots
+        )
+        template = DENSE_DOT if product.dots else DENSE
+        return template.ranked(workload, target).ranked[0][0].cycles
 
-    return min(widths, key=lambda b: (round(cycles(b), -1), -b))
+    return min(widths, key=lambda b: (round(cycles(b)), -b))
 
 
-def _candidates(product: Product, panel: int, target: Target) -> Sequence[Blocking]:
-    if not product.dots:
-        return blockings(product, panel, target)
-    machine = target.machine
-    vectors = panel // lanes_of_panel(panel, machine)
-    tiles = [r for r in range(1, min(product.rows, _TILE_ROWS) + 1) if fits_registers(r, vectors, machine, dots=True)]
-    return [Blocking(panel, r) for r in tiles]
+DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)
+BATCH_MATMUL = Template("batch_matmul", batch_matmul_workload, batch_matmul_space, product_cost, schedule_batch_matmul)
+DENSE_DOT = Template("dense_dot", dense_dot_workload, dense_dot_space, product_cost, schedule_dense_dot)
+CONV2D_DOT = Template("conv2d_dot_NCHWc", workload_of, conv2d_dot_space, direct_cost, schedule_conv2d_dot)
