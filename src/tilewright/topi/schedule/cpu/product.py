@@ -25,7 +25,7 @@ from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, te
 from tilewright.topi.schedule.cpu.cost import Cost
 
 #: What a core waits for of the time of traffic that it did not ask for ahead: loads that miss are issued again.
-_STALLED = 0.45
+_STALLED = 0.6
 
 #: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
 _HIDDEN = 0.7
