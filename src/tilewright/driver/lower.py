@@ -18,6 +18,7 @@ from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
+from tilewright.tir.pipeline import pipeline_of, run
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.narrow import stored_constant
@@ -108,9 +109,8 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     """
     fused = to_compute(function)
     choice = choice_of(fused.outputs, target, config)
-    *_, (_, func) = te.lower_stages(
-        schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
-    )
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    *_, (_, func) = te.lower_stages(schedule(fused.outputs, target, config), args, name, target=target)
     return func.with_body(func.body, choice=choice)
 
 
@@ -138,8 +138,9 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
-    """The same, one (stage name, function) at a time, for inspection."""
+    """The same and the code generator's own stages, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)
-    yield from te.lower_stages(
-        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
-    )
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    for stage, func in te.lower_stages(schedule(fused.outputs, target), args, name, target=target):
+        yield stage, func
+    yield from run(pipeline_of(target).code, func, target)
