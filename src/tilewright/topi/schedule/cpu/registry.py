@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.attention import schedule_attention
+from tilewright.topi.schedule.cpu.attention import ATTENTION
 from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.topi.schedule.cpu.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
 from tilewright.topi.schedule.cpu.cost import Cost
@@ -47,7 +47,7 @@ _TEMPLATES = (
     BATCH_MATMUL,
     DENSE_DOT,
     CONV2D_DOT,
-    _without_choices("attention", schedule_attention),
+    ATTENTION,
     _without_choices("pool", schedule_pool),
     _without_choices("recurrent", schedule_recurrent),
 )
