@@ -19,7 +19,7 @@ from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
 from tilewright.topi.recurrent import GATES
 from tilewright.topi.reference.recurrent import packed
-from tilewright.topi.schedule.cpu.recurrent import unit_block
+from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
 
 
 def pack_recurrent(mod: IRModule, target: Target) -> IRModule:

@@ -82,7 +82,7 @@ def attention_cost(workload: AttentionWorkload, config: Mapping[str, int], targe
     ):
         product = ProductWorkload(part, columns, depth, panel, constant=False)
         cost = blocking_cost(product, Blocking(panel, rows, 1, 0), target, 1)
-        products.append(_times(replace(cost, fixed=cost.fixed - machine.kernel_start), heads))
+        products.append(replace(cost, fixed=cost.fixed - machine.kernel_start).times(heads))
     scores, result = products
     copies = _copies(workload, heads if config["by_head"] else -(-workload.heads // workers), heads * part, target)
     start = Cost(fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0) * (2 - config["by_head"]))
@@ -111,9 +111,3 @@ def _copies(workload: AttentionWorkload, heads: int, rows: int, target: Target) 
     return traffic.cost(
         shuffled * machine.lanes().bit_length(), vectors * (1 / machine.vector_loads + 1 / machine.stores)
     )
-
-
-def _times(cost: Cost, count: int) -> Cost:
-    """`cost`, `count` times."""
-    fields = ("arithmetic", "load_ports", "l2", "l3", "memory", "fixed", "stalls", "hidden")
-    return Cost(**{name: count * getattr(cost, name) for name in fields})

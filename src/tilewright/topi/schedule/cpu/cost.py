@@ -69,6 +69,11 @@ class Cost:
             part = part.before
         return max(spent, key=spent.__getitem__)
 
+    def times(self, count: int) -> Cost:
+        """The cost of doing this `count` times."""
+        scaled = {name: count * getattr(self, name) for name in (*RESOURCES, "fixed", "stalls", "hidden")}
+        return Cost(**scaled, before=None if self.before is None else self.before.times(count))
+
     def then(self, after: Cost) -> Cost:
         """The cost of this and then `after`."""
         return replace(after, before=self if after.before is None else self.then(after.before))

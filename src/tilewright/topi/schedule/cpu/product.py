@@ -24,7 +24,8 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 from tilewright.topi.schedule.cpu.cost import Cost
 
-#: What a core waits for of the time of traffic that it did not ask for ahead: loads that miss are issued again.
+#: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
+#: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
 
 #: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
@@ -199,7 +200,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     streamed = weights / far
     core = replace(cost, fixed=0.0).cycles
     hidden = _HIDDEN * min(core, streamed) if blocking.ahead else 0.0
-    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * streamed)
+    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
     beyond = streamed + data / far
     level = {"l3": beyond} if whole <= machine.l3.size else {"memory": beyond}
     return replace(cost, stalls=stalls, hidden=hidden, **level)

@@ -17,7 +17,7 @@ from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwis
 from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
-from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
+from tilewright.topi.schedule.cpu.recurrent import RECURRENT
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
@@ -49,7 +49,7 @@ _TEMPLATES = (
     CONV2D_DOT,
     ATTENTION,
     _without_choices("pool", schedule_pool),
-    _without_choices("recurrent", schedule_recurrent),
+    RECURRENT,
 )
 
 #: Tag of the anchor's compute -> its template; two tags where a kernel has two anchors.
