@@ -202,5 +202,6 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     hidden = _HIDDEN * min(core, streamed) if blocking.ahead else 0.0
     stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
     beyond = streamed + data / far
-    level = {"l3": beyond} if whole <= machine.l3.size else {"memory": beyond}
-    return replace(cost, stalls=stalls, hidden=hidden, **level)
+    if whole <= machine.l3.size:
+        return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)
+    return replace(cost, stalls=stalls, hidden=hidden, memory=beyond)
