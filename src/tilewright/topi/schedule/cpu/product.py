@@ -32,7 +32,7 @@ _STALLED = 0.6
 _HIDDEN = 0.7
 
 #: Shares of a cache that data stay in while other data pass by.
-_KEPT_L1, KEPT_L2 = 0.75, 0.7
+_KEPT_L1, KEPT_L2 = 0.75, 0.55
 
 
 @dataclass(frozen=True)
