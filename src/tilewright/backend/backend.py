@@ -78,11 +78,11 @@ class Backend:
         """How many neighbouring groups of a grouped convolution should become one; 1 for none."""
         raise self._refused()
 
-    def dense_block(self, units: int, rows: int) -> int:
-        """Columns of a panel in which a constant weight [units, K] is packed for products with `rows` rows."""
+    def dense_block(self, units: int, depth: int, rows: int) -> int:
+        """Columns of a panel in which a constant weight [units, depth] is packed for products with `rows` rows."""
         raise self._refused()
 
-    def dot_block(self, units: int, rows: int) -> int:
+    def dot_block(self, units: int, depth: int, rows: int) -> int:
         """The same for weights of bytes."""
         raise self._refused()
 

@@ -16,7 +16,8 @@ from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
 from tilewright.topi.schedule.cpu.layout import Conv2DLayouts
-from tilewright.topi.schedule.cpu.recurrent import unit_block
+from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
+from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -62,13 +63,13 @@ class CpuBackend(Backend):
         block = self.channel_block(conv.out_channels)
         return 1 if conv.depthwise or block is None else groups_to_join(conv, block)
 
-    def dense_block(self, units: int, rows: int) -> int:
-        """The width whose best register tile is most efficient."""
-        return layout.dense_block(units, rows, self.target)
+    def dense_block(self, units: int, depth: int, rows: int) -> int:
+        """The width whose best configuration costs least."""
+        return dense_block(units, depth, rows, self.target)
 
-    def dot_block(self, units: int, rows: int) -> int:
+    def dot_block(self, units: int, depth: int, rows: int) -> int:
         """The same with dot products of bytes."""
-        return layout.dot_block(units, rows, self.target)
+        return dot_block(units, depth, rows, self.target)
 
     def dot_operands(self) -> tuple[str, str] | None:
         """x86-64 and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed."""
