@@ -10,9 +10,9 @@ from tilewright import codegen, te, tir, topi
 from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.conv2d_nchw_cost import plain_lanes
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups
 WINDOWS = [
