@@ -27,7 +27,6 @@ from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.widen_groups import widen_groups
-from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
 from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
@@ -72,7 +71,6 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fuse_attention", lambda mod, target: fuse_attention(mod)),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
-    ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),

@@ -15,7 +15,7 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Tupl
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import tensor_types
-from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
 from tilewright.tir.position import Position
@@ -103,15 +103,22 @@ def _copy(tensor: te.Tensor) -> te.Tensor:
 def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
     """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
 
-    `config` is a configuration of `search_space(function, target)`; by default the one of least cost. The
-    attribute "choice" says what was chosen (`topi.schedule.cpu.choice.Choice`).
+    `config` is a configuration of `search_space(function, target)`; by default the one that was chosen with the layout,
+    else the one of least cost. The attribute "choice" says what it is (`topi.schedule.cpu.choice.Choice`).
     """
     fused = to_compute(function)
+    config = config or chosen_config(function)
     choice = choice_of(fused.outputs, target, config)
     *_, (_, func) = te.lower_stages(
         schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
     )
     return func.with_body(func.body, choice=choice)
+
+
+def chosen_config(function: Function) -> dict[str, int] | None:
+    """The configuration that travels with a fused function: the "schedule" of its one call that has it."""
+    found = [dict(call.attrs["schedule"]) for call in calls(function.body) if "schedule" in call.attrs]
+    return found[0] if len(found) == 1 else None
 
 
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
@@ -121,7 +128,7 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
 
 def schedule_choice(function: Function, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it."""
-    return choice_of(to_compute(function).outputs, target)
+    return choice_of(to_compute(function).outputs, target, chosen_config(function))
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -134,12 +141,14 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
     """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
     fused = to_compute(function)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    return te.schedule_picture(schedule(fused.outputs, target), args, name)
+    return te.schedule_picture(schedule(fused.outputs, target, chosen_config(function)), args, name)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)
     yield from te.lower_stages(
-        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
+        schedule(fused.outputs, target, chosen_config(function)),
+        [*fused.inputs, *fused.outputs, *size_vars(function)],
+        name=name,
     )
