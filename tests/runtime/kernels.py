@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.runtime.link import compile_text
+from tilewright.codegen.native.pool_code import compile_text
 
 PRELUDE = """
 declare void @tilewright_barrier(ptr)

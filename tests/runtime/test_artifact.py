@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +21,7 @@ from tilewright.runtime.container import MAGIC, WeightPart, write_container
 from tilewright.runtime.load import load
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
-from tilewright.runtime.native import PoolCode, _pool_code, native
+from tilewright.runtime.native import PoolCode, _chosen, native
 from tilewright.runtime.weights_sum import weights_sum
 
 WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
@@ -147,13 +150,27 @@ def test_a_pool_of_another_runtime_is_left_alone(kernels: ModuleType, tmp_path: 
     parts = artifact_parts(kernels)
     write_container(path, kernels.MANIFEST, code, *parts, pool=PoolCode("of another text", b"no code at all"))
     assert load_artifact(path).pool == PoolCode("of another text", b"no code at all")
-    assert _pool_code(load_artifact(path).pool) == native().pool
-    write_container(path, kernels.MANIFEST, code, *parts)  # as an earlier version wrote it
-    assert load_artifact(path).pool is None and _pool_code(None) == native().pool
+    assert _chosen(load_artifact(path).pool) == native().pool
+    write_container(path, kernels.MANIFEST, code, *parts)
+    assert load_artifact(path).pool is None and _chosen(None) == native().pool
     for note in ({"bytes": 3}, {"bytes": "3", "sha256": "", "key": ""}, 5):
         write_container(path, {**kernels.MANIFEST, "pool": note}, code, *parts)
         with pytest.raises(ArtifactError, match=r"damaged|incomplete manifest"):
             load(path)
+
+
+def test_a_process_without_a_compiler_says_that_it_needs_the_pool(kernels: ModuleType, tmp_path: Path) -> None:
+    path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
+    program = f"import tilewright as tw; tw.load({str(path)!r})"
+    for pool, said in ((None, "no worker pool"), (PoolCode("0-x86_64", b""), r"another runtime \(0-x86_64\)")):
+        write_container(path, kernels.MANIFEST, code, *artifact_parts(kernels), pool=pool)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert re.search(f"ArtifactError: the artifact holds .*{said}.* Compile the model again", done.stderr)
+    write_container(path, kernels.MANIFEST, code, *artifact_parts(kernels), pool=native().pool)
+    program += "; import sys; print('llvmlite' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
 
 
 def artifact_parts(kernels: ModuleType) -> tuple[list[WeightPart], int]:

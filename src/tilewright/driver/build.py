@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen.kernel_code import Form, object_code
+from tilewright.codegen.native.call import call_text
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
     Kernels,
@@ -26,11 +28,10 @@ from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import plan_memory
-from tilewright.runtime.c_call_ir import call_text
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
-from tilewright.runtime.link import bundle_objects, compile_text, split_objects
+from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.support import trace
 from tilewright.support.processes import fork_map
 from tilewright.target import Target

@@ -12,8 +12,8 @@ from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.runtime.memory import ALIGNMENT, round_up
-from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.threads import MAX_WORKERS
 
 #: Codes 1 and 2. The model's own checks follow, then one for all checks within kernels.
 INTERFACE_ERRORS = ("a pointer is null", "threads must be at least 1")
@@ -78,7 +78,7 @@ class CInterface:
 
     @property
     def call_symbol(self) -> str:
-        """The function of `c_call_ir`."""
+        """The function of `codegen/native/call.py`."""
         return f"{self.entry}__call"
 
     @property

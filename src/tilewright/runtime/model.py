@@ -20,10 +20,9 @@ from tilewright.runtime.link import Linked, link
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import native
-from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import TensorSpec, by_name, by_position, describe
-from tilewright.runtime.threads import available_processors, default_workers
+from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
 
 
