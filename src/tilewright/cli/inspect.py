@@ -201,9 +201,11 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
     from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
-        lines = explain(schedule_choice(task.function, task.name, target), target)
+        lines = explain(schedule_choice(task.function, target))
         space = search_space(task.function, target)
-        return "\n".join(f"  {line}" for line in [*lines, *(explain_space(space) if space is not None else [])])
+        if space is not None and space.knobs:
+            lines += explain_space(space, target)
+        return "\n".join(f"  {line}" for line in lines)
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":
