@@ -23,8 +23,10 @@ R = TypeVar("R", bound="Record")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """Base of records. Fields may be str, int (not negative), records, classes with `from_json` and `to_json`, tuples
-    of one type, mappings, unions of these, and `Size`; those with a default may be left out.
+    """Base of records. Fields with a default may be left out.
+
+    A field is a str, bool, int (not negative), record, class with `from_json` and `to_json`, tuple of one type,
+    mapping, union of these, or a `Size`.
     """
 
     what: ClassVar[str] = ""
@@ -93,6 +95,10 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     if origin is not None or kind is Mapping:
         if not isinstance(data, Mapping):
             raise _wrong(where, "an object", data)
+        return data
+    if kind is bool:
+        if not isinstance(data, bool):
+            raise _wrong(where, "true or false", data)
         return data
     if kind is int:
         if not isinstance(data, int) or isinstance(data, bool) or not 0 <= data <= LARGEST:
