@@ -88,7 +88,7 @@ def test_the_second_compile_is_a_load_of_the_same_bits(model: Path) -> None:
     first, cached_at_first = compile_and_say_whether_cached(model)
     second, cached_then = compile_and_say_whether_cached(model)
     assert (cached_at_first, cached_then) == (False, True)
-    assert second.object_code == first.object_code and second.manifest["kernels"] == first.manifest["kernels"]
+    assert second.object_code == first.object_code and second.manifest.kernels == first.manifest.kernels
     x = random_like(first)
     np.testing.assert_array_equal(second(x), first(x))
 

@@ -99,5 +99,5 @@ def _run(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], lis
     shapes = {name: array.shape for name, array in used.items()}
     executable = tw.compile(model, input_shapes=shapes, cache=False)
     results = executable.run(used)
-    kernels = [(k.get("name", ""), k.get("source", "")) for k in executable.manifest.get("kernels", ())]
+    kernels = [(kernel.name, kernel.source_text) for kernel in executable.manifest.kernels]
     return {spec.name: np.asarray(r) for spec, r in zip(executable.outputs, results, strict=True)}, kernels
