@@ -16,7 +16,6 @@ import tilewright as tw
 from tests.relay.helpers import feed, module, weights
 from tilewright import relay
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
 from tilewright.target import Target
 
 LEVELS = ["x86-64-v2", "haswell", "skylake-avx512"]

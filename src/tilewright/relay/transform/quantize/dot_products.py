@@ -167,7 +167,8 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     if units < _fewest_columns(wanted.target):
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
-    layout = f"NC{backend_of(wanted.target).dot_block(values.shape[0], rows)}n{GROUP}c"
+    width, deep = values.shape
+    layout = f"NC{backend_of(wanted.target).dot_block(width, deep, rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
     product = _cut(product, units)
@@ -188,7 +189,7 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, rows)}n{GROUP}c"
+    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
