@@ -233,7 +233,7 @@ class Call(Expr):
     op: Op | Expr = operand()
     args: tuple[Expr, ...] = operand()
     attrs: Attrs = NO_ATTRS
-    span: str = label("")
+    span: str = label(default="")
 
     def __init__(
         self, op: Op | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
