@@ -27,6 +27,7 @@ from tilewright.relay.ir.adt import (
     PatternTuple,
     PatternVar,
     PatternWildcard,
+    TypeData,
 )
 from tilewright.relay.ir.defaults import with_defaults
 from tilewright.relay.ir.expr import (
@@ -58,7 +59,6 @@ from tilewright.relay.ir.type import (
     TupleType,
     Type,
     TypeCall,
-    TypeData,
     TypeVar,
 )
 from tilewright.support.array_format import array_bytes

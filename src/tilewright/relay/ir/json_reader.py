@@ -17,6 +17,7 @@ from tilewright.relay.ir.adt import (
     PatternTuple,
     PatternVar,
     PatternWildcard,
+    TypeData,
 )
 from tilewright.relay.ir.defaults import kept, with_defaults
 from tilewright.relay.ir.expr import (
@@ -47,7 +48,6 @@ from tilewright.relay.ir.type import (
     TensorType,
     TupleType,
     TypeCall,
-    TypeData,
     TypeVar,
 )
 from tilewright.support.array_format import read_array

@@ -34,12 +34,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Operator
+from tilewright.relay.ir.node_methods import node_method
+from tilewright.relay.ir.type import TensorType, Type
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.relay.ir.expr import Attrs, Call, Expr
-    from tilewright.relay.ir.type import TensorType, Type
     from tilewright.target import Target
     from tilewright.te import Tensor
 
@@ -93,7 +94,7 @@ LayoutRule = Callable[
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Op:
+class Op(Operator):
     """An operator; see the module's docstring for the conventions. `num_inputs` is -1 where it varies."""
 
     name: str
@@ -157,6 +158,7 @@ def set_gradient(name: str, gradient: Gradient) -> None:
     object.__setattr__(op, "gradient", gradient)
 
 
+@node_method
 def get(name: str) -> Op:
     """The operator called `name`; `UnsupportedError` with the nearest names if there is none."""
     op = _OPS.get(name)
