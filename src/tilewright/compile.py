@@ -26,6 +26,7 @@ from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
+from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
 from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
 from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
@@ -70,6 +71,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
     ("fuse_attention", lambda mod, target: fuse_attention(mod)),
+    ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
     ("winograd_conv2d", winograd_conv2d),
