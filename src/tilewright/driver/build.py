@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.codegen.kernel_code import Form, object_code
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
+    CompiledObject,
     Kernels,
     Segment,
     Workspace,
@@ -46,16 +47,6 @@ class Task:
 
     name: str
     function: Function
-
-
-@dataclass(frozen=True)
-class CompiledObject:
-    """Object code of some kernels, the scratch memory and schedule of each, and the seconds each stage took."""
-
-    code: bytes
-    workspaces: dict[str, Workspace]
-    choices: dict[str, dict[str, Any]]
-    seconds: dict[str, float]
 
 
 def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:

@@ -18,9 +18,9 @@ from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
-from tilewright.tir.pipeline import pipeline_of, run
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.pipeline import pipeline_of, run
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of

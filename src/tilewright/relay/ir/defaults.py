@@ -8,14 +8,13 @@ from functools import cache
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.relay import op
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.registry import Op, builder
 
 
 def with_defaults(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     """`attrs` with those added that the builder of `op` would set; unchanged where it has none or sets others."""
-    build = _builder(op.name)
+    build = builder(op.name)
     if build is None or _known(build) <= attrs.keys():
         return attrs
     try:
@@ -32,7 +31,7 @@ def with_defaults(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Map
 
 def kept(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of `attrs` that a call of `op` has: without what its builder does not know, or checks and does not keep."""
-    build = _builder(op.name)
+    build = builder(op.name)
     if build is None:
         return attrs
     known = inspect.signature(build).parameters
@@ -42,15 +41,6 @@ def kept(op: Op, args: Sequence[Expr], attrs: Mapping[str, Any]) -> Mapping[str,
     except (TypeError, ValueError, LookupError, TilewrightError):
         return given
     return {name: value for name, value in given.items() if name in built.attrs}
-
-
-@cache
-def _builder(name: str) -> Callable[..., Any] | None:
-    """`relay.op.nn.relu` for "nn.relu"."""
-    found: Any = op
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found if inspect.isfunction(found) else None
 
 
 @cache

@@ -31,6 +31,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InternalError, UnsupportedError
@@ -116,6 +117,7 @@ class Op(Operator):
 
 
 _OPS: dict[str, Op] = {}
+_BUILDERS: dict[str, Callable[..., Any]] = {}
 
 
 def register(
@@ -167,6 +169,21 @@ def get(name: str) -> Op:
         hint = f"; near it: {', '.join(near)}" if near else ""
         raise UnsupportedError(f"there is no Relay operator {name!r}{hint}")
     return op
+
+
+def set_builders(package: ModuleType) -> None:
+    """Enter the functions that build the calls of operators: those of `package` of the same dotted names."""
+    for name in _OPS:
+        found: Any = package
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if isinstance(found, FunctionType):
+            _BUILDERS[name] = found
+
+
+def builder(name: str) -> Callable[..., Any] | None:
+    """The function that builds calls of the operator `name`, as `relay.op.nn.relu` does for "nn.relu"."""
+    return _BUILDERS.get(name)
 
 
 def names() -> list[str]:

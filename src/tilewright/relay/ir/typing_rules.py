@@ -38,6 +38,7 @@ from tilewright.relay.ir.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.ir.operand_types import expected_operands
 from tilewright.relay.ir.type import (
     FuncType,
     IncompleteType,
@@ -50,7 +51,6 @@ from tilewright.relay.ir.type import (
 from tilewright.relay.ir.unify import Unifier, bind_dims, has_holes, narrows, substitute_dims
 from tilewright.relay.ir.unknown_sizes import apply_rule
 from tilewright.relay.ir.visitor import children
-from tilewright.relay.op.operand_types import expected_operands
 from tilewright.support.dtype import DType
 
 _BOOL = TensorType((), "bool")
