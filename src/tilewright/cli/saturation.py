@@ -30,8 +30,13 @@ def saturates(target: Target) -> bool:
     return target.architecture == "x86_64" and not (target.supports("avx512vnni") or target.supports("avxvnni"))
 
 
-def saturating_nodes(path: str) -> list[str]:
-    """The nodes of the ONNX model at `path` that multiply uint8 by int8, in order; branches are not looked into."""
+def saturating_nodes(path: str, target: Target) -> list[str]:
+    """The nodes of the ONNX model at `path` whose sums engines saturate on the processor `target`, in order.
+
+    These multiply uint8 by int8. Branches are not looked into.
+    """
+    if not saturates(target):
+        return []
     import onnx  # optional, and slow to import: only models that may hold bytes need it
 
     model = read_onnx(path, load_external_data=False)
@@ -55,6 +60,14 @@ def saturating_nodes(path: str) -> list[str]:
         if (left, right) == (unsigned, signed):
             found.append(f"{node.name or node.output[0]} ({node.op_type})")
     return found
+
+
+def advice(engine: str, nodes: list[str], path: str) -> str:
+    """What to do where a result differs from that of an engine which saturates in `nodes` of the model at `path`."""
+    return (
+        f"{engine} itself may be wrong from {nodes[0]} on; compare with exact integer products: "
+        f"tilewright verify {path} --against reference"
+    )
 
 
 def _stored_type(name: str, types: Mapping[str, int], producers: Mapping[str, Any]) -> int | None:

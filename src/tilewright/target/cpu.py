@@ -257,6 +257,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 # --------------------------------------------------------------------------------------------- this machine
 @functools.cache
 def _host_triple() -> str:
+    # when it is asked for: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
 
     return str(llvm.get_process_triple())

@@ -1,8 +1,5 @@
 """Relay operators: importing this package registers all of them; its functions build calls (`op.add(a, b)`)."""
 
-import sys
-
-from tilewright.relay.ir.registry import set_builders
 from tilewright.relay.op import (
     annotation,
     contrib,
@@ -155,8 +152,6 @@ from tilewright.relay.op.vm import call_lowered
 # Last: the quantized operators are written in others, and the gradients enter those of all that is registered.
 import tilewright.relay.op.qnn  # isort: skip
 import tilewright.relay.op.gradients  # isort: skip  # noqa: F401
-
-set_builders(sys.modules[__name__])
 
 __all__ = [
     "abs",
