@@ -38,9 +38,6 @@ from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.size_hint import size_hint
 
-#: Fewer columns than this are not worth vectors.
-_FEWEST_COLUMNS = 4
-
 
 def dot_products(mod: IRModule, target: Target) -> IRModule:
     """Rewrite the int32 products that `target` has dot products for; see the module's docstring."""
@@ -167,10 +164,11 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     assert isinstance(weight.expr, Constant)
     units, depth = weight.expr.data.shape
     rows = size_hint(math.prod(tensor_type_of(data.expr).shape[:-1]))
-    if units < _FEWEST_COLUMNS:
+    if units < _fewest_columns(wanted.target):
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
-    layout = f"NC{backend_of(wanted.target).dot_block(values.shape[0], rows)}n{GROUP}c"
+    width, deep = values.shape
+    layout = f"NC{backend_of(wanted.target).dot_block(width, deep, rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
     product = _cut(product, units)
@@ -187,11 +185,11 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
     layout = "BNC" if call.attrs["transpose_b"] else "BCN"
     shape = dict(zip(layout, tensor_type_of(b.expr).shape, strict=True))
     depth, units, rows = shape["C"], shape["N"], size_hint(tensor_type_of(a.expr).shape[1])
-    if not isinstance(depth, int) or not isinstance(units, int) or units < _FEWEST_COLUMNS:
+    if not isinstance(depth, int) or not isinstance(units, int) or units < _fewest_columns(wanted.target):
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, rows)}n{GROUP}c"
+    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
@@ -227,9 +225,14 @@ def _less_rows(product: Expr, data: Bytes, zero: int | Expr) -> Expr:
     return subtract(product, multiply(_scalar(zero), rows))
 
 
+def _fewest_columns(target: Target) -> int:
+    """Columns that are worth vectors: a quarter of one."""
+    return max(2, target.machine.lanes() // 4)
+
+
 def _missing(units: int, target: Target) -> int:
     """Columns to add to `units` that leave half vectors at least."""
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     return 0 if units % max(4, lanes // 2) == 0 else -units % lanes
 
 
