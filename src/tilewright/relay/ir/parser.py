@@ -27,6 +27,7 @@ from tilewright.relay.ir.adt import (
     PatternTuple,
     PatternVar,
     PatternWildcard,
+    TypeData,
 )
 from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import (
@@ -50,7 +51,7 @@ from tilewright.relay.ir.literals import SUFFIXES
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.parse_types import TypeParser
 from tilewright.relay.ir.registry import get
-from tilewright.relay.ir.type import GlobalTypeVar, TypeData
+from tilewright.relay.ir.type import GlobalTypeVar
 from tilewright.support.dtype import DType
 from tilewright.support.recursion import deep_recursion
 

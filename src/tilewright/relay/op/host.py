@@ -16,17 +16,10 @@ from tilewright.errors import InternalError
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import Op, OpPattern, TypeRule, register
-from tilewright.relay.ir.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
+from tilewright.relay.ir.type import LIST, Any, TensorType, Type, TypeCall
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor
 from tilewright.runtime import host_ops
-
-#: The type of a value that only host operators look into.
-OBJECT = GlobalTypeVar("Object")
-
-
-#: The head of the type of a list of tensors, as the operators `list.*` make them: `List[Tensor[(3,), float32]]`.
-LIST = GlobalTypeVar("HostList")
 
 
 def register_host(name: str, *, num_inputs: int, type_rule: TypeRule, **fields: typing.Any) -> Op:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     TILE_CYCLES,
@@ -15,7 +16,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     start,
 )
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Filters and vectors of a register tile, at most.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_between, shape_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.product import Blocking, dense_workload, row_axis_of, worth_sharing
-from tilewright.topi.schedule.cpu.space import Config
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
