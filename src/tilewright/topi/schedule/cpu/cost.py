@@ -18,9 +18,12 @@ from tilewright.machine import Machine
 #: What cycles can be spent on, in the order from the core outwards.
 RESOURCES = ("arithmetic", "load_ports", "l2", "l3", "memory")
 
-#: How sharply the longest of several hides the others: the order of the mean of those that the core overlaps by
-#: itself (multiply-adds, loads, the second-level cache), and of them and what lies beyond, whose latency shows.
-_WITHIN, _BEYOND = 4.0, 1.2
+#: How sharply the longest of several hides the others, as the order of a mean: multiply-adds and loads, which a core
+#: overlaps by itself; these and the second-level cache; all that and what lies beyond, whose latency shows.
+_WITHIN, _NEAR, _BEYOND = 4.0, 2.0, 1.2
+
+#: Lines that a core has asked for and waits for, at most; with the bandwidth of a level this gives its latency.
+_IN_FLIGHT = 12
 
 #: Shares of the caches that what is kept may fill: the rest passes through them.
 _KEPT_L1, _KEPT_L2 = 0.85, 0.75
@@ -44,8 +47,9 @@ class Cost:
     @property
     def cycles(self) -> float:
         """All cycles."""
-        within = _mean((self.arithmetic, self.load_ports, self.l2), _WITHIN)
-        here = _mean((within, self.l3 + self.memory), _BEYOND) + self.fixed
+        within = _mean((self.arithmetic, self.load_ports), _WITHIN)
+        near = _mean((within, self.l2), _NEAR)
+        here = _mean((near, self.l3 + self.memory), _BEYOND) + self.fixed
         return here if self.before is None else here + self.before.cycles
 
     @property
@@ -89,6 +93,16 @@ class Traffic:
             self.l3 += count
         else:
             self.memory += count
+
+    def latency(self, apart: float) -> float:
+        """Cycles until the first of data arrives that was touched `apart` bytes ago, by the lines in flight."""
+        machine = self.machine
+        if apart <= _KEPT_L1 * machine.l1.size:
+            return machine.load_latency
+        if apart <= _KEPT_L2 * machine.l2.size:
+            return _IN_FLIGHT * machine.line / machine.read_l2.one
+        level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
+        return _IN_FLIGHT * machine.line / level.one
 
     def cost(self, arithmetic: float, load_ports: float, fixed: float = 0.0) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too."""
