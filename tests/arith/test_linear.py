@@ -26,6 +26,8 @@ def test_recombined_rebuilds_what_was_split() -> None:
     assert Linear.of(X // 4 * 8 + X % 4 * 2).recombined().terms == {X: 2}
     assert Linear.of(X // 4 % 3 * 4 + X % 4).recombined().terms == {X % 12: 1}
     assert len(Linear.of(X // 4 * 4 + X % 3).recombined().terms) == 2
+    assert Linear.of((X % 7 * 32 + Y) // 14 * 14 + (X * 32 + Y) % 14).recombined().terms == {X % 7: 32, Y: 1}
+    assert len(Linear.of((X % 7 * 32 + Y) // 14 * 14 + (X * 31 + Y) % 14).recombined().terms) == 2
 
 
 def test_detect_linear() -> None:

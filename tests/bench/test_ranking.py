@@ -13,12 +13,12 @@ import pytest
 from tilewright.target import Target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ranking(bench_folder: Path) -> Any:
     return importlib.import_module("ranking")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ranked(ranking: Any) -> list[Any]:
     if not ranking.RECORDS.exists():
         pytest.skip(f"the measurements of another machine are not beside this repository: {ranking.RECORDS}")

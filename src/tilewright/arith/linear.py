@@ -147,14 +147,23 @@ def _collect(x: Any, factor: int, terms: dict[Expr, int]) -> int:
 
 
 def _join(low: Any, high: Any, m: int) -> Expr | None:
-    """What low + m * high is, for low = x % m: x if high is x // m, x % (m*n) if high is x // m % n."""
-    if isinstance(high, e.FloorDiv) and high.a is low.a and high.b is low.b:
-        return low.a
+    """What low + m * high is, for low = x % m: x if high is x // m, x % (m*n) if high is x // m % n.
+
+    The quotient's x may be another number of the same remainder: x % m has lost what makes no difference to it.
+    """
+    if isinstance(high, e.FloorDiv) and high.b is low.b and (high.a is low.a or _congruent(high.a, low.a, m)):
+        return high.a
     if isinstance(high, e.FloorMod) and isinstance(high.b, IntImm) and high.b.value > 0:
         quotient = high.a
         if isinstance(quotient, e.FloorDiv) and quotient.a is low.a and quotient.b is low.b:
             return e.FloorMod(low.a, op.const(m * high.b.value, low.dtype))
     return None
+
+
+def _congruent(a: Expr, b: Expr, m: int) -> bool:
+    """True if a and b are seen to have the same remainder modulo m: f % 7 * 32 and f * 32 modulo 14."""
+    difference = Linear.of(a).minus(Linear.of(b)).without_mods_of(m)
+    return difference.constant % m == 0 and all(k % m == 0 for k in difference.terms.values())
 
 
 # -------------------------------------------------------------------------------------------- affine detection

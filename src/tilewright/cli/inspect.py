@@ -57,20 +57,21 @@ def inspect_command(
     if is_artifact(model):
         if stage not in (None, "manifest"):
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
-        click.echo(json.dumps(load_artifact(model, check=True).manifest, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
     usual = "fused" if kernel is None and not measure else "choice"
     for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):
         click.echo(text)
 
 
-def stage_names() -> list[str]:
-    """Every stage that can be inspected, in the order in which they come."""
+def stage_names(target_name: str = "cpu") -> list[str]:
+    """Every stage that can be inspected for a target, in the order in which they come."""
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
     from tilewright.compile import GRAPH_PASSES
-    from tilewright.te.lower import PASSES
+    from tilewright.target import Target
+    from tilewright.tir.pipeline import pipeline_of
 
-    graph, loop = [name for name, _ in GRAPH_PASSES], [one.__name__ for one in PASSES]
+    graph, loop = [name for name, _ in GRAPH_PASSES], pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
@@ -88,8 +89,10 @@ def stage_texts(
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
-    if stage not in stage_names():
-        raise UnsupportedError(f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names()))}")
+    if stage not in stage_names(target_name):
+        raise UnsupportedError(
+            f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"
+        )
     target = Target(target_name)
     graph_passes = [name for name, _ in GRAPH_PASSES]
     if source and stage in ("relay", *graph_passes, "fused", "plan", "choice"):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.codegen.kernel_code import Form, object_code
+from tilewright.backend import backend_of
+from tilewright.codegen.kernel_code import Form
+from tilewright.codegen.native.call import call_text
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
     Kernels,
     Segment,
     Workspace,
     assemble,
-    common_manifest,
+    model_manifest,
     unique_constants,
-    weights_manifest,
 )
 from tilewright.driver.lower import lower_function
 from tilewright.relay.ir.expr import Call, Constant, Function
@@ -26,11 +28,11 @@ from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import plan_memory
-from tilewright.runtime.c_call_ir import call_text
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
-from tilewright.runtime.link import bundle_objects, compile_text, split_objects
+from tilewright.runtime.link import bundle_objects, split_objects
+from tilewright.runtime.manifest import SegmentManifest
 from tilewright.support import trace
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
@@ -38,6 +40,11 @@ from tilewright.tir.stmt import PrimFunc
 
 #: Kernels compiled into one object: enough to share the fixed costs, few enough to balance the processes.
 _KERNELS_PER_OBJECT = 8
+
+
+def _objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
+    """What kernels become unless a caller wants another form: what the target's kind links."""
+    return backend_of(target).object_code(funcs)
 
 
 @dataclass(frozen=True)
@@ -88,12 +95,12 @@ def build_executable(
     """
     built = build_segments([("main", mod)], target, jobs, for_c=True)
     main = mod["main"]
-    manifest = built.segments[0] | common_manifest(main, target) | {"weights": weights_manifest(built.constants)}
+    manifest = model_manifest(built.segments[0], main, target, built.constants)
     weights = [c.data for c in built.constants]
     with trace.span("link"):
         if not ahead_of_time:
             return Executable(built.code, manifest, weights, threads)
-        manifest["executor"] = AheadOfTime.executor
+        manifest = replace(manifest, executor=AheadOfTime.executor)
         code = bundle_objects([*split_objects(built.code), compile_text(call_text(CInterface.of(manifest)))])
         return AheadOfTime(code, manifest, weights, threads)
 
@@ -104,7 +111,7 @@ def build_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
-    form: Form = object_code,
+    form: Form = _objects,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
@@ -128,7 +135,7 @@ def build_segments(
             for (name, mod), plan in zip(modules, plans, strict=True)
         ]
         copies = {func.name: func for segment in made for func in segment.copies}
-        plans_for_c = [add_size_plan(segment) for segment in made if for_c and "dynamic" in segment.manifest]
+        plans_for_c = [add_size_plan(segment) for segment in made if for_c and segment.manifest.dynamic is not None]
         loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
         objects = [*objects, compile_functions(loops, target, form)]
     code = bundle_objects([c.code for c in objects])
@@ -138,7 +145,7 @@ def build_segments(
 def add_size_plan(segment: Segment) -> PrimFunc:
     """The function that computes the segment's symbolic sizes; the texts of its checks go into the manifest."""
     planned = size_plan(segment.manifest, segment.order)
-    segment.manifest["checks"] = list(planned.messages)
+    segment.manifest = replace(segment.manifest, checks=planned.messages)
     return planned.function
 
 
@@ -147,11 +154,11 @@ class BuiltSegments:
     """Object code of several segments, the manifest of each, and the constants that they share."""
 
     code: bytes
-    segments: list[dict[str, Any]]
+    segments: list[SegmentManifest]
     constants: dict[Constant, int]
 
 
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = object_code) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = _objects) -> list[CompiledObject]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]

@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import LayoutChoice, get
 from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
-from tilewright.topi.schedule.cpu.layout import Conv2DLayouts, conv2d_layouts
-from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
-from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
 def conv2d_layout(
     attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
 ) -> tuple[LayoutChoice, ...] | None:
-    """`nn.conv2d` offers what its kernels can do: `topi.schedule.cpu.layout` knows, and knows what each costs.
+    """`nn.conv2d` offers what its kernels can do: the backend knows, and knows what each costs.
 
     The configuration that a cost is of goes with the call, as its attribute "schedule".
     """
@@ -92,7 +90,8 @@ def conv2d_layout(
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
     workload = conv2d_workload(attrs, types)
-    ways = conv2d_layouts(workload, target, channel_block(layouts[0]) or None, filtered=_may_be_filtered(attrs, types))
+    arriving, filtered = channel_block(layouts[0]) or None, _may_be_filtered(attrs, types)
+    ways = backend_of(target).conv2d_layouts(workload, arriving, filtered)
     choices = [_choice(way, workload, attrs, types, target) for way in ways]
     if not types[0].is_static:
         # Vectors of channels have no remainder at any size of the image; vectors of columns do.
@@ -138,7 +137,7 @@ def _filtered(
     if not types[0].is_static and target is not None:
         unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
         blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)
-        facts["group"] = choose_group(blocked, unknown, target)
+        facts["group"] = backend_of(target).tile_group(blocked, unknown)
     altered = Attrs(facts)
 
     def rewrite(call: Call, inputs: Sequence[Expr]) -> Call:
@@ -153,8 +152,8 @@ def _filtered(
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
-    out_block = widest_block(types[1].shape[0], target)
-    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
+    out_block = backend_of(target).channel_block(types[1].shape[0])
+    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
     if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // 4}i{out_block}o4i"
@@ -187,8 +186,8 @@ def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
-    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
-    out_block = widest_block(types[1].shape[0], target)
+    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
+    out_block = backend_of(target).channel_block(types[1].shape[0])
     if attrs.groups != 1 or in_block is None or out_block is None:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o"

@@ -9,6 +9,7 @@ from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import sum_dtype
+from tilewright.topi.nn.softmax import share
 from tilewright.topi.util import constant_shape
 
 #: Scores of a row are padded to a multiple of this, so that vectors of any target leave no tail.
@@ -126,7 +127,7 @@ def _row_softmax(masked: Tensor) -> tuple[Tensor, Tensor]:
     c = te.reduce_axis((0, padded), name="c")
     top = te.compute(outer, lambda b, h, r: te.max(masked(b, h, r, c), axis=c), name="softmax_maxelem")
     exponentials = te.compute(
-        masked.shape, lambda b, h, r, i: tir.exp(masked(b, h, r, i) - top(b, h, r)), name="softmax_exp"
+        masked.shape, lambda b, h, r, i: share(masked(b, h, r, i) - top(b, h, r)), name="softmax_exp"
     )
     k = te.reduce_axis((0, padded), name="c")
     return exponentials, te.compute(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from tilewright import te, tir
 from tilewright.te import Tensor
@@ -25,6 +28,16 @@ def _row(indices: Any, axis: int) -> Any:
     return [i for d, i in enumerate(indices) if d != axis]
 
 
+def share(x: Any) -> Any:
+    """exp(x) of a difference to the largest of a row, and zero where that is no normal number.
+
+    Beside the 1 of the largest it is nothing, and multiplying with denormal numbers takes processors many times as
+    long: masks of -100, as windowed attention has, would give nothing else.
+    """
+    smallest = math.log(np.finfo(x.dtype.numpy).tiny)
+    return tir.select(x < tir.const(smallest, x.dtype), tir.const(0.0, x.dtype), tir.exp(x))
+
+
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max) / sum along `axis`. Stages: softmax_maxelem, softmax_exp, softmax_expsum, softmax_output.
 
@@ -34,7 +47,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     top = _row_reduce(x, at, te.max, lambda *i: x(*i), "softmax_maxelem")
     e = te.compute(
         x.shape,
-        lambda *i: tir.exp(x(*i).astype(wide) - top(*_row(i, at)).astype(wide)),
+        lambda *i: share(x(*i).astype(wide) - top(*_row(i, at)).astype(wide)),
         name="softmax_exp",
         tag="softmax_exp",
     )

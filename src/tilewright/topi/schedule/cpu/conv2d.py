@@ -29,7 +29,7 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     """Schedule `conv` (tag conv2d_NCHWc: [N, O/b, H, W, b], summed over channels and kernel) and its epilogue `out`."""
     if len(conv.shape) == 4:
         return _schedule_product(s, conv, out, target, config)
-    schedule_pad_at_root(s, conv.op.input_tensors[0])
+    schedule_pad_at_root(s, conv.op.input_tensors[0], target)
     _, _, height, _, block = shape_of(out)
     accumulator = inline_between(s, conv, out)
 
@@ -43,7 +43,7 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
         outer = [batch, bands, group, strips]
     s[out].reorder(*outer, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    parallel_outer(s, out, outer, terms_of(conv))
+    parallel_outer(s, out, outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
@@ -62,7 +62,7 @@ def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: T
     tiles, pixel = s[out].split(s[out].fuse(row, column), factor=config["tile_columns"])
     s[out].reorder(batch, group, tiles, inner_block, pixel, lane)
     _keep_in_registers(s, out, [inner_block, pixel], lane, block, target)
-    work = parallel_outer(s, out, [batch, group, tiles], terms_of(conv))
+    work = parallel_outer(s, out, [batch, group, tiles], target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles if tiles in s[out].leaf_iter_vars else work)
     batch, channel, pixel, lane = s[accumulator].op.axis
@@ -76,7 +76,7 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     Rows and columns are split by the strides; a register tile is positions of one phase.
     """
     for operand in conv.op.input_tensors:
-        schedule_pad_at_root(s, operand)
+        schedule_pad_at_root(s, operand, target)
     block = shape_of(out)[-1]
     row_stride, column_stride = conv.op.attrs["strides"]
     accumulator = inline_between(s, conv, out)
@@ -90,7 +90,7 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     s[out].reorder(batch, group, bands, row_phase, column_phase, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
     outer = [batch, group, bands, row_phase] if config["tile_rows"] > 1 else [batch, group, bands]
-    parallel_outer(s, out, outer, terms_of(conv))
+    parallel_outer(s, out, outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, row_phase, column_phase, column, lane = s[accumulator].op.axis

@@ -11,10 +11,10 @@ import math
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, power_of_two_lanes
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
 TILE_CYCLES = 20.0
@@ -122,7 +122,7 @@ class Step:
 
 def shares(units: int, workload: Conv2DWorkload, target: Target) -> tuple[int, float]:
     """How many workers share `units` iterations of the parallel loop, and which part of them the slowest has."""
-    large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= PARALLEL_GRAIN
+    large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= target.machine.parallel_elements
     workers = min(target.cores, units) if large else 1
     return workers, -(-units // workers) / units
 
@@ -142,10 +142,10 @@ def padding_cost(workload: Conv2DWorkload, target: Target) -> Cost:
 def copy_cost(count: float, target: Target, cycles_per_vector: float = 1.0) -> Cost:
     """A kernel or loop of its own that reads `count` bytes and writes as many, all workers together."""
     machine = target.machine
-    workers = machine.cores if count / 4 >= PARALLEL_GRAIN else 1
+    workers = machine.cores if count / 4 >= target.machine.parallel_elements else 1
     traffic = Traffic(machine, workers)
     traffic.add(count / workers * (1 + machine.write_factor), 2 * count)
-    vectors = count / workers / (machine.vector_bits // 8)
+    vectors = count / workers / (machine.lanes(8))
     return traffic.cost(
         arithmetic=vectors * cycles_per_vector,
         load_ports=vectors * (1 / machine.vector_loads + 1 / machine.stores),

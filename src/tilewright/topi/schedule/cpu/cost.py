@@ -18,9 +18,12 @@ from tilewright.machine import Machine
 #: What cycles can be spent on, in the order from the core outwards.
 RESOURCES = ("arithmetic", "load_ports", "l2", "l3", "memory")
 
-#: How sharply the longest of several hides the others, as the order of a mean: multiply-adds and loads, which a core
-#: overlaps by itself; these and the second-level cache; all that and what lies beyond, whose latency shows.
-_WITHIN, _NEAR, _BEYOND = 4.0, 2.0, 1.2
+#: How sharply the longest of several hides the others: the order of the mean of those that the core overlaps by
+#: itself (multiply-adds, loads, the second-level cache), and of them and what lies beyond, whose latency shows.
+_WITHIN, _BEYOND = 4.0, 1.2
+
+#: Cycles that a core waits for each that its second-level cache delivers.
+STALLED = 0.25
 
 #: Lines that a core has asked for and waits for, at most; with the bandwidth of a level this gives its latency.
 _IN_FLIGHT = 12
@@ -33,7 +36,8 @@ _KEPT_L1, _KEPT_L2 = 0.85, 0.75
 class Cost:
     """Cycles of the slowest worker: what each resource alone would take, `fixed` ones, and those of `before`.
 
-    `before` is another part of the kernel, done first, whose cycles add up with these.
+    `stalls` are cycles that a core waits for its caches; `hidden` are those of `l3` and `memory` that prefetching hides
+    behind the rest. `before` is another part of the kernel, done first, whose cycles add up with these.
     """
 
     arithmetic: float = 0.0
@@ -42,14 +46,15 @@ class Cost:
     l3: float = 0.0
     memory: float = 0.0
     fixed: float = 0.0
+    stalls: float = 0.0
+    hidden: float = 0.0
     before: Cost | None = None
 
     @property
     def cycles(self) -> float:
         """All cycles."""
-        within = _mean((self.arithmetic, self.load_ports), _WITHIN)
-        near = _mean((within, self.l2), _NEAR)
-        here = _mean((near, self.l3 + self.memory), _BEYOND) + self.fixed
+        within = _mean((self.arithmetic, self.load_ports, self.l2), _WITHIN) + self.stalls
+        here = _mean((within, self.l3 + self.memory - self.hidden), _BEYOND) + self.fixed
         return here if self.before is None else here + self.before.cycles
 
     @property
@@ -69,6 +74,11 @@ class Cost:
             spent["fixed"] += part.fixed
             part = part.before
         return max(spent, key=spent.__getitem__)
+
+    def times(self, count: int) -> Cost:
+        """The cost of doing this `count` times."""
+        scaled = {name: count * getattr(self, name) for name in (*RESOURCES, "fixed", "stalls", "hidden")}
+        return Cost(**scaled, before=None if self.before is None else self.before.times(count))
 
     def then(self, after: Cost) -> Cost:
         """The cost of this and then `after`."""
@@ -110,7 +120,7 @@ class Traffic:
         beyond = self.l3 + self.memory
         levels = ((self.l2 + beyond, machine.read_l2), (beyond, machine.read_l3), (self.memory, machine.read_memory))
         l2, l3, memory = (count / min(level.one, level.all / self.workers) for count, level in levels)
-        return Cost(arithmetic, load_ports, l2, l3, memory, fixed)
+        return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls=STALLED * l2)
 
 
 def _mean(values: tuple[float, ...], order: float) -> float:

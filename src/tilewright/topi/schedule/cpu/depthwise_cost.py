@@ -13,9 +13,9 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     start,
     whole,
 )
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Rows of a band and columns of a register tile, at most; accumulators of one of plain images.
 _BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12
@@ -58,7 +58,7 @@ def depthwise_cost(workload: Conv2DWorkload, config: Config, target: Target) -> 
 
 def depthwise_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """Plain: tile_rows rows of tile_vectors vectors of columns; the window takes the other registers."""
-    most = max(1, min(workload.width // min(target.vector_bits // 32, workload.width), 4))
+    most = max(1, min(workload.width // min(target.machine.lanes(), workload.width), 4))
     space = ConfigSpace()
     space.define_split("tile_rows", workload.height, _PLAIN_ACCUMULATORS, exact=False)
     space.define_split("tile_vectors", most, exact=False)
