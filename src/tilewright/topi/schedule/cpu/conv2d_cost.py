@@ -21,6 +21,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 TILE_CYCLES = 20.0
 
 
+#: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
+_STREAM = 0.2
+
 #: Positions of a register tile, rows of several rows' tile, and blocks of channels, at most.
 _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 
@@ -88,14 +91,25 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     panels = groups * passes * panel
     traffic.add(share * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
-    traffic.add(share * (units * tiles * panel - panels), panel + window)
+    streams = 1 + _STREAM * (blocks - 1)
+    traffic.add(share * (units * tiles * panel - panels) * streams, panel + window)
     traffic.add(share * workload.batch * read, everything)
     traffic.add(share * workload.batch * read * (groups / workload.groups - 1), image / workload.groups + panel)
     traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
     scale = share * units
     return padding_cost(workload, target).then(
-        traffic.cost(scale * arithmetic, scale * ports, scale * fixed + start(workers, machine))
+        traffic.cost(
+            scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
+            scale * ports,
+            scale * fixed + start(workers, machine),
+        )
     )
+
+
+def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:
+    """Cycles of what the epilogue computes for the whole result."""
+    vectors = workload.batch * workload.out_bytes / 4 / lanes
+    return vectors * workload.epilogue / multiply_adds_per_cycle(lanes, machine)
 
 
 class Step:

@@ -10,6 +10,7 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     TILE_CYCLES,
     copy_cost,
+    epilogue_cycles,
     line_crossings,
     multiply_adds_per_cycle,
     shares,
@@ -18,6 +19,9 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
+
+#: Channels far apart in memory whose first line is waited for at a time: no prefetcher sees where the next one is.
+_JUMPS = 4
 
 #: Filters and vectors of a register tile, at most.
 _FILTERS, _VECTORS = 16, 8
@@ -107,9 +111,16 @@ def _cost(
         traffic.add(share * image * groups, image + panel)
         traffic.add(share * workload.batch * tiles * weights, window + panel)
     traffic.add(share * result, everything)
+    jumps = share * workload.batch * tiles * workload.in_channels / workload.groups * (1 if filters_pass else groups)
     steps = share * workload.batch * groups * tiles * workload.terms
     fixed = share * workload.batch * groups * tiles * (TILE_CYCLES + filters * vectors / machine.stores)
     sampled = Cost()
     if workload.padded:
         sampled = copy_cost(image, target, machine.shuffle * 2 * workload.strides[1])
-    return sampled.then(traffic.cost(steps * step, steps * loads, fixed + start(workers, machine)))
+    return sampled.then(
+        traffic.cost(
+            steps * step + share * epilogue_cycles(workload, lanes, machine),
+            steps * loads,
+            fixed + jumps * traffic.latency(everything) / _JUMPS + start(workers, machine),
+        )
+    )
