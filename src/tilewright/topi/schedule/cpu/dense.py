@@ -45,7 +45,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     s[accumulator].compute_at(s[out], rows[0] if rows else panels)
     depth = _accumulate(s, accumulator, row_axis, panel, target)
     if blocking.ahead:
-        s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead)
+        s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead, spread=True)
 
 
 def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, panel: int, target: Target) -> te.IterVar:

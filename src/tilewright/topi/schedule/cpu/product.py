@@ -29,7 +29,7 @@ from tilewright.topi.schedule.cpu.cost import Cost
 _STALLED = 0.6
 
 #: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
-_HIDDEN = 0.7
+_HIDDEN = 0.85
 
 #: Shares of a cache that data stay in while other data pass by.
 _KEPT_L1, KEPT_L2 = 0.75, 0.55
@@ -58,7 +58,7 @@ class Blocking(NamedTuple):
     """One way to compute a product: the register tile, the blocks of rows, the groups of panels, the prefetch.
 
     `panel` is the width of a panel; `block_tiles` tiles of rows pass by a panel before the next comes (0: all);
-    `group` panels are one worker's (0: all); weights are prefetched `ahead` steps of the depth (0: not).
+    `group` panels are one worker's (0: all); while one is in use, that `ahead` of it is brought to the level-2 cache.
     """
 
     panel: int
@@ -131,7 +131,7 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         ports = (tiles * ports + tail_ports) / (tiles + 1)
     vectors = panel // power_of_two_lanes(panel, target)
     if blocking.ahead:
-        ports += workload.depth * vectors / machine.vector_loads
+        ports += workload.depth * max(1.0, vectors / shares.block_tiles) / machine.vector_loads
     start = machine.fma_latency + machine.load_latency + rows * vectors * (0.5 + 1 / machine.stores)
     cost = Cost(
         arithmetic=shares.passes * arithmetic,

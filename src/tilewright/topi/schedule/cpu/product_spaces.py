@@ -30,9 +30,6 @@ _TILE_ROWS = 28
 #: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
 _VECTORS, _WIDEST = (4, 3, 2, 1), 6
 
-#: Bytes of a panel that are asked for ahead: 2 to 8 KiB are within two hundredths of each other.
-_AHEAD = 4096
-
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A product of bytes with packed panels."""
@@ -91,13 +88,12 @@ def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
     """The ways to compute a product with packed panels."""
     panel = workload.panel
     panels = -(-workload.columns // panel)
-    aheads = (max(1, _AHEAD // (panel * workload.itemsize)), 0)
     found = []
     for rows in _tile_rows(workload, panel, target):
         tiles = -(-workload.rows // rows)
         for block in _row_blocks(workload, tiles, rows, target):
             for group in _groups(panels, -(-tiles // (block or tiles)), target):
-                found += [Blocking(panel, rows, block, group, ahead) for ahead in aheads]
+                found += [Blocking(panel, rows, block, group, ahead) for ahead in (1, 0)]
     return found
 
 
