@@ -124,7 +124,8 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
     if whole is None:
         return None
     spans = [interval.to_range() for interval in whole]
-    return None if any(span is None for span in spans) else [span for span in spans if span is not None]
+    known = [Range(span.min, analyzer.simplify(span.extent)) for span in spans if span is not None]
+    return known if len(known) == len(spans) else None
 
 
 def _prefetches(buffer: Buffer, region: list[Range], line_bytes: int) -> Stmt:
