@@ -13,7 +13,8 @@ PACKAGE = ROOT / "src" / "tilewright"
 #: A layer may import itself and the layers after it. `tir` and `arith` are one pair.
 LAYERS = [
     {"compat"}, {"cli"}, {"compile"}, {"specialize"}, {"frontend"}, {"driver"}, {"relay"}, {"topi"}, {"te"},
-    {"codegen"}, {"tir", "arith"}, {"target", "device_target"}, {"machine_store"}, {"machine"}, {"runtime"}, {"errors", "support"},
+    {"codegen"}, {"tir", "arith"}, {"target", "device_target"}, {"machine_store"}, {"machine"}, {"runtime"},
+    {"errors", "support"},
 ]  # fmt: skip
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

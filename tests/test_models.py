@@ -8,13 +8,12 @@ import runpy
 import sysconfig
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import tilewright as tw
+from tests.oracles import open_session
 from tilewright.cli.inputs import fresh_seed, random_inputs
 from tilewright.cli.verify import compare
 
@@ -29,14 +28,6 @@ TRAINED: dict[str, tuple[str, dict[str, tuple[int, ...]], float]] = {
     "magika": ("model.onnx", {"bytes": (1, 2048)}, 1e-4),
     "aecmos": ("Run_1663829550_Stage_0.onnx", {"input": (1, 3, 400, 160)}, 3e-4),
 }
-
-
-def session(path: Path) -> Any:
-    """The model in onnxruntime, quiet, on the CPU."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def page(shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -58,7 +49,7 @@ def check(path: Path, shapes: dict[str, tuple[int, ...]] | None, bound: float, t
     seed = fresh_seed()
     inputs = {"x": page(executable.inputs[0].shape, seed)} if text else random_inputs(executable.inputs, seed)
     results = executable.run(inputs)
-    expected = session(path).run(None, inputs)
+    expected = open_session(path).run(None, inputs)
     for spec, ours, reference in zip(executable.outputs, results, expected, strict=True):
         assert ours.dtype == reference.dtype
         difference = compare(spec.name, ours, reference, bound, 0.0)
@@ -96,7 +87,7 @@ def test_a_trained_model_of_open_sizes(name: str) -> None:
     paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))
     if not paths:
         pytest.skip(f"the trained model {name} is not in {MODELS}")
-    executable, reference = tw.compile(paths[0]), session(paths[0])
+    executable, reference = tw.compile(paths[0]), open_session(paths[0])
     sizes, bound = OPEN[name]
     generator = np.random.default_rng(7)
     for shapes in sizes:
@@ -159,7 +150,7 @@ def test_magika_gives_the_same_label_on_fifty_files() -> None:
     features = example("identify_files").features
     config = json.loads((folder / "config.min.json").read_text())
     executable = tw.compile(folder / "model.onnx", input_shapes={"bytes": (1, 2048)})
-    reference = session(folder / "model.onnx")
+    reference = open_session(folder / "model.onnx")
     files = real_files(50)
     assert len(files) == 50
     labels = set()

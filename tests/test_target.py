@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from tilewright.errors import TargetError, UnsupportedError
-from tilewright.support.dtype import DType
+from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.target import PROCESSORS, Target
 
 SPECS = [
@@ -30,13 +29,28 @@ def test_spelling_round_trips(spec):
     assert pickle.loads(pickle.dumps(target)) == target
 
 
-def test_the_host():
+def test_the_host(monkeypatch):
+    monkeypatch.delenv("TILEWRIGHT_TARGET", raising=False)
     host = Target.host()
     assert host == Target("cpu") == Target("llvm") == Target(Target("cpu"))
     assert host.is_host
     assert host.vector_bits in (64, 128, 256, 512)
     assert 4096 <= host.l1d <= host.l2
     assert host.cores >= 1
+
+
+def test_the_environment_says_which_processor_cpu_is(monkeypatch):
+    host, haswell = Target.host(), "-mtriple=x86_64-linux-gnu -mcpu=haswell"
+    monkeypatch.setenv("TILEWRIGHT_TARGET", f"llvm {haswell} -l2=65536")
+    assert Target("cpu") == Target("llvm") == Target(f"llvm {haswell} -l2=65536")
+    assert Target("c") == Target(f"c {haswell} -l2=65536")
+    assert Target("cpu -l2=131072") == Target(f"llvm {haswell} -l2=131072")
+    assert Target("cpu -mattr=-fma").features == tuple(f for f in Target("cpu").features if f != "fma")
+    assert Target.host() == Target("llvm -mcpu=native") == host
+    assert Target("llvm -mtriple=aarch64-linux-gnu").cpu == "generic" and Target("wasm").architecture == "wasm32"
+    monkeypatch.setenv("TILEWRIGHT_TARGET", "cuda")
+    with pytest.raises(EnvironmentError_, match="TILEWRIGHT_TARGET='cuda' is not valid: expected a CPU target"):
+        Target("cpu")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +97,13 @@ def test_a_target_is_immutable():
         Target("cpu").cores = 3
 
 
-def test_half_precision_needs_hardware():
-    Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell").require_half(DType("float16"))
-    with pytest.raises(UnsupportedError, match="x86-64"):
-        Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64").require_half(DType("float16"))
+@pytest.mark.parametrize(
+    ("spec", "converts"),
+    [("x86_64-linux-gnu -mcpu=haswell", True), ("x86_64-linux-gnu -mcpu=x86-64-v2", False),
+     ("aarch64-linux-gnu", True), ("riscv64-linux-gnu", False), ("wasm32-unknown-unknown", False)],
+)  # fmt: skip
+def test_who_converts_half_precision(spec, converts):
+    assert Target(f"llvm -mtriple={spec}").converts_half == converts
 
 
 def test_llvm_knows_every_processor_and_feature(capfd):

@@ -1,6 +1,6 @@
 """What code is generated for: an immutable value that says which processor, its vectors, registers, caches and cores.
 
-    Target("cpu")                                        this machine
+    Target("cpu")                                        this machine, or what TILEWRIGHT_TARGET names instead
     Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
     Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -mattr=+dotprod")
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
@@ -26,11 +26,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import TargetError, UnsupportedError
+from tilewright.errors import TargetError
 from tilewright.machine import Machine, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
-from tilewright.support.dtype import DType
+from tilewright.support import knobs
 
 _SSE = ("sse2",)
 _V2 = (*_SSE, "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -98,12 +98,14 @@ class Target:
     spelling: str
 
     def __new__(cls, spec: str | Target = "cpu") -> Target:
-        return spec if isinstance(spec, Target) else _parsed(spec, stored_key(host_identity()))
+        if isinstance(spec, Target):
+            return spec
+        return _parsed(spec, knobs.TARGET.get(), stored_key(host_identity()))
 
     @staticmethod
     def host() -> Target:
-        """The machine this runs on."""
-        return Target("cpu")
+        """The machine this runs on, whatever TILEWRIGHT_TARGET says."""
+        return Target("llvm -mcpu=native")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Target is immutable; spell another one instead of setting {name!r}")
@@ -144,10 +146,10 @@ class Target:
         host = Target.host()
         return self.architecture == host.architecture and set(self.features) <= set(host.features)
 
-    def require_half(self, dtype: DType) -> None:
-        """Raise `UnsupportedError` unless the target converts between float16 and float32 itself."""
-        if self.architecture == "riscv64" or (self.architecture == "x86_64" and "f16c" not in self.features):
-            raise UnsupportedError(f"{dtype} needs hardware conversion (f16c), which {self.cpu} does not have")
+    @property
+    def converts_half(self) -> bool:
+        """True if it has instructions that convert between float16 and float32."""
+        return self.architecture == "aarch64" or "f16c" in self.features
 
     def supports(self, *features: str) -> bool:
         """True if all the LLVM features named are on."""
@@ -155,8 +157,11 @@ class Target:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(spec: str, measured: str) -> Target:
-    """The target that `spec` spells; `measured` is the digest of this machine's figures, "" without such."""
+def _parsed(spec: str, default: str | None, measured: str) -> Target:
+    """The target spelled `spec`; where that names no processor, it is the one of `default` (None: this machine).
+
+    `measured` is the digest of this machine's figures, "" without such.
+    """
     # devices are targets, so their module imports this one
     from tilewright.device_target import DEVICE_KINDS, device_target
 
@@ -167,13 +172,9 @@ def _parsed(spec: str, measured: str) -> Target:
         known = ", ".join((*KINDS, *DEVICE_KINDS))
         raise TargetError(f"unknown target {spec!r}; known: {known} ('cpu' is this machine; 'llvm' takes "
                           "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=)")  # fmt: skip
-    options: dict[str, str] = {}
-    for word in words[1:]:
-        match = _OPTION.match(word)
-        if match is None:
-            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
-                              "-l1d= -l2= -l3= -machine=")  # fmt: skip
-        options[match.group(1)] = match.group(2)
+    options = _options(spec)
+    if default is not None and words[0] != "wasm" and not options.keys() & {"mtriple", "mcpu"}:
+        options = {**_options(default), **options}
     if words[0] == "wasm":
         options.setdefault("mtriple", _WASM_TRIPLE)
     triple = options.get("mtriple") or _host_triple()
@@ -191,6 +192,18 @@ def _parsed(spec: str, measured: str) -> Target:
         _check_cpu(cpu, architecture, spec)
         changes = _feature_changes(options.get("mattr", ""), spec)
     return _make("c" if words[0] == "c" else "llvm", triple, cpu, changes, options, spec)
+
+
+def _options(spec: str) -> dict[str, str]:
+    """The options of a spelling by name: `{"mcpu": "haswell"}`."""
+    options = {}
+    for word in spec.split()[1:]:
+        match = _OPTION.match(word)
+        if match is None:
+            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
+                              "-l1d= -l2= -l3= -machine=")  # fmt: skip
+        options[match.group(1)] = match.group(2)
+    return options
 
 
 def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:

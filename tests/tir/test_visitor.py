@@ -6,9 +6,11 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.tir.node import node
+from tilewright.tir.position import Position
 from tilewright.tir.stmt import Stmt
 from tilewright.tir.visitor import (
     Rewriter,
+    StmtRewriter,
     children,
     collect,
     collect_vars,
@@ -143,3 +145,31 @@ def test_rewriter_dispatches_by_class_and_base_class() -> None:
     assert renumber(X < Y + 1) is tir.Not(tir.LT(X, Y + 2))
     assert renumber(tir.select(X >= 1, X, 1)) is tir.Select(tir.Not(X >= 2), X, tir.const(2))
     assert renumber.calls == 1
+
+
+def test_statement_rewriter_hands_over_whole_expressions() -> None:
+    class Doubled(StmtRewriter):
+        def visit_Expr(self, node: tir.Expr) -> tir.Expr:
+            return node * 2 if node is X else node
+
+    store = tir.BufferStore(B, X, (X + 1,))
+    made = Doubled()(store)
+    assert made.value is X * 2 and made.indices == (X + 1,)
+    assert StmtRewriter()(loop(X, tir.seq(store, store))).body.stmts == (store, store)
+
+
+def test_rebuilt_statements_keep_their_position() -> None:
+    class Twice(StmtRewriter):
+        def visit_BufferStore(self, node: tir.BufferStore) -> Stmt:
+            return tir.seq(node, tir.BufferStore(node.buffer, node.value, node.indices))
+
+    here = Position("model.py", 3)
+    made = Twice()(loop().at(here))
+    assert made.position is here and len(made.body.stmts) == 2
+    assert substitute(loop(body=loop(Z).at(here)), {Y: Z}).body.position is here
+
+
+def test_attributes_name_buffers_too() -> None:
+    other = tir.Buffer("C", (16,))
+    stmt = tir.AttrStmt("pragma", A, tir.const(1), loop())
+    assert substitute(stmt, {}, {A: other}).target is other

@@ -59,6 +59,23 @@ def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     return Engine("openvino", ov.__version__.split("-")[0], run)
 
 
+def reference_engine(path: str, inputs: Arrays, threads: int) -> Engine:
+    """ONNX's own evaluator, written in NumPy after the specification: slow, on one thread, exact in integers."""
+    onnx = _import("onnx", "onnx")
+    # it imports onnx, which is optional
+    from tilewright.cli.evaluator import evaluator
+
+    made, feed = evaluator(onnx.load(path)), dict(inputs)
+
+    def run() -> list[np.ndarray[Any, Any]]:
+        try:
+            return list(made.run(None, feed))
+        except Exception as error:  # NumPy's and ONNX's errors have no class in common.
+            raise UnsupportedError(f"ONNX's evaluator does not run {path}: {error}") from None
+
+    return Engine("ONNX's evaluator", onnx.__version__, run)
+
+
 def _port_name(port: Any, inputs: Arrays) -> str:
     found = next((name for name in port.get_names() if name in inputs), None)
     if found is None:
@@ -69,6 +86,7 @@ def _port_name(port: Any, inputs: Arrays) -> str:
 ENGINES: dict[str, Callable[[str, Arrays, int], Engine]] = {
     "onnxruntime": onnxruntime_engine,
     "openvino": openvino_engine,
+    "reference": reference_engine,
 }
 
 
@@ -90,8 +108,8 @@ def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
         raise UnsupportedError(f"{name} does not load {path}: {reason[-1].strip()}") from None
 
 
-def _import(name: str) -> Any:
+def _import(name: str, extra: str = "compare") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise EnvironmentError_(f"{name} is not installed; `pip install tilewright[compare]` installs it") from None
+        raise EnvironmentError_(f"{name} is not installed; `pip install tilewright[{extra}]` installs it") from None

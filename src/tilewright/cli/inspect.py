@@ -64,13 +64,14 @@ def inspect_command(
         click.echo(text)
 
 
-def stage_names() -> list[str]:
-    """Every stage that can be inspected, in the order in which they come."""
+def stage_names(target_name: str = "cpu") -> list[str]:
+    """Every stage that can be inspected for a target, in the order in which they come."""
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
     from tilewright.compile import GRAPH_PASSES
-    from tilewright.te.lower import PASSES
+    from tilewright.target import Target
+    from tilewright.tir.pipeline import pipeline_of
 
-    graph, loop = [name for name, _ in GRAPH_PASSES], [one.__name__ for one in PASSES]
+    graph, loop = [name for name, _ in GRAPH_PASSES], pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
@@ -88,8 +89,10 @@ def stage_texts(
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
-    if stage not in stage_names():
-        raise UnsupportedError(f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names()))}")
+    if stage not in stage_names(target_name):
+        raise UnsupportedError(
+            f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"
+        )
     target = Target(target_name)
     graph_passes = [name for name, _ in GRAPH_PASSES]
     if source and stage in ("relay", *graph_passes, "fused", "plan", "choice"):
@@ -198,9 +201,11 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
     from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
-        lines = explain(schedule_choice(task.function, task.name, target), target)
+        lines = explain(schedule_choice(task.function, target))
         space = search_space(task.function, target)
-        return "\n".join(f"  {line}" for line in [*lines, *(explain_space(space) if space is not None else [])])
+        if space is not None and space.knobs:
+            lines += explain_space(space, target)
+        return "\n".join(f"  {line}" for line in lines)
     if stage in ("tir", "llvm", "asm"):
         func = lower_function(task.function, task.name, target)
         if stage == "tir":

@@ -11,7 +11,8 @@ from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.profile import KernelTime
 
 _COLUMNS = (
-    f"{'time':>12} {'of all':>7} {'GFLOP/s':>8} {'of peak':>8} {'predicted':>9}  kernel  (schedule)  source nodes"
+    f"{'time':>12} {'predicted':>12} {'of all':>7} {'GFLOP/s':>8} {'of peak':>8}  {'bound':<10}  "
+    "kernel  (schedule)  source nodes"
 )
 
 
@@ -25,7 +26,7 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
     """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
 
     Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
-    prediction is that of the model which chose the schedule, for the innermost step alone.
+    prediction is that of the cost model which chose the schedule, and the bound what it expects most time to go to.
     """
     # only when it runs: `tilewright --help` reads this module
     from tilewright.cli.peak import fma_peak
@@ -38,7 +39,11 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows)))
     peak = fma_peak(executable.threads, seconds=0.3)
     total = sum(row.seconds for row in rows)
-    click.echo(f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, {executable.threads} threads")
+    expected = sum(map(predicted_seconds, rows))
+    click.echo(
+        f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, predicted {expected * 1e3:.3f} ms, "
+        f"{executable.threads} threads"
+    )
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
     click.echo(_COLUMNS)
     for row in sorted(rows, key=lambda r: -r.seconds)[:top]:
@@ -49,19 +54,23 @@ def kernel_line(row: KernelTime, total: float, peak: float) -> str:
     """One line of the table; `total` is in seconds, `peak` in GFLOP/s."""
     share = row.seconds / total if total else 0.0
     speed = row.flops / row.seconds / 1e9 if row.seconds else 0.0
-    predicted = row.choice.get("predicted")
-    expected = "–" if predicted is None else f"{100 * predicted:.0f} %"
+    bound = str(row.choice.get("bound", "–")).replace("_", " ")
     return (
-        f"{row.seconds * 1e3:9.3f} ms {100 * share:5.1f} % {speed:8.1f} {100 * speed / peak:6.1f} % {expected:>9}  "
-        f"{row.kernel}  ({schedule_text(row)})  {row.source}"
+        f"{row.seconds * 1e3:9.3f} ms {predicted_seconds(row) * 1e3:9.3f} ms {100 * share:5.1f} % {speed:8.1f} "
+        f"{100 * speed / peak:6.1f} %  {bound:<10}  {row.kernel}  ({schedule_text(row)})  {row.source}"
     )
 
 
+def predicted_seconds(row: KernelTime) -> float:
+    """What the cost model expects of a kernel; 0 for a copy, which has no schedule."""
+    return float(row.choice.get("microseconds", 0.0)) * 1e-6
+
+
 def schedule_text(row: KernelTime) -> str:
-    """The template of a kernel and its register tile, "conv2d_NCHWc 2 y 14 x: 28 by 1 x 16"."""
+    """The template of a kernel and its configuration, "conv2d_NCHWc tile_rows=1 tile_blocks=2 tile_columns=14"."""
     from tilewright.topi.schedule.cpu.choice import Choice
 
     if not row.choice:
         return "copy"
-    choice = Choice.from_json(dict(row.choice))
-    return f"{choice.template} {choice.tile_text()}".strip()
+    choice = Choice.from_json(row.choice)
+    return f"{choice.template} {choice.config_text()}".strip()

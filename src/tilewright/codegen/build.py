@@ -58,7 +58,7 @@ def _compile(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, tuple[st
     """Object code by LLVM or by way of C, and the messages of its assertions."""
     if target.kind == "c":
         with span("codegen"):
-            source = emit_c(for_c(funcs))
+            source = emit_c(for_c(funcs, target))
         with span("C compiler"):
             return compile_c(source.text, target), source.messages
     with span("codegen"):

@@ -21,6 +21,7 @@ from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
+from tilewright.tir.pipeline import DEVICE, result
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.split_host_device import (
     DeviceProgram,
@@ -31,7 +32,6 @@ from tilewright.tir.transform.split_host_device import (
     Step,
     split_host_device,
 )
-from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
 
 LANGUAGES: dict[str, Language] = {"opencl": OPENCL_C, "cuda": CUDA_C, "webgpu": WEBGPU_SL, "metal": METAL_SL}
 
@@ -58,7 +58,7 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
                 f"{func.name} was lowered for warps of {warp} threads; {target} has warps of "
                 f"{target.thread_warp_size}. Lower it for the target that it is built for"
             )
-    programs = [split_host_device(verify_gpu_code(func, target)) for func in funcs]
+    programs = [split_host_device(result(DEVICE.code, func, target)) for func in funcs]
     with span("codegen"):
         return emit_program(programs, language), [_info(program) for program in programs]
 

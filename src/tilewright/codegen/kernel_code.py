@@ -9,9 +9,8 @@ from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source.c import emit_c, emit_static_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.target import Target
+from tilewright.tir.pipeline import C, result
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.legalize_float16 import legalize_float16
-from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 
 #: Functions and target to their code, and the seconds that writing it took before a compiler got it.
 Form = Callable[[Sequence[PrimFunc], Target], tuple[bytes, float]]
@@ -21,7 +20,7 @@ def object_code(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float
     """One ELF object of `funcs`; for the target "c" by way of C and this machine's C compiler."""
     start = time.perf_counter()
     if target.kind == "c":
-        text = emit_c(for_c(funcs)).text
+        text = emit_c(for_c(funcs, target)).text
         seconds = time.perf_counter() - start
         return compile_c(text, target), seconds
     text = emit_module(funcs, target).text
@@ -32,9 +31,9 @@ def object_code(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float
 def c_source(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
     """C99 text of `funcs` as static functions, which follows the text of `c_prelude`."""
     start = time.perf_counter()
-    return emit_static_c(for_c(funcs)).text.encode(), time.perf_counter() - start
+    return emit_static_c(for_c(funcs, target)).text.encode(), time.perf_counter() - start
 
 
-def for_c(funcs: Sequence[PrimFunc]) -> list[PrimFunc]:
+def for_c(funcs: Sequence[PrimFunc], target: Target) -> list[PrimFunc]:
     """`funcs` without vectors and 16-bit arithmetic, which C has not."""
-    return [scalarize_vectors(legalize_float16(func)) for func in funcs]
+    return [result(C.code, func, target) for func in funcs]

@@ -18,6 +18,7 @@ from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
+from tilewright.tir.pipeline import pipeline_of, run
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.narrow import stored_constant
@@ -103,16 +104,13 @@ def _copy(tensor: te.Tensor) -> te.Tensor:
 def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
     """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
 
-    `config` is a configuration of `search_space(function, target)`; by default the best by its model. The attribute
-    "choice" says what its schedule chose (`topi.schedule.cpu.choice.Choice`).
+    `config` is a configuration of `search_space(function, target)`; by default the one of least cost. The
+    attribute "choice" says what was chosen (`topi.schedule.cpu.choice.Choice`).
     """
     fused = to_compute(function)
-    stages = te.lower_stages(
-        schedule(fused.outputs, target, config), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
-    )
-    _, loop_nest = next(stages)
-    choice = choice_of(fused.outputs, loop_nest, target)
-    *_, (_, func) = stages
+    choice = choice_of(fused.outputs, target, config)
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    *_, (_, func) = te.lower_stages(schedule(fused.outputs, target, config), args, name, target=target)
     return func.with_body(func.body, choice=choice)
 
 
@@ -121,13 +119,9 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
     return space_of(to_compute(function).outputs, target)
 
 
-def schedule_choice(function: Function, name: str, target: Target) -> Choice:
-    """What the schedule of a fused function chose, without lowering it further."""
-    fused = to_compute(function)
-    stages = te.lower_stages(
-        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
-    )
-    return choice_of(fused.outputs, next(stages)[1], target)
+def schedule_choice(function: Function, target: Target) -> Choice:
+    """What the schedule of a fused function chose, without lowering it."""
+    return choice_of(to_compute(function).outputs, target)
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -144,8 +138,9 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
-    """The same, one (stage name, function) at a time, for inspection."""
+    """The same and the code generator's own stages, one (stage name, function) at a time, for inspection."""
     fused = to_compute(function)
-    yield from te.lower_stages(
-        schedule(fused.outputs, target), [*fused.inputs, *fused.outputs, *size_vars(function)], name=name
-    )
+    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+    for stage, func in te.lower_stages(schedule(fused.outputs, target), args, name, target=target):
+        yield stage, func
+    yield from run(pipeline_of(target).code, func, target)

@@ -77,6 +77,17 @@ def _parse_path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def parse_processor(text: str) -> str:
+    """The spelling of a CPU target, such as ``"llvm -mcpu=haswell"``, else `ValueError`."""
+    if text.split()[0] not in ("cpu", "llvm"):
+        raise ValueError(text)
+    return text
+
+
+TARGET: Knob[str | None] = Knob(
+    "TILEWRIGHT_TARGET", None, parse_processor, "a CPU target such as 'llvm -mcpu=haswell'",
+    "the processor that the target `cpu` stands for (default: this machine)",
+)  # fmt: skip
 NUM_THREADS: Knob[int | None] = Knob(
     "TILEWRIGHT_NUM_THREADS", None, parse_positive_int, "an integer of at least 1",
     "worker threads of a compiled model; overrides OMP_NUM_THREADS and what the machine allows",
@@ -112,4 +123,4 @@ DEBUG_INFO: Knob[bool] = Knob(
 
 def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
-    return (NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO)
+    return (TARGET, NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO)

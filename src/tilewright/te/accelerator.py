@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.codegen.source.c import EmittedSource, emit_c
+from tilewright.tir.pipeline import ACCELERATOR, result
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.coproc_sync import LINKS, Queue, coproc_sync
-from tilewright.tir.transform.flatten_buffers import flatten_buffers
-from tilewright.tir.transform.inject_copy_intrin import CopyIntrinsic, inject_copy_intrin
-from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
-from tilewright.tir.transform.lower_coproc_calls import lower_coproc_calls
-from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
-from tilewright.tir.transform.rolling_buffer import rolling_buffer
-from tilewright.tir.transform.simplify import simplify
-from tilewright.tir.transform.unroll_loop import unroll_loop
+from tilewright.tir.transform.coproc_sync import LINKS, Queue
+from tilewright.tir.transform.inject_copy_intrin import CopyIntrinsic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,24 +30,10 @@ class Accelerator:
     memory: Mapping[str, str] = field(default_factory=dict)
     header: str = ""
 
-    def passes(self) -> tuple[Callable[[PrimFunc], PrimFunc], ...]:
-        """What turns the loops of a schedule into instructions and tokens, in order."""
-
-        def copy_loops(func: PrimFunc) -> PrimFunc:
-            return inject_copy_intrin(func, self.copy_pragma, self.copy)
-
-        def insert_tokens(func: PrimFunc) -> PrimFunc:
-            return coproc_sync(func, self.links)
-
-        return (rolling_buffer, inject_virtual_thread, unroll_loop, copy_loops, insert_tokens)
-
     def emit_c(self, func: PrimFunc) -> EmittedSource:
         """The C99 text of a function lowered for this machine: copies, tokens and compute intrinsics as C calls.
 
         Raises UnsupportedError where a token, or memory in a scope, has no spelling in the declaration.
         """
-        func = lower_coproc_calls(func, self.functions)
-        for transform in (flatten_buffers, simplify, lower_intrinsics):
-            func = transform(func)
-        source = emit_c([func], scopes=self.memory)
+        source = emit_c([result(ACCELERATOR.code, func, self)], scopes=self.memory)
         return EmittedSource(f"{self.header}\n{source.text}", source.messages)

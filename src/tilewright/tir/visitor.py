@@ -12,6 +12,7 @@ the same object. What stands in place of a statement gets its position, unless i
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
@@ -19,7 +20,9 @@ from typing import Any, ClassVar, TypeVar
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BinaryExpr, Expr, Var
 from tilewright.tir.node import Node
-from tilewright.tir.stmt import PrimFunc, SeqStmt, Stmt
+from tilewright.tir.stmt import BufferStore, PrimFunc, SeqStmt, Stmt, seq
+
+_same = operator.is_
 
 N = TypeVar("N", bound=Node)
 R = TypeVar("R", bound=Node | PrimFunc)
@@ -129,8 +132,7 @@ class Rewriter:
         if found is not None:
             return found
         cls = node.__class__
-        handler = self._handlers.get(cls) or self._handler(cls)
-        made = handler(self, node)
+        made = (self._handlers.get(cls) or self._handler(cls))(self, node)
         if isinstance(node, Expr):
             memo[node] = made
         elif made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):
@@ -138,17 +140,37 @@ class Rewriter:
         return made
 
     def _handler(self, node_class: type) -> Any:
-        """The method `visit_<Class>` for the nearest class of `node_class` that has one, or `generic`."""
+        """The method `visit_<Class>` for the nearest class of `node_class` that has one, or what rebuilds it."""
         found = (getattr(type(self), f"visit_{base.__name__}", None) for base in node_class.__mro__)
-        handler = next((f for f in found if f is not None), type(self).generic)
+        handler = next((f for f in found if f is not None), None) or self._default(node_class)
         self._handlers[node_class] = handler
         return handler
 
+    def _default(self, node_class: type) -> Any:
+        """What rewrites a node whose class has no method."""
+        return type(self).generic
+
     def rebuild(self, node: Any) -> Any:
-        """`node` with its children rewritten; the same object if none changed."""
+        """`node` with its children rewritten; the same object if none changed.
+
+        A sequence is flattened again; statements in it that were rewritten to None fall away.
+        """
         if isinstance(node, BinaryExpr):
             a, b = self(node.a), self(node.b)
             return node if a is node.a and b is node.b else node.__class__(a, b)
+        if node.__class__ is BufferStore:  # by far the most frequent statement
+            buffer, value, indices = (
+                self.visit_buffer(node.buffer),
+                self(node.value),
+                tuple([self(i) for i in node.indices]),
+            )
+            if value is node.value and buffer is node.buffer and all(map(_same, indices, node.indices)):
+                return node
+            return BufferStore(buffer, value, indices).at(node.position)
+        if node.__class__ is SeqStmt:
+            stmts = [self(s) for s in node.stmts]
+            same = len(stmts) == len(node.stmts) and all(map(_same, stmts, node.stmts))
+            return node if same else seq(*stmts)
         changed = False
         values: list[Any] = []
         for name, kind in _plan(node.__class__):
@@ -161,11 +183,16 @@ class Rewriter:
                     value = old
             elif kind == _BUFFER:
                 value = self.visit_buffer(old)
-            elif kind == _ANY and isinstance(old, Node):
-                value = self(old)
+            elif kind == _ANY:
+                value = (
+                    self(old) if isinstance(old, Node) else self.visit_buffer(old) if isinstance(old, Buffer) else old
+                )
             changed = changed or value is not old
             values.append(value)
-        return node.__class__(*values) if changed else node
+        if not changed:
+            return node
+        made = node.__class__(*values)
+        return made.at(node.position) if isinstance(node, Stmt) else made
 
     generic = rebuild
 
@@ -178,27 +205,25 @@ class Rewriter:
         """What stands in place of a buffer wherever a node names it; by default itself."""
         return buffer
 
-    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        """A sequence, flattened again; statements rewritten to None fall away."""
-        stmts = [self(s) for s in node.stmts]
-        if len(stmts) == len(node.stmts) and all(map(_same, stmts, node.stmts)):
-            return node
-        flat: list[Stmt] = []
-        for s in stmts:
-            flat.extend(s.stmts if isinstance(s, SeqStmt) else () if s is None else (s,))
-        return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
-
 
 class StmtRewriter(Rewriter):
-    """Rewrites statements; expressions stay as they are."""
+    """Rewrites statements. Each expression that one holds goes through `visit_Expr` as a whole; none is remembered.
+
+    By default expressions stay as they are.
+    """
+
+    def __call__(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return self.visit_Expr(node)
+        cls = node.__class__
+        made = (self._handlers.get(cls) or self._handler(cls))(self, node)
+        if made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):
+            made.at(node.position)
+        return made
 
     def visit_Expr(self, node: Expr) -> Expr:
-        """The expression itself."""
+        """What stands in place of an expression of a statement: itself."""
         return node
-
-
-def _same(a: object, b: object) -> bool:
-    return a is b
 
 
 class _RuleRewriter(Rewriter):
@@ -210,14 +235,8 @@ class _RuleRewriter(Rewriter):
 
     def generic(self, node: Any) -> Any:
         made = self.rebuild(node)
-        rule = self._rules.get(made.__class__)
+        rule = self._rules.get(made.__class__) if made.__class__ is node.__class__ else None  # one left of a sequence
         replaced = rule(made) if rule is not None else None
-        return made if replaced is None else replaced
-
-    def visit_SeqStmt(self, node: SeqStmt) -> Any:
-        made = Rewriter.visit_SeqStmt(self, node)
-        rule = self._rules.get(SeqStmt)
-        replaced = rule(made) if rule is not None and isinstance(made, SeqStmt) else None
         return made if replaced is None else replaced
 
 

@@ -139,12 +139,33 @@ def test_float_extremum_takes_the_second_operand_when_unordered(elementwise):
 def test_product_and_sum_fuse_where_the_target_can(elementwise):
     from tilewright.target import Target
 
-    if not Target.host().has_fma:
+    if not Target("cpu").has_fma:
         pytest.skip("this processor has no fused multiply-add")
     x = np.full(16, 1 + 2**-12, "f4")
     exact = (x.astype("f8") * x - 1).astype("f4")
     np.testing.assert_array_equal(elementwise(lambda a: a * a + op.const(-1.0), x), exact)
     np.testing.assert_array_equal(elementwise(lambda a: a * a - op.const(1.0, a.dtype), x, lanes=16), exact)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_every_half_precision_number(elementwise, monkeypatch, lanes):
+    """Converted in integers, as on a processor that cannot do it: all patterns, and numbers between any two."""
+    monkeypatch.setattr("tilewright.target.Target.converts_half", False)
+    halves = np.arange(1 << 16, dtype="u2").view("f2")
+    wide = elementwise(lambda a: e.Cast(DType("float32").with_lanes(a.dtype.lanes), a), halves, lanes=lanes)
+    np.testing.assert_array_equal(wide, halves.astype("f4"))
+    np.testing.assert_array_equal(np.signbit(wide), np.signbit(halves))
+    places = wide[np.isfinite(wide)].view("i4")
+    middles = np.concatenate(
+        [(places + step).view("f4") for step in (-0x1001, -0x1000, -1, 0, 1, 0xFFF, 0x1000, 0x1001)]
+    )
+    tiny = np.float32([2**-24, 2**-25, 2**-26, 3 * 2**-25, 65519.996, 65520, 1e-40, np.inf, np.nan, 1e30] * 16)
+    values = np.concatenate([middles, -middles, tiny, -tiny])
+    values = values[: values.size // 16 * 16]
+    got = elementwise(lambda a: e.Cast(DType("float16").with_lanes(a.dtype.lanes), a), values, lanes=lanes)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, values.astype("f2"))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
 
 
 def test_constants(elementwise):

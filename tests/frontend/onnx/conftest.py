@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tests.oracles import exact_outputs, open_session, product_outputs
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.interpreter.interpreter import interpret
 
@@ -39,21 +40,10 @@ def build_model(
 
 def reference_outputs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs by onnxruntime, or by ONNX's evaluator where that one cannot run the model."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        inferred = onnx.shape_inference.infer_shapes(model)
-        session = onnxruntime.InferenceSession(
-            inferred.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return session.run(None, dict(feeds))
+        return open_session(onnx.shape_inference.infer_shapes(model)).run(None, dict(feeds))
     except Exception:  # Any failure means: this build does not implement the operator or opset.
-        from onnx.reference import ReferenceEvaluator
-
-        return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, dict(feeds))]
+        return exact_outputs(model, feeds)
 
 
 def interpret_model(model: Any, feeds: Mapping[str, np.ndarray], **options: Any) -> list[np.ndarray]:
@@ -66,7 +56,8 @@ def interpret_model(model: Any, feeds: Mapping[str, np.ndarray], **options: Any)
 def check_node() -> Callable[..., list[np.ndarray]]:
     """`check_node("Clip", [x], consts=[lo, hi], opset=13, attr=…)`: our outputs equal the reference's.
 
-    `inputs` are fed at run time, `consts` are initializers that follow them; None leaves an optional input out.
+    `inputs` are fed at run time, `consts` are initializers that follow them; None leaves an optional input out. With
+    `of_bytes` the reference is that of integer products (tests/oracles.py).
     """
 
     def check(
@@ -79,6 +70,7 @@ def check_node() -> Callable[..., list[np.ndarray]]:
         atol: float = 1e-5,
         expected: Sequence[np.ndarray] | None = None,
         domain: str = "",
+        of_bytes: bool = False,
         **attributes: Any,
     ) -> list[np.ndarray]:
         values = [*inputs, *consts]
@@ -89,13 +81,17 @@ def check_node() -> Callable[..., list[np.ndarray]]:
         node = helper.make_node(op_type, names, results, name="the_node", domain=domain, **attributes)
         versions = {domain: {"ai.onnx.ml": 3}.get(domain, 1)} if domain else None
         model = build_model([node], feeds, results, opset, initializers, versions)
-        wanted = reference_outputs(model, feeds) if expected is None else expected
         got = interpret_model(model, feeds)
-        assert len(got) == len(wanted)
-        for ours, theirs in zip(got, wanted):
-            assert ours.dtype == theirs.dtype
-            assert ours.shape == theirs.shape
-            np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+        if of_bytes:
+            oracles = product_outputs(model, feeds)
+        else:
+            oracles = [reference_outputs(model, feeds) if expected is None else list(expected)]
+        for wanted in oracles:
+            assert len(got) == len(wanted)
+            for ours, theirs in zip(got, wanted):
+                assert ours.dtype == theirs.dtype
+                assert ours.shape == theirs.shape
+                np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
         return got
 
     return check

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.oracles import product_outputs
+
 RNG = np.random.default_rng(1)
 MS = "com.microsoft"
 
@@ -69,30 +71,6 @@ CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
     ("QLinearSigmoid", [bytes_(2, 5)], [SCALE, ZERO, np.float32(1 / 256), np.uint8(0)], 1, {}),
     ("QLinearLeakyRelu", [bytes_(2, 5)], [SCALE, ZERO, SCALE, ZERO], 1, {"alpha": 0.2}),
     ("QLinearGlobalAveragePool", [bytes_(1, 3, 4, 4)], [SCALE, ZERO, SCALE, ZERO], 1, {}),
-    (
-        "MatMulIntegerToFloat",
-        [bytes_(3, 4), bytes_(4, 5, dtype=np.int8)],
-        [SCALE, SCALE, ZERO, np.int8(3), floats(5)],
-        1,
-        {},
-    ),
-    ("DynamicQuantizeMatMul", [floats(3, 4)], [bytes_(4, 5, dtype=np.int8), SCALE, np.int8(3), floats(5)], 1, {}),
-    (
-        "QGemm",
-        [bytes_(3, 4)],
-        [
-            SCALE,
-            ZERO,
-            bytes_(5, 4, dtype=np.int8),
-            SCALE,
-            np.int8(0),
-            np.arange(5, dtype=np.int32),
-            np.float32(0.2),
-            ZERO,
-        ],
-        1,
-        {"transB": 1},
-    ),
     ("MatMulNBits", [floats(3, 32)], [bytes_(5, 2, 8), floats(10)], 1, {"K": 32, "N": 5, "bits": 4, "block_size": 16}),
     (
         "MatMulNBits",
@@ -111,20 +89,6 @@ CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
         [None, np.int32([3, 6])],
         1,
         {"num_heads": 2},
-    ),
-    (
-        "QAttention",
-        [bytes_(2, 5, 8)],
-        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, None, ZERO, np.int8(3)],
-        1,
-        {"num_heads": 2},
-    ),
-    (
-        "QAttention",
-        [bytes_(2, 5, 8)],
-        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, np.int32([3, 5]), ZERO, np.int8(0)],
-        1,
-        {"num_heads": 2, "unidirectional": 1},
     ),
     ("RotaryEmbedding", [floats(2, 5, 16), np.array([3])], [floats(12, 4), floats(12, 4)], 1, {"num_heads": 2}),
     (
@@ -151,6 +115,53 @@ def test_operator(
     check_node(name, inputs, consts, opset=17, domain=MS, outputs=outputs, rtol=1e-3, atol=1e-4, **attributes)
 
 
+PRODUCTS: list[tuple[str, list[Any], list[Any], dict[str, Any]]] = [
+    (
+        "MatMulIntegerToFloat",
+        [bytes_(3, 4), bytes_(4, 5, dtype=np.int8)],
+        [SCALE, SCALE, ZERO, np.int8(3), floats(5)],
+        {},
+    ),
+    ("DynamicQuantizeMatMul", [floats(3, 4)], [bytes_(4, 5, dtype=np.int8), SCALE, np.int8(3), floats(5)], {}),
+    (
+        "QGemm",
+        [bytes_(3, 4)],
+        [
+            SCALE,
+            ZERO,
+            bytes_(5, 4, dtype=np.int8),
+            SCALE,
+            np.int8(0),
+            np.arange(5, dtype=np.int32),
+            np.float32(0.2),
+            ZERO,
+        ],
+        {"transB": 1},
+    ),
+    (
+        "QAttention",
+        [bytes_(2, 5, 8)],
+        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, None, ZERO, np.int8(3)],
+        {"num_heads": 2},
+    ),
+    (
+        "QAttention",
+        [bytes_(2, 5, 8)],
+        [bytes_(8, 24, dtype=np.int8), floats(24), SCALE, SCALE, np.int32([3, 5]), ZERO, np.int8(0)],
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "consts", "attributes"), PRODUCTS, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_product_of_bytes(
+    check_node: Any, name: str, inputs: list[Any], consts: list[Any], attributes: dict[str, Any]
+) -> None:
+    check_node(name, inputs, consts, opset=17, domain=MS, of_bytes=True, rtol=1e-3, atol=1e-4, **attributes)
+
+
 def test_embeddings(check_node: Any) -> None:
     ids, segments = RNG.integers(0, 9, (2, 4)).astype(np.int32), RNG.integers(0, 2, (2, 4)).astype(np.int32)
     mask = np.int32([[1, 1, 1, 0], [1, 1, 1, 1]])
@@ -160,7 +171,7 @@ def test_embeddings(check_node: Any) -> None:
     )
 
 
-def test_lstm_with_integer_weights(make_model: Any, run_model: Any, run_reference: Any) -> None:
+def test_lstm_with_integer_weights(make_model: Any, run_model: Any) -> None:
     from onnx import helper
 
     steps, batch, width, hidden = 4, 2, 5, 8
@@ -173,8 +184,10 @@ def test_lstm_with_integer_weights(make_model: Any, run_model: Any, run_referenc
     names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "h", "c"], domain=MS, hidden_size=hidden)
     model = make_model([node], {"x": x}, ["y", "h", "c"], 17, weights, {MS: 1})
-    for ours, theirs in zip(run_model(model, {"x": x}), run_reference(model, {"x": x})):
-        np.testing.assert_allclose(ours, theirs, atol=2e-2)
+    got = run_model(model, {"x": x})
+    for wanted in product_outputs(model, {"x": x}):
+        for ours, theirs in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-2)
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.oracles import exact_outputs, open_session
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.interpreter.interpreter import interpret
 
@@ -25,18 +26,13 @@ REAL: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 
 def compare(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]] | None, bound: float) -> None:
     """Our outputs on fresh random inputs are those of onnxruntime to within `bound` of the largest value."""
-    import onnxruntime
-
     module, specs = from_onnx(model, shapes)
     rng = np.random.default_rng()
     feeds: dict[str, Any] = {}
     for spec in specs:
         values = rng.integers(0, 256, spec.shape) if spec.dtype.is_int else rng.standard_normal(spec.shape)
         feeds[spec.name] = values.astype(spec.dtype.numpy)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+    expected = open_session(model).run(None, feeds)
     for ours, theirs in zip(interpret(module, feeds), expected, strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         assert np.abs(ours - theirs).max() <= bound * np.abs(theirs).max()
@@ -81,22 +77,11 @@ def real_model(name: str) -> Path:
     return paths[0]
 
 
-def session(path: Path, optimized: bool = True) -> Any:
-    """onnxruntime on one thread, so as not to fight ours for the processor, with or without its optimizations."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-
 def test_silero_carries_its_state_over_a_hundred_chunks() -> None:
     import tilewright as tw
 
     path = real_model("silero_vad")
-    reference = session(path)
+    reference = open_session(path)
     compiled = tw.compile(path, input_shapes={"input": (1, 512), "state": (2, 1, 128)}, threads=1, cache=False)
     rng = np.random.default_rng(0)
     states = [np.zeros((2, 1, 128), np.float32)] * 2
@@ -116,7 +101,7 @@ def test_silero_of_open_sizes() -> None:
     from tilewright.errors import InputError
 
     path = real_model("silero_vad")
-    reference = session(path)
+    reference = open_session(path)
     compiled = tw.compile(path, threads=1)
     rng = np.random.default_rng(1)
 
@@ -135,15 +120,15 @@ def test_silero_of_open_sizes() -> None:
         compiled.run({**feeds(16000, 2, 512), "state": np.zeros((2, 3, 128), np.float32)})
 
 
-def test_smart_turn_matches_onnxruntime_without_its_fusions() -> None:
+def test_smart_turn_matches_exact_sums_and_onnxruntime_without_its_fusions() -> None:
     """Where onnxruntime keeps the quantized graph as it is, so do we; its fused kernels round elsewhere."""
     import tilewright as tw
 
     path = real_model("smart_turn_v3_int8")
-    plain, fused = session(path, optimized=False), session(path)
     feeds = {"input_features": np.random.default_rng(0).standard_normal((1, 80, 800)).astype(np.float32)}
     compiled = tw.compile(path, input_shapes={"input_features": (1, 80, 800)}, threads=1, cache=False)
     ours = compiled.run(feeds)[0]
-    distance = np.abs(plain.run(None, feeds)[0] - fused.run(None, feeds)[0]).max()
-    np.testing.assert_allclose(ours, plain.run(None, feeds)[0], atol=max(2e-3, 2 * distance))
-    np.testing.assert_allclose(ours, fused.run(None, feeds)[0], atol=1e-2)
+    np.testing.assert_allclose(ours, exact_outputs(onnx.load(path), feeds)[0], atol=2e-3)
+    plain, fused = (open_session(path, optimized).run(None, feeds)[0] for optimized in (False, True))
+    np.testing.assert_allclose(ours, plain, atol=max(2e-3, 2 * np.abs(plain - fused).max()))
+    np.testing.assert_allclose(ours, fused, atol=1e-2)

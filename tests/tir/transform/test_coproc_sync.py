@@ -29,8 +29,9 @@ from tilewright.tir import (
     to_text,
 )
 from tilewright.tir.transform.coproc_sync import coproc_sync
-from tilewright.tir.transform.statements import map_stmt, walk
+from tilewright.tir.transform.statements import walk
 from tilewright.tir.verify import verify
+from tilewright.tir.visitor import StmtRewriter
 
 A, C = Buffer("A", [8, 4]), Buffer("C", [8, 4])
 S, T, U = (Buffer(name, [2, 4], scope="dae.memory") for name in "STU")
@@ -68,10 +69,11 @@ def tokens(func):
 
 
 def without(func, dropped):
-    def visit(stmt):
-        return SeqStmt(()) if stmt is dropped else map_stmt(stmt, visit, lambda x: x)
+    class Dropper(StmtRewriter):
+        def visit_Stmt(self, stmt):
+            return SeqStmt(()) if stmt is dropped else self.rebuild(stmt)
 
-    return func.with_body(visit(func.body))
+    return Dropper()(func)
 
 
 def results(func, orders):

@@ -9,9 +9,16 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Ramp, Shuffle, Var
 from tilewright.tir.op import const
-from tilewright.tir.transform.folding import fold_add, fold_subtract, map_children
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, seq
+from tilewright.tir.transform.folding import FoldingRewriter, fold_add, fold_subtract, substitute_var
 
 I, J, X = Var("i"), Var("j"), Var("x", "float32")
+
+
+def rebuilt(node, known):
+    rewriter = FoldingRewriter()
+    rewriter.memo.update(known)
+    return rewriter.rebuild(node)
 
 
 def test_integer_constants_are_merged_on_the_right():
@@ -34,7 +41,7 @@ def test_random_integer_sums_keep_their_value():
             number, join = rng.randint(-9, 9), rng.choice([fold_add, fold_subtract])
             x = join(x, const(number))
             expected += number if join is fold_add else -number
-        value = map_children(x, lambda y: const(10) if y is I else y) if x is not I else const(10)
+        value = rebuilt(x, {I: const(10)}) if x is not I else const(10)
         assert value is const(expected)
 
 
@@ -49,16 +56,25 @@ def test_every_kind_of_node_is_kept_or_rebuilt():
     ]  # fmt: skip
     k = Var("k")
     for node in nodes:
-        assert map_children(node, lambda x: x) is node
-        changed = map_children(node, lambda x: k if x is I else (k < J) if x is condition else x)
+        assert rebuilt(node, {}) is node
+        changed = rebuilt(node, {condition: k < J, I: k})
         assert changed is not node and type(changed) is type(node) and changed.dtype is node.dtype
 
 
 def test_decided_conditions_pick_their_side():
-    def decide(x):
-        return const(True) if x is condition else x
-
     condition = I < J
-    assert map_children(op.if_then_else(condition, I, J), decide) is I
-    assert map_children(e.Select(condition, I, J), decide) is I
-    assert map_children(op.likely(condition), decide) is const(True)
+    true = {condition: const(True)}
+    assert rebuilt(op.if_then_else(condition, I, J), true) is I
+    assert rebuilt(e.Select(condition, I, J), true) is I
+    assert rebuilt(op.likely(condition), true) is const(True)
+
+
+def test_substitute_var_folds_in_statements():
+    a, n = Buffer("a", [8]), Var("n")
+    store = BufferStore(a, const(1.0), (I,))
+    loop = For(I, const(0), n, ForKind.SERIAL, IfThenElse(n > I, seq(store, store)))
+    assert substitute_var(loop, Var("other"), const(1)) is loop
+    result = substitute_var(loop.body, I, const(3))
+    assert result.condition is (n > 3)
+    assert result.then_case.stmts[0].indices == (const(3),)
+    assert substitute_var(loop, n, const(8)).extent is const(8)

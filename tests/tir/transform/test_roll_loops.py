@@ -21,7 +21,13 @@ def test_only_vectors_that_no_guard_cuts_stay() -> None:
         store: Stmt = BufferStore(a, op.const(1.0), (row * 8 + lane,))
         for guard in guards:
             store = IfThenElse(op.likely(guard), store)
-        return For(row, 0, 8, ForKind.UNROLLED, For(lane, 0, 8, ForKind.VECTORIZED, store))
+        return For(
+            row,
+            op.const(0),
+            op.const(8),
+            ForKind.UNROLLED,
+            For(lane, op.const(0), op.const(8), ForKind.VECTORIZED, store),
+        )
 
     assert kinds(roll_loops(nest())) == [ForKind.SERIAL, ForKind.VECTORIZED]
     assert kinds(roll_loops(nest(row < n))) == [ForKind.SERIAL, ForKind.VECTORIZED]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.half import narrow_half, widen_half
 from tilewright.codegen.llvm.types import (
     float_constant,
     integer_constant,
@@ -246,7 +247,8 @@ def _widen_small(b: FunctionBuilder, value: Value, source: DType) -> Value:
         bits = b.define(f"zext {patterns} {value.text} to {ints}", value)
         high = b.define(f"shl {ints} {bits.text}, {splat(DType('int32').with_lanes(n), '16')}", bits)
         return b.define(f"bitcast {ints} {high.text} to {floats}", high)
-    b.target.require_half(source)
+    if not b.target.converts_half:
+        return widen_half(b, value, n)
     halves = "half" if n == 1 else f"<{n} x half>"
     cast_ = b.define(f"bitcast {patterns} {value.text} to {halves}", value)
     return b.define(f"fpext {halves} {cast_.text} to {floats}", cast_)
@@ -257,7 +259,8 @@ def _narrow_small(b: FunctionBuilder, value: Value, target: DType) -> Value:
     n = target.lanes
     patterns, floats = register_type(DType("int16").with_lanes(n)), register_type(FLOAT32.with_lanes(n))
     if target.code == "float":
-        b.target.require_half(target)
+        if not b.target.converts_half:
+            return narrow_half(b, value, n)
         halves = "half" if n == 1 else f"<{n} x half>"
         rounded = b.define(f"fptrunc {floats} {value.text} to {halves}", value)
         return b.define(f"bitcast {halves} {rounded.text} to {patterns}", rounded)

@@ -10,11 +10,9 @@ from tilewright.codegen.source.dialect import Dialect
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.pipeline import KERNEL, result
 from tilewright.tir.stmt import Allocate, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
-from tilewright.tir.transform.legalize_float16 import legalize_float16
-from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
-from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
@@ -88,4 +86,4 @@ def emit_kernel(launch: Launch, language: Language, taken: set[str]) -> str:
 
 def prepare(kernel: PrimFunc, language: Language) -> PrimFunc:
     """`kernel` in terms of what the language has."""
-    return lower_intrinsics(legalize_float16(scalarize_vectors(kernel)), native=language.native)
+    return result(KERNEL, kernel, language)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright import codegen, te
 from tilewright.codegen.build_device import emit_device
+from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.compat.classic.benchmark import BenchmarkResult
@@ -19,8 +20,6 @@ from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.legalize_float16 import legalize_float16
-from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 
 
 def lower(
@@ -145,7 +144,7 @@ class BuiltModule:
         if self.target.kind in DEVICE_KINDS:
             return emit_device(self.funcs, self.target)[0]
         if self.target.kind == "c":
-            return emit_c([scalarize_vectors(legalize_float16(func)) for func in self.funcs]).text
+            return emit_c(for_c(self.funcs, self.target)).text
         return emit_module(self.funcs, self.target).text
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:

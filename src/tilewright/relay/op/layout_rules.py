@@ -16,14 +16,13 @@ from tilewright.relay.ir.expr import Attrs
 from tilewright.relay.ir.registry import LayoutChoice
 from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
 from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
     from tilewright.target import Target
-    from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
 
 Layouts = Sequence[str | None]
 Types = Sequence[TensorType]
@@ -88,7 +87,7 @@ def conv2d_layout(
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
     choices = []
-    for choice in conv2d_layouts(conv2d_shape(attrs, types), target, channel_block(layouts[0]) or None):
+    for choice in conv2d_layouts(conv2d_workload(attrs, types), target, channel_block(layouts[0]) or None):
         plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
         altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
         choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
@@ -109,26 +108,24 @@ def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Tar
     return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
 
 
-def conv2d_shape(attrs: Attrs, types: Types) -> ConvolutionShape:
-    """The facts of an `nn.conv2d` in NCHW and OIHW."""
+def conv2d_workload(attrs: Attrs, types: Types) -> Conv2DWorkload:
+    """The facts of an `nn.conv2d` in NCHW and OIHW; an image of symbolic size is taken to have that of its hint."""
     batch, channels, height, width = (size_hint(extent) for extent in types[0].shape)
     filters, _, kh, kw = (size_hint(extent) for extent in types[1].shape)
     pads, strides, dilation = attrs.padding, attrs.strides, attrs.dilation
-    out_height = conv_output(height, kh, strides[0], pads[0], pads[2], dilation[0])
-    out_width = conv_output(width, kw, strides[1], pads[1], pads[3], dilation[1])
-    return ConvolutionShape(
+    return Conv2DWorkload(
         batch,
         channels,
         filters,
         height,
         width,
-        out_height,
-        out_width,
-        (kh, kw),
-        (strides[0], strides[1]),
-        (dilation[0], dilation[1]),
-        attrs.groups,
-        any(pads),
+        conv_output(height, kh, strides[0], pads[0], pads[2], dilation[0]),
+        conv_output(width, kw, strides[1], pads[1], pads[3], dilation[1]),
+        kernel_size=(kh, kw),
+        strides=(strides[0], strides[1]),
+        dilation=(dilation[0], dilation[1]),
+        groups=attrs.groups,
+        padded=any(pads),
     )
 
 

@@ -9,7 +9,8 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt
-from tilewright.tir.transform.statements import map_stmt, substitute_var, walk, with_fields
+from tilewright.tir.transform.folding import substitute_var
+from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import StmtRewriter, collect_vars, substitute
 
 #: Hardware thread axes from the outermost to the innermost, as a kernel's loops stand.
@@ -57,15 +58,17 @@ class _Kernels(StmtRewriter):
         return self.rule(node) if is_thread_loop(node) else self.rebuild(node)
 
 
-class _Kernel:
+class _Kernel(StmtRewriter):
     """One kernel: its axes, and its body in terms of them."""
 
     def __init__(self, root: For, func: PrimFunc) -> None:
+        super().__init__()
         self.root = root
         self.name = func.name
         self.vars: dict[str, Var] = {}
         self.extents: dict[str, Expr] = {}
         made = [s.buffer for s in walk(root) if isinstance(s, Allocate)]
+        self.tested: frozenset[Var] = frozenset()  # axes on which conditions around depend
         self.own = {buffer for buffer in made if buffer.scope != "shared"}
         for stmt in walk(root):
             if is_thread_loop(stmt):
@@ -95,40 +98,45 @@ class _Kernel:
 
     def build(self) -> Stmt:
         """The thread loops around the kernel's body."""
-        body = self._statement(self.root, frozenset())
+        body: Stmt = self(self.root)
         for tag in reversed(THREAD_AXES):
             if tag in self.extents:
                 var, extent = self.vars[tag], self.extents[tag]
                 body = For(var, op.const(0, var.dtype), extent, ForKind.THREAD_BINDING, body, tag, {})
         return body
 
-    def _statement(self, stmt: Stmt, tested: frozenset[Var]) -> Stmt:
-        """`stmt` in terms of the kernel's axes, under conditions on the axes `tested`."""
-        if is_thread_loop(stmt):
-            assert isinstance(stmt, For)
-            return self._bound_loop(stmt, tested)
-        if isinstance(stmt, BufferStore):
-            return stmt if stmt.buffer in self.own else self._by_one(stmt, tested)
-        if isinstance(stmt, Allocate) and stmt.buffer.scope == "global":
-            return self._statement(_local(stmt, self.own), tested)
-        if isinstance(stmt, IfThenElse):
-            tested |= frozenset(collect_vars(stmt.condition))
-        return map_stmt(stmt, lambda s: self._statement(s, tested), lambda x: x)
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """A store to memory that threads share is one thread's."""
+        return stmt if stmt.buffer in self.own else self._by_one(stmt)
 
-    def _bound_loop(self, loop: For, tested: frozenset[Var]) -> Stmt:
+    def visit_Allocate(self, stmt: Allocate) -> Stmt:
+        """A temporary without a scope of its own is each thread's."""
+        return self.rebuild(_local(stmt, self.own) if stmt.buffer.scope == "global" else stmt)
+
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """What depends on the condition's variables is under a test of them."""
+        before, self.tested = self.tested, self.tested | frozenset(collect_vars(stmt.condition))
+        made = self.rebuild(stmt)
+        self.tested = before
+        return made
+
+    def visit_For(self, loop: For) -> Stmt:
+        """A loop bound to an axis is its body in terms of the kernel's own."""
+        if not is_thread_loop(loop):
+            return self.rebuild(loop)
         var = self.vars[loop.thread]
         value = var if _is_zero(loop.min) else var + loop.min
-        body = self._statement(substitute_var(loop.body, loop.var, value), tested)
+        body: Stmt = self(substitute_var(loop.body, loop.var, value))
         whole = self.extents[loop.thread]
         return body if whole is loop.extent else IfThenElse(op.likely(op.less(var, loop.extent)), body)
 
-    def _by_one(self, stmt: BufferStore, tested: frozenset[Var]) -> Stmt:
+    def _by_one(self, stmt: BufferStore) -> Stmt:
         """A store to memory that threads share, done by thread 0 of every axis that does not choose the element.
 
         Each block has shared memory of its own, so there only the threads of the block count.
         """
         axes = [tag for tag in self.extents if stmt.buffer.scope != "shared" or tag.startswith("threadIdx")]
-        chosen = {*tested, *[v for index in stmt.indices for v in collect_vars(index)]}
+        chosen = {*self.tested, *[v for index in stmt.indices for v in collect_vars(index)]}
         others = [self.vars[tag] for tag in axes if self.vars[tag] not in chosen]
         if not others:
             return stmt

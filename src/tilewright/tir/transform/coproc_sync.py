@@ -14,7 +14,6 @@ from tilewright.tir.stmt import (
     BufferStore,
     Evaluate,
     For,
-    IfThenElse,
     LetStmt,
     PrimFunc,
     SeqStmt,
@@ -23,8 +22,8 @@ from tilewright.tir.stmt import (
     seq,
 )
 from tilewright.tir.transform.box_accesses import Box, boxes_of, may_overlap
-from tilewright.tir.transform.statements import child_stmts, map_stmt, walk, with_fields
-from tilewright.tir.visitor import children, collect
+from tilewright.tir.transform.statements import child_stmts, walk, with_fields
+from tilewright.tir.visitor import StmtRewriter, children, collect
 
 KEY = "coproc_scope"
 UNITS = {"load": 1, "compute": 2, "store": 3}
@@ -58,7 +57,7 @@ def coproc_sync(func: PrimFunc, links: frozenset[Queue] = LINKS) -> PrimFunc:
     """
     _check_outside(func.body)
     lets = frozenset(s.var for s in walk(func.body) if isinstance(s, LetStmt))
-    return func.with_body(_Synchronizer(links, lets).block(func.body))
+    return func.with_body(_Synchronizer(links, lets)(func.body))
 
 
 class _Item(NamedTuple):
@@ -76,21 +75,20 @@ class _Token(NamedTuple):
     consumer: int
 
 
-class _Synchronizer:
+class _Synchronizer(StmtRewriter):
     def __init__(self, links: frozenset[Queue], lets: frozenset[Var]) -> None:
+        super().__init__()
         self.links, self.lets = links, lets
 
-    def block(self, body: Stmt) -> Stmt:
+    def visit_Stmt(self, body: Stmt) -> Stmt:
         """`body`, which runs once, with its tokens."""
         return self._block(body, None)[0]
 
     def _block(self, body: Stmt, loop: For | While | None) -> tuple[Stmt, list[Queue]]:
         """`body` with its tokens, and the queues on which a token must be there when the first iteration starts."""
-        if not isinstance(body, SeqStmt | For | While | IfThenElse) and unit_of(body) is None:
-            below = child_stmts(body)
-            if len(below) == 1:
-                inside, carried = self._block(below[0], loop)
-                return map_stmt(body, lambda _: inside, lambda x: x), carried
+        if "body" in body.FIELDS and not isinstance(body, For | While) and unit_of(body) is None:
+            inside, carried = self._block(body.body, loop)  # type: ignore[attr-defined]
+            return with_fields(body, body=inside), carried
         items = [self._item(s) for s in (body.stmts if isinstance(body, SeqStmt) else (body,))]
         pushes: dict[int, list[Stmt]] = {}
         pops: dict[int, list[Stmt]] = {}
@@ -117,7 +115,7 @@ class _Synchronizer:
             before, after = [[_call(name, q) for q in carried] for name in ("dep_push", "dep_pop")]
             made = seq(*before, with_fields(stmt, body=body), *after)
         else:
-            made = map_stmt(stmt, self.block, lambda x: x)
+            made = self.rebuild(stmt)
         return _Item(made, boxes, frozenset(_queues(made)))
 
     def _tokens(self, items: Sequence[_Item], queue: Queue, loop: For | While | None) -> list[_Token]:

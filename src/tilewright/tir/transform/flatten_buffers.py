@@ -8,9 +8,8 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Broadcast, BufferLoad, Expr, IntImm, Ramp, Var
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, PrimFunc, Stmt
-from tilewright.tir.transform.folding import fold_add, map_children
-from tilewright.tir.transform.statements import map_stmt, with_fields
+from tilewright.tir.stmt import BufferStore, For, PrimFunc, Stmt
+from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 
 LARGEST_INT32 = 2**31 - 1
 
@@ -22,18 +21,17 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     a[i, j + 1] = 0         =>      a[i*16 + j + 1] = 0
     """
     flattener = _Flattener()
-    params = [p if isinstance(p, Var) else flattener.buffer(p) for p in func.params]
-    result = func.with_body(flattener.stmt(func.body))
-    return PrimFunc(func.name, params, result.body, result.attrs)
+    params = [p if isinstance(p, Var) else flattener.visit_buffer(p) for p in func.params]
+    return PrimFunc(func.name, params, flattener(func.body), func.attrs)
 
 
-class _Flattener:
+class _Flattener(FoldingRewriter):
     def __init__(self) -> None:
+        super().__init__()
         self.analyzer = Analyzer()
         self.buffers: dict[Buffer, Buffer] = {}
-        self.memo: dict[Expr, Expr] = {}
 
-    def buffer(self, old: Buffer) -> Buffer:
+    def visit_buffer(self, old: Buffer) -> Buffer:
         """The flat buffer that stands for `old`: itself if it is flat already."""
         found = self.buffers.get(old)
         if found is None:
@@ -43,38 +41,25 @@ class _Flattener:
             self.buffers[old] = found
         return found
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        kind = type(stmt)
-        if kind is For:
-            assert isinstance(stmt, For)
-            self.analyzer.bind(stmt.var, (stmt.min, stmt.extent))
-        elif kind is BufferStore:
-            assert isinstance(stmt, BufferStore)
-            buffer, value = self.buffer(stmt.buffer), self.expr(stmt.value)
-            indices = self.index(stmt.buffer, stmt.indices)
-            same = buffer is stmt.buffer and value is stmt.value and indices == stmt.indices
-            return stmt if same else BufferStore(buffer, value, indices).at(stmt.position)
-        elif kind is Allocate or kind is DeclBuffer:
-            stmt = with_fields(stmt, buffer=self.buffer(stmt.buffer))  # type: ignore[attr-defined]
-        elif kind is AttrStmt:
-            assert isinstance(stmt, AttrStmt)
-            if isinstance(stmt.target, Buffer):
-                stmt = with_fields(stmt, target=self.buffer(stmt.target))
-        return map_stmt(stmt, self.stmt, self.expr)
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop, whose variable's range helps to simplify indices."""
+        self.analyzer.bind(loop.var, (loop.min, loop.extent))
+        return self.rebuild(loop)
 
-    def expr(self, x: Expr) -> Expr:
-        found = self.memo.get(x)
-        if found is None:
-            if isinstance(x, BufferLoad):
-                found = BufferLoad(self.buffer(x.buffer), self.index(x.buffer, x.indices))
-            else:
-                found = map_children(x, self.expr)
-            self.memo[x] = found
-        return found
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """The store with one index."""
+        buffer, value = self.visit_buffer(stmt.buffer), self(stmt.value)
+        indices = self.index(stmt.buffer, stmt.indices)
+        same = buffer is stmt.buffer and value is stmt.value and indices == stmt.indices
+        return stmt if same else BufferStore(buffer, value, indices)
+
+    def visit_BufferLoad(self, x: BufferLoad) -> Expr:
+        """The load with one index."""
+        return BufferLoad(self.visit_buffer(x.buffer), self.index(x.buffer, x.indices))
 
     def index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr]:
         """The flat index of `buffer[indices]`, simplified."""
-        parts = [self.expr(i) for i in indices]
+        parts = [self(i) for i in indices]
         if len(parts) == 1 and buffer.strides is None:
             return (parts[0],)
         wide = _needs_int64(buffer)

@@ -1,36 +1,23 @@
-"""Rebuilding an expression from changed children with constants folded, for the passes that substitute variables.
+"""The rewriter that folds constants in what it rebuilds, for the passes that substitute variables.
 
-`map_children(x, go)` is `x` with `go` applied to its children: the same object if none changed, otherwise rebuilt
-through `tir.op`, which folds constants; integer sums keep their constant last and merged: (x + 3) + 4 becomes x + 7.
+Expressions are rebuilt through `tir.op`, which folds; integer sums keep their constant last and merged: (x + 3) + 4
+becomes x + 7.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir import op
-from tilewright.tir.expr import Expr
+from tilewright.tir.expr import Expr, Var
+from tilewright.tir.stmt import Stmt
 from tilewright.tir.visitor import Rewriter
 
-Go = Callable[[Expr], Expr]
-
-
-class FoldingRewriter(Rewriter):
-    """A `Rewriter` that folds constants in what it rebuilds."""
-
-    def visit_Expr(self, x: Expr) -> Expr:
-        """`x` from its rewritten children, folded."""
-        return map_children(x, self)
-
-
-def map_children(x: Expr, go: Go) -> Expr:
-    """`x` with each child replaced by `go(child)`; `x` itself if nothing changed or it has no children."""
-    rebuild = _REBUILD.get(type(x))
-    return x if rebuild is None else rebuild(x, go)
+S = TypeVar("S", bound=Stmt)
 
 
 def fold_add(a: Expr, b: Expr) -> Expr:
@@ -57,57 +44,60 @@ def fold_subtract(a: Expr, b: Expr) -> Expr:
     return op.subtract(a, b)
 
 
-def _binary(build: Callable[[Any, Any], Expr]) -> Callable[[Any, Go], Expr]:
-    def rebuild(x: Any, go: Go) -> Expr:
+Rule = Callable[[Any, Any], Expr]  # a rewriter, and the node that it shall rebuild
+
+
+def _binary(build: Callable[[Any, Any], Expr]) -> Rule:
+    def rebuild(go: Rewriter, x: Any) -> Expr:
         a, b = go(x.a), go(x.b)
         return x if a is x.a and b is x.b else build(a, b)
 
     return rebuild
 
 
-def _not(x: Any, go: Go) -> Expr:
+def _not(go: Rewriter, x: Any) -> Expr:
     a = go(x.a)
     return x if a is x.a else op.logical_not(a)
 
 
-def _cast(x: Any, go: Go) -> Expr:
+def _cast(go: Rewriter, x: Any) -> Expr:
     value = go(x.value)
     return x if value is x.value else op.cast(DType(x.dtype.element).with_lanes(value.dtype.lanes), value)
 
 
-def _select(x: Any, go: Go) -> Expr:
+def _select(go: Rewriter, x: Any) -> Expr:
     condition, a, b = go(x.condition), go(x.true_value), go(x.false_value)
     if condition is x.condition and a is x.true_value and b is x.false_value:
         return x
     return op.select(condition, a, b)
 
 
-def _let(x: Any, go: Go) -> Expr:
+def _let(go: Rewriter, x: Any) -> Expr:
     value, body = go(x.value), go(x.body)
     return x if value is x.value and body is x.body else e.Let(x.var, value, body)
 
 
-def _ramp(x: Any, go: Go) -> Expr:
+def _ramp(go: Rewriter, x: Any) -> Expr:
     base, stride = go(x.base), go(x.stride)
     return x if base is x.base and stride is x.stride else e.Ramp(base, stride, x.lanes)
 
 
-def _broadcast(x: Any, go: Go) -> Expr:
+def _broadcast(go: Rewriter, x: Any) -> Expr:
     value = go(x.value)
     return x if value is x.value else e.Broadcast(value, x.lanes)
 
 
-def _shuffle(x: Any, go: Go) -> Expr:
+def _shuffle(go: Rewriter, x: Any) -> Expr:
     vectors = tuple([go(v) for v in x.vectors])
     return x if same(vectors, x.vectors) else e.Shuffle(vectors, x.indices)
 
 
-def _load(x: Any, go: Go) -> Expr:
-    indices = tuple([go(i) for i in x.indices])
-    return x if same(indices, x.indices) else e.BufferLoad(x.buffer, indices)
+def _load(go: Rewriter, x: Any) -> Expr:
+    buffer, indices = go.visit_buffer(x.buffer), tuple([go(i) for i in x.indices])
+    return x if buffer is x.buffer and same(indices, x.indices) else e.BufferLoad(buffer, indices)
 
 
-def _call(x: Any, go: Go) -> Expr:
+def _call(go: Rewriter, x: Any) -> Expr:
     args = tuple([go(a) for a in x.args])
     if same(args, x.args):
         return x
@@ -123,7 +113,7 @@ def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
-_REBUILD: dict[type, Callable[[Any, Go], Expr]] = {
+_RULES: dict[type, Rule] = {
     e.Add: _binary(fold_add),
     e.Sub: _binary(fold_subtract),
     e.Mul: _binary(op.multiply),
@@ -151,3 +141,25 @@ _REBUILD: dict[type, Callable[[Any, Go], Expr]] = {
     e.BufferLoad: _load,
     e.Call: _call,
 }
+
+
+class FoldingRewriter(Rewriter):
+    """A `Rewriter` that folds constants in what it rebuilds."""
+
+    def rebuild(self, node: Any) -> Any:
+        """`node` from its rewritten children, folded; the same object if none changed."""
+        rule = _RULES.get(node.__class__)
+        return Rewriter.rebuild(self, node) if rule is None else rule(self, node)
+
+    generic = rebuild
+
+    def _default(self, node_class: type) -> Any:
+        return _RULES.get(node_class, type(self).generic)
+
+
+def substitute_var(stmt: S, var: Var, value: Expr) -> S:
+    """`stmt` with `var` replaced by `value` and constants folded."""
+    rewriter = FoldingRewriter()
+    rewriter.memo[var] = value
+    made: S = rewriter(stmt)
+    return made

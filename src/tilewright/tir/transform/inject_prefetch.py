@@ -5,17 +5,17 @@ from __future__ import annotations
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import IntervalSet, eval_interval, union
 from tilewright.arith.range import Range
+from tilewright.machine import Machine
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Var
 from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt, seq
-from tilewright.tir.visitor import Rewriter, collect, substitute
+from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY = "prefetch"
-LINE_BYTES = 64  # what one prefetch brings
 
 
-def inject_prefetch(func: PrimFunc) -> PrimFunc:
+def inject_prefetch(func: PrimFunc, line_bytes: int = Machine.line) -> PrimFunc:
     """`func` with each attribute "prefetch" of a loop's body made prefetches of what is read that many iterations on.
 
     for i in range(8):                                 for i in range(8):
@@ -24,21 +24,17 @@ def inject_prefetch(func: PrimFunc) -> PrimFunc:
                 c[i, j] = a[i, j]                          for j in range(32):
                                                                c[i, j] = a[i, j]
 
-    One prefetch is made for each cache line of the part of the buffer that the body reads. Nothing is made where that
-    part is not known. Addresses past the end of the buffer are harmless: a prefetch does not fault.
+    One prefetch is made for each cache line, of `line_bytes`, of the part of the buffer that the body reads. Nothing is
+    made where that part is not known. Addresses past the end of the buffer are harmless: a prefetch does not fault.
     """
-    rewriter = _Injector()
-    return func.with_body(rewriter(func.body))
+    return _Injector(line_bytes)(func)
 
 
-class _Injector(Rewriter):
-    def __init__(self) -> None:
+class _Injector(StmtRewriter):
+    def __init__(self, line_bytes: int) -> None:
         super().__init__()
+        self.line_bytes = line_bytes
         self.loop: For | None = None
-
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         """Remembers the loop that an attribute just inside it speaks of."""
@@ -55,7 +51,9 @@ class _Injector(Rewriter):
         region = None if self.loop is None else _region(node.target, body)
         if self.loop is None or region is None:
             return body
-        ahead = substitute(_prefetches(node.target, region), {self.loop.var: self.loop.var + node.value})
+        ahead = substitute(
+            _prefetches(node.target, region, self.line_bytes), {self.loop.var: self.loop.var + node.value}
+        )
         return seq(ahead, body)
 
 
@@ -77,9 +75,9 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
     return None if any(span is None for span in spans) else [span for span in spans if span is not None]
 
 
-def _prefetches(buffer: Buffer, region: list[Range]) -> Stmt:
+def _prefetches(buffer: Buffer, region: list[Range], line_bytes: int) -> Stmt:
     """Loops over the region, a cache line at a time along the last dimension."""
-    step = max(LINE_BYTES // (buffer.dtype.itemsize * buffer.dtype.lanes), 1)
+    step = max(line_bytes // (buffer.dtype.itemsize * buffer.dtype.lanes), 1)
     simplify = Analyzer().simplify
     loops: list[tuple[Var, Expr]] = []
     indices: list[Expr] = []

@@ -17,12 +17,10 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     PrimFunc,
-    SeqStmt,
     Stmt,
     While,
-    seq,
 )
-from tilewright.tir.transform.statements import map_stmt, walk, with_fields
+from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, substitute
 
 #: Pragmas and attributes whose statements become one instruction of a coprocessor.
@@ -60,10 +58,11 @@ class _Axes(StmtRewriter):
         return loop
 
 
-class _Injector:
+class _Injector(StmtRewriter):
     """One virtual thread axis."""
 
     def __init__(self, loop: For) -> None:
+        super().__init__()
         if not isinstance(loop.extent, IntImm):
             raise ScheduleError(
                 f"the virtual thread axis {loop.var.name} has the extent {loop.extent!r}; bind a constant one"
@@ -79,7 +78,7 @@ class _Injector:
         """The statement that takes the place of the axis's loop."""
         if self.loop.extent.value == 1:  # type: ignore[attr-defined]
             return substitute(self.loop.body, {self.loop.var: op.const(0)})
-        body = self._statement(self.loop.body)
+        body = self(self.loop.body)
         return _Prefixed(self.copies, self.loop.var)(body) if self.copies else body
 
     # ------------------------------------------------------------------------------------------- what depends on it
@@ -104,27 +103,28 @@ class _Injector:
         return any((x.buffer if isinstance(x, BufferLoad) else x) in self.touched for x in found)
 
     # -------------------------------------------------------------------------------------------------- statements
-    def _statement(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, SeqStmt):
-            return seq(*[self._statement(s) for s in stmt.stmts])
-        if isinstance(stmt, BufferStore):
-            touched = stmt.buffer in self.touched and (
-                stmt.buffer in self.inside or self._depends(stmt.value, *stmt.indices)
-            )
-            return self._each(stmt) if touched else stmt
-        if isinstance(stmt, Evaluate):
-            return self._each(stmt) if self._depends(stmt.value) else stmt
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """A store of each virtual thread."""
+        own = stmt.buffer in self.inside or self._depends(stmt.value, *stmt.indices)
+        return self._each(stmt) if own and stmt.buffer in self.touched else stmt
+
+    def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
+        """A call of each virtual thread."""
+        return self._each(stmt) if self._depends(stmt.value) else stmt
+
+    def visit_Stmt(self, stmt: Stmt) -> Stmt:
+        """Any other statement, repeated as a whole where it is one instruction or what it tests differs."""
         if _is_whole(stmt):
             own = not _made(stmt).isdisjoint(self.touched & self.inside)
             return self._each(stmt) if own or any(x in self.touched for x in _used(stmt)) else stmt
         heads = [v for v in stmt.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
         if self._depends(*heads) and not isinstance(stmt, Allocate):
             return self._each(stmt)
-        return map_stmt(stmt, self._statement, lambda x: x)
+        return self.rebuild(stmt)
 
     def _each(self, stmt: Stmt) -> Stmt:
         """`stmt` once for every virtual thread."""
-        return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {}).at(stmt.position)
+        return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {})
 
 
 def _is_whole(stmt: Stmt) -> bool:

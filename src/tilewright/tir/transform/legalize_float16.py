@@ -26,7 +26,7 @@ def legalize_float16(func: PrimFunc) -> PrimFunc:
 class _Legalizer(FoldingRewriter):
     def visit_Expr(self, x: Expr) -> Expr:
         """What an expression becomes."""
-        return _legal(super().visit_Expr(x))
+        return _legal(self.rebuild(x))
 
 
 def _is_small(dtype: DType) -> bool:

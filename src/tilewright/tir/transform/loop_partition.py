@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
 from tilewright.tir.node import Node
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import (
-    NO_OP,
-    child_stmts,
-    is_no_op,
-    map_stmt,
-    substitute_var,
-    walk,
-    with_fields,
-)
-from tilewright.tir.visitor import collect_vars, post_order
+from tilewright.tir.transform.folding import FoldingRewriter, substitute_var
+from tilewright.tir.transform.statements import NO_OP, child_stmts, is_no_op, walk, with_fields
+from tilewright.tir.visitor import StmtRewriter, collect_vars, post_order
 
 MOST_SPLITS = 64  # in one function: each copies a body
 
@@ -44,39 +34,38 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
     """
     partitioner = _Partitioner()
     partitioner.find_lane_guards(func.body, frozenset())
-    return func.with_body(partitioner.stmt(func.body))
+    return partitioner(func)
 
 
-class _Partitioner:
+class _Partitioner(StmtRewriter):
     """`ranges` holds what is known of each variable and quotient at the statement being visited."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.ranges: dict[Expr, Interval] = {}
         self.splits = 0
         self.guards: dict[Expr, Guard | None] = {}  # by condition
         self.lane_guards: dict[Stmt, list[Guard]] = {}  # of the stores within vectorized loops
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is For:
-            return self._for(stmt)
-        if type(stmt) is IfThenElse:
-            return self._if(stmt)
-        return map_stmt(stmt, self.stmt, self._decider() if stmt in self.lane_guards else _same)
-
     # ------------------------------------------------------------------------------------------------ guards
-    def _if(self, stmt: IfThenElse) -> Stmt:
-        kept = self._undecided(stmt.condition)
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """The store with its `if_then_else` decided as far as the ranges tell."""
+        return _Decider(self).rebuild(stmt) if stmt in self.lane_guards else stmt
+
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """What the parts of the condition that are not certain leave to be tested."""
+        kept = self.undecided(stmt.condition)
         if op.is_const(kept, 0):
-            return NO_OP if stmt.else_case is None else self.stmt(stmt.else_case)
-        then_case = self.stmt(stmt.then_case)
+            return NO_OP if stmt.else_case is None else self(stmt.else_case)
+        then_case: Stmt = self(stmt.then_case)
         if op.is_const(kept, 1):
             return then_case
-        otherwise = None if stmt.else_case is None else self.stmt(stmt.else_case)
+        otherwise = None if stmt.else_case is None else self(stmt.else_case)
         if is_no_op(then_case) and otherwise is None:
             return NO_OP
         return IfThenElse(kept, then_case, otherwise)
 
-    def _undecided(self, condition: Expr) -> Expr:
+    def undecided(self, condition: Expr) -> Expr:
         """`condition` without the guards in it that certainly hold; false if one certainly does not."""
         kept: Expr = op.const(True)
         for part in split_conjunction(condition):
@@ -107,22 +96,6 @@ class _Partitioner:
         for child in child_stmts(stmt):
             self.find_lane_guards(child, lanes)
 
-    def _decider(self) -> Callable[[Expr], Expr]:
-        """Rewrites expressions with what is known now of the conditions of `if_then_else`."""
-        memo: dict[Expr, Expr] = {}
-
-        def decide(x: Expr) -> Expr:
-            found = memo.get(x)
-            if found is None:
-                if isinstance(x, Call) and x.op == "if_then_else":
-                    found = op.if_then_else(self._undecided(x.args[0]), decide(x.args[1]), decide(x.args[2]))
-                else:
-                    found = map_children(x, decide)
-                memo[x] = found
-            return found
-
-        return decide
-
     def _guards_in(self, body: Stmt) -> list[Guard]:
         """The guards in `body` that are not certain yet."""
         found: dict[Guard, None] = {}
@@ -136,7 +109,8 @@ class _Partitioner:
         return list(found)
 
     # ------------------------------------------------------------------------------------------------- loops
-    def _for(self, loop: For) -> Stmt:
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop in pieces, or its body in versions, by where its guards are certain."""
         low, extent = loop.min, loop.extent
         if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
             return self._symbolic(loop)
@@ -147,7 +121,7 @@ class _Partitioner:
         self.ranges.update(inner)
         self.ranges[loop.var] = whole = (low.value, low.value + extent.value - 1)
         if loop.kind is ForKind.THREAD_BINDING:  # all threads take the same way, so that they can meet at barriers
-            return map_stmt(loop, self.stmt, _same)
+            return self.rebuild(loop)
         if loop.kind is ForKind.PARALLEL:
             body = self._versions(loop.body, loop.var, [loop.var], guards)
             return self._loop_over(loop, whole, body)
@@ -158,7 +132,7 @@ class _Partitioner:
         self.ranges.pop(loop.var, None)
         guards = self._guards_in(loop.body) if loop.kind is not ForKind.THREAD_BINDING else []
         if not guards:
-            return map_stmt(loop, self.stmt, _same)
+            return self.rebuild(loop)
         self.ranges.update(_loop_ranges(loop.body))
         return with_fields(loop, body=self._versions(loop.body, loop.var, [], guards))
 
@@ -231,7 +205,8 @@ class _Partitioner:
             self.ranges = known
             assert result is not None
             return result
-        return self.stmt(body)
+        made: Stmt = self(body)
+        return made
 
     def _quotient_range(self, atom: FloorDiv | FloorMod) -> Interval | None:
         """The values of atom = x // c or x % c, c > 0, from the range of x."""
@@ -247,8 +222,18 @@ class _Partitioner:
         return None if known is None else (known[0] // c, known[1] // c)
 
 
-def _same(x: Expr) -> Expr:
-    return x
+class _Decider(FoldingRewriter):
+    """Rewrites expressions with what is known now of the conditions of `if_then_else`."""
+
+    def __init__(self, partitioner: _Partitioner) -> None:
+        super().__init__()
+        self.partitioner = partitioner
+
+    def visit_Call(self, x: Call) -> Expr:
+        """A call, or what a decided condition leaves of it."""
+        if x.op != "if_then_else":
+            return self.rebuild(x)
+        return op.if_then_else(self.partitioner.undecided(x.args[0]), self(x.args[1]), self(x.args[2]))
 
 
 def _lazy_conditions(x: Expr) -> list[Expr]:

@@ -43,7 +43,7 @@ class _Lowering(FoldingRewriter):
 
     def visit_Call(self, x: Call) -> Expr:
         """What a call becomes."""
-        made = self.visit_Expr(x)
+        made = self.rebuild(x)
         return _lower(made) if isinstance(made, Call) and made.op not in self.native else made
 
 

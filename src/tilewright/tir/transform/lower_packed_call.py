@@ -7,7 +7,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr, StringImm
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, PrimFunc, Stmt, seq
-from tilewright.tir.visitor import Rewriter
+from tilewright.tir.visitor import StmtRewriter
 
 
 def lower_packed_call(func: PrimFunc) -> PrimFunc:
@@ -24,11 +24,7 @@ def lower_packed_call(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Lowering()(func.body))
 
 
-class _Lowering(Rewriter):
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
-
+class _Lowering(StmtRewriter):
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         """A packed call described and made."""
         call = node.value

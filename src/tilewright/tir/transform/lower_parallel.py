@@ -10,7 +10,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import Allocate, Evaluate, For, ForKind, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
 from tilewright.tir.transform.accesses import accesses_of
-from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
+from tilewright.tir.transform.statements import child_stmts, with_fields
 from tilewright.tir.visitor import StmtRewriter, substitute
 
 WORKER_SHARE = "worker_share"  # annotation of the loop over one worker's share of a parallel loop
@@ -30,7 +30,7 @@ def lower_parallel(func: PrimFunc) -> PrimFunc:
     A parallel loop within another runs serially. An allocation around a parallel loop is shared by the workers,
     whatever its scope said.
     """
-    return func.with_body(_Spmd(func.body).stmt(func.body), spmd=True)
+    return func.with_body(_Spmd(func.body)(func.body), spmd=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,9 @@ class _Region:
         return bool(self.writes & (other.reads | other.writes) or self.reads & other.writes)
 
 
-class _Spmd:
+class _Spmd(StmtRewriter):
     def __init__(self, body: Stmt) -> None:
+        super().__init__()
         self.holds_parallel: set[Stmt] = set()
         self._find_parallel(body)
         self.pending: list[_Region] = []  # regions since the last barrier
@@ -62,10 +63,8 @@ class _Spmd:
             self.holds_parallel.add(stmt)
         return found
 
-    def stmt(self, stmt: Stmt) -> Stmt:
+    def visit_Stmt(self, stmt: Stmt) -> Stmt:
         """`stmt` in the form that all workers run together."""
-        if type(stmt) is SeqStmt:
-            return self._sequence(stmt)
         if stmt not in self.holds_parallel:
             return self._on_main_worker(stmt)
         if type(stmt) is For:
@@ -78,9 +77,10 @@ class _Spmd:
             stmt = _shared(stmt)
             self._find_parallel(stmt)
         before = self._enter(True, *[v for v in stmt.fields() if isinstance(v, Expr)])
-        return seq(*before, map_stmt(stmt, self.stmt, lambda x: x))
+        return seq(*before, self.rebuild(stmt))
 
-    def _sequence(self, stmt: SeqStmt) -> Stmt:
+    def visit_SeqStmt(self, stmt: SeqStmt) -> Stmt:
+        """The statements, neighbours that one worker runs together."""
         result: list[Stmt] = []
         run: list[Stmt] = []
         for part in (*stmt.stmts, None):
@@ -91,7 +91,7 @@ class _Spmd:
                 result.append(self._on_main_worker(seq(*run)))
                 run = []
             if part is not None:
-                result.append(self.stmt(part))
+                result.append(self(part))
         return seq(*result)
 
     def _on_main_worker(self, stmt: Stmt) -> Stmt:
@@ -112,7 +112,7 @@ class _Spmd:
         """A loop that all workers run, around shared regions."""
         before = self._enter(True, *[v for v in loop.fields() if isinstance(v, Expr)])
         start = len(self.log)
-        result = map_stmt(loop, self.stmt, lambda x: x)
+        result = self.rebuild(loop)
         inside = self.log[start:]
         carried = [r for r in self.pending if any(r is x for x in inside)]
         if any(a.conflicts(b) for a in carried for b in inside):
@@ -124,11 +124,11 @@ class _Spmd:
     def _if(self, stmt: IfThenElse) -> Stmt:
         before = self._enter(True, stmt.condition)
         entry = list(self.pending)
-        then_case = self.stmt(stmt.then_case)
+        then_case = self(stmt.then_case)
         after_then, self.pending = self.pending, entry
-        else_case = None if stmt.else_case is None else self.stmt(stmt.else_case)
+        else_case = None if stmt.else_case is None else self(stmt.else_case)
         self.pending = [*self.pending, *[r for r in after_then if all(r is not x for x in self.pending)]]
-        return seq(*before, IfThenElse(stmt.condition, then_case, else_case).at(stmt.position))
+        return seq(*before, IfThenElse(stmt.condition, then_case, else_case))
 
     def _enter(self, parallel: bool, *parts: Stmt | Expr) -> list[Stmt]:
         """Notes a region that runs `parts`; the barrier it needs first, if any."""

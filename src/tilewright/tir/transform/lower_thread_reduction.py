@@ -12,8 +12,8 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
-from tilewright.tir.transform.statements import map_stmt, walk, with_fields
-from tilewright.tir.visitor import Rewriter, collect
+from tilewright.tir.transform.statements import walk, with_fields
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect
 
 
 def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
@@ -52,21 +52,34 @@ def _kernel(node: For, warp: int) -> Stmt:
             extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
     if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
         whole = prod(extents.values()) % warp == 0  # a warp that is not full has lanes that cannot answer
-        body = _lower(body, extents, warp if whole else 1)
+        body = _Reductions(extents, warp if whole else 1)(body)
     for loop in reversed(loops.values()):
         body = with_fields(loop, body=body)
     return body
 
 
-def _lower(stmt: Stmt, extents: dict[Var, int], warp: int) -> Stmt:
-    """`stmt` with its reductions lowered; `warp` is the number of threads that shuffle, 1 where they may disagree."""
-    if isinstance(stmt, AttrStmt) and stmt.key == "reduce_threads":
-        return _tree(stmt, extents, warp).at(stmt.position)
-    if isinstance(stmt, For | While | IfThenElse):
+class _Reductions(StmtRewriter):
+    """Lowers reductions; `warp` is the number of threads that shuffle, 1 where they may disagree."""
+
+    def __init__(self, extents: dict[Var, int], warp: int) -> None:
+        super().__init__()
+        self.extents, self.warp = extents, warp
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        """The tree in place of a reduction."""
+        return _tree(stmt, self.extents, self.warp) if stmt.key == "reduce_threads" else self.rebuild(stmt)
+
+    def visit_For(self, stmt: For | While | IfThenElse) -> Stmt:
+        """What threads may run different numbers of times, or some of them not at all."""
         heads = [value for value in stmt.fields() if isinstance(value, Expr)]
-        if collect(heads, BufferLoad) or any(v in extents for v in collect(heads, Var)):
-            warp = 1
-    return map_stmt(stmt, lambda s: _lower(s, extents, warp), lambda x: x)
+        before = self.warp
+        if collect(heads, BufferLoad) or any(v in self.extents for v in collect(heads, Var)):
+            self.warp = 1
+        made: Stmt = self.rebuild(stmt)
+        self.warp = before
+        return made
+
+    visit_While = visit_IfThenElse = visit_For
 
 
 def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:

@@ -11,8 +11,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Add, BufferLoad, Call, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.lower_parallel import WORKER_SHARE
-from tilewright.tir.transform.statements import map_stmt
-from tilewright.tir.visitor import collect, collect_vars, substitute
+from tilewright.tir.visitor import StmtRewriter, collect, collect_vars, substitute
 
 STACK_BYTES = 64 * 1024  # the largest allocation kept on a worker's stack
 ALIGNMENT = 64
@@ -34,7 +33,7 @@ def plan_allocations(func: PrimFunc) -> PrimFunc:
     Raises UnsupportedError where a size depends on more than parameters and the ranges of loops.
     """
     planner = _Planner([p for p in func.params if isinstance(p, Var)])
-    body = planner.stmt(func.body)
+    body = planner(func.body)
     attrs = {**func.attrs, "workspace_bytes": planner.shared_bytes, "worker_workspace_bytes": planner.private_bytes}
     if planner.shared_bytes == 0 and planner.private_bytes == 0:
         return PrimFunc(func.name, func.params, body, attrs)
@@ -49,8 +48,9 @@ def plan_allocations(func: PrimFunc) -> PrimFunc:
 Bytes = int | Expr  # an int64 expression where it is not a constant
 
 
-class _Planner:
+class _Planner(StmtRewriter):
     def __init__(self, scalars: list[Var]) -> None:
+        super().__init__()
         self.shared = Buffer("workspace", [1], "uint8")  # stand-ins until the sizes are known
         self.private = Buffer("worker_workspace", [1], "uint8")
         self.shared_bytes: Bytes = 0
@@ -62,40 +62,38 @@ class _Planner:
         self.loops: dict[Var, Range] = {}  # of the loops around, from outermost to innermost
         self.lets: dict[Var, Expr] = {}
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is Allocate:
-            return self._allocate(stmt)
-        if type(stmt) is LetStmt:
-            self.lets[stmt.var] = stmt.value
-        if type(stmt) is For:
-            return self._for(stmt)
-        return map_stmt(stmt, self.stmt, _same)
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """The statement; what the variable is may tell a size."""
+        self.lets[stmt.var] = stmt.value
+        return self.rebuild(stmt)
 
-    def _for(self, loop: For) -> Stmt:
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop; a share's allocations are the worker's own."""
         before, self.in_share = self.in_share, self.in_share or WORKER_SHARE in loop.annotations
         self.loops[loop.var] = Range(loop.min, loop.extent)
-        result = map_stmt(loop, self.stmt, _same)
+        result: Stmt = self.rebuild(loop)
         del self.loops[loop.var]
         self.in_share = before
         return result
 
-    def _allocate(self, stmt: Allocate) -> Stmt:
+    def visit_Allocate(self, stmt: Allocate) -> Stmt:
+        """The allocation, or the view in place of it."""
         size = self._bytes(stmt.buffer)
         if stmt.buffer.scope == "global" and not self.in_share:
             offset = self.shared_bytes
             self.shared_bytes = self._aligned(offset, size)
-            return DeclBuffer(stmt.buffer, _address(self.shared, offset), self.stmt(stmt.body))
+            return DeclBuffer(stmt.buffer, _address(self.shared, offset), self(stmt.body))
         if not isinstance(size, int) or size > STACK_BYTES:
             return self._private_view(stmt, size)
         if stmt.buffer.scope == "global":
             stmt = _on_stack(stmt)
-        return map_stmt(stmt, self.stmt, _same)
+        return self.rebuild(stmt)
 
     def _private_view(self, stmt: Allocate, size: Bytes) -> Stmt:
         offset = self.private_top
         self.private_top = self._aligned(offset, size)
         self.private_bytes = self._larger(self.private_bytes, self.private_top)
-        body = self.stmt(stmt.body)
+        body = self(stmt.body)
         self.private_top = offset
         return DeclBuffer(stmt.buffer, _address(self.private, offset), body)
 
@@ -149,10 +147,6 @@ def workspace_size(func: PrimFunc) -> PrimFunc | None:
     sizes = Buffer("sizes", [2], "int64")
     stores = [BufferStore(sizes, _expr(n), (op.const(i),)) for i, n in enumerate(needs)]
     return PrimFunc(f"{func.name}__workspace", [*func.params[:-2], sizes], seq(*stores), {"noalias": False})
-
-
-def _same(x: Expr) -> Expr:
-    return x
 
 
 def _wide(x: Expr) -> Expr:

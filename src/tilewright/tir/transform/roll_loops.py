@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Call
+from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import Allocate, For, ForKind, IfThenElse, Stmt
 from tilewright.tir.transform.affine import read_guard, split_conjunction
-from tilewright.tir.transform.statements import map_stmt, walk
-from tilewright.tir.visitor import substitute
+from tilewright.tir.transform.statements import walk, with_fields
+from tilewright.tir.visitor import StmtRewriter, substitute
 
 
 def roll_loops(body: Stmt) -> Stmt:
@@ -30,16 +30,20 @@ def roll_loops(body: Stmt) -> Stmt:
         for atom, _ in guard.terms
     }
 
-    def visit(stmt: Stmt) -> Stmt:
-        stmt = map_stmt(stmt, visit, lambda x: x)
-        if not isinstance(stmt, For) or stmt.kind not in (ForKind.UNROLLED, ForKind.VECTORIZED):
-            return stmt
-        if stmt.kind is ForKind.VECTORIZED and stmt.var not in guarded:
-            return stmt
-        return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, stmt.body, stmt.thread, stmt.annotations)
-
     own = [stmt.buffer for stmt in walk(body) if isinstance(stmt, Allocate)]
-    return substitute(visit(body), {}, {old: _copy(old) for old in own})
+    return substitute(_Roller(guarded)(body), {}, {old: _copy(old) for old in own})
+
+
+class _Roller(StmtRewriter):
+    def __init__(self, guarded: set[Expr]) -> None:
+        super().__init__()
+        self.guarded = guarded
+
+    def visit_For(self, node: For) -> Stmt:
+        """The loop, serial unless its lanes may stay vectors."""
+        loop: For = self.rebuild(node)
+        rolled = loop.kind is ForKind.UNROLLED or (loop.kind is ForKind.VECTORIZED and loop.var in self.guarded)
+        return with_fields(loop, kind=ForKind.SERIAL) if rolled else loop
 
 
 def _copy(old: Buffer) -> Buffer:

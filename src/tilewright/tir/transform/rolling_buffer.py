@@ -9,8 +9,8 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt
-from tilewright.tir.transform.statements import map_stmt, walk
-from tilewright.tir.visitor import Rewriter, collect, collect_vars
+from tilewright.tir.transform.statements import walk
+from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, collect_vars
 
 KEY = "rolling_buffer"
 
@@ -59,19 +59,26 @@ def _roll(stmt: AttrStmt) -> _Roll:
     return _Roll(stmt.target, var, dimension.value, step.value)
 
 
-def _only_new(stmt: Stmt, roll: _Roll) -> Stmt:
-    """`stmt` under conditions, as far outside as they can be told, that it makes elements that are new."""
-    inside = list(walk(stmt))
-    stored = {s.indices[roll.dimension] for s in inside if isinstance(s, BufferStore) and s.buffer is roll.buffer}
-    loops = {s.var for s in inside if isinstance(s, For)}
-    others = [s.value.args[0] for s in inside if isinstance(s, AttrStmt) and s.key == KEY]
-    if not stored:
-        return stmt
-    if len(stored) == 1 and all(v in loops for v in others):  # what rolls along a loop outside needs all its iterations
-        (index,) = stored
-        if not any(v in loops for v in collect_vars(index)):
-            return IfThenElse(op.likely(roll.is_new(index)), stmt)
-    return map_stmt(stmt, lambda s: _only_new(s, roll), lambda x: x)
+class _OnlyNew(StmtRewriter):
+    """Puts conditions, as far outside as they can be told, that elements are new around what makes them."""
+
+    def __init__(self, roll: _Roll) -> None:
+        super().__init__()
+        self.roll = roll
+
+    def visit_Stmt(self, stmt: Stmt) -> Stmt:
+        """`stmt` under the condition, or with it around parts."""
+        inside, roll = list(walk(stmt)), self.roll
+        stored = {s.indices[roll.dimension] for s in inside if isinstance(s, BufferStore) and s.buffer is roll.buffer}
+        loops = {s.var for s in inside if isinstance(s, For)}
+        others = [s.value.args[0] for s in inside if isinstance(s, AttrStmt) and s.key == KEY]
+        if not stored:
+            return stmt
+        if len(stored) == 1 and all(v in loops for v in others):  # what rolls along a loop outside needs all of it
+            (index,) = stored
+            if not any(v in loops for v in collect_vars(index)):
+                return IfThenElse(op.likely(roll.is_new(index)), stmt)
+        return self.rebuild(stmt)
 
 
 class _Roller(Rewriter):
@@ -100,7 +107,7 @@ class _Roller(Rewriter):
         """The statements that make a part."""
         if node.key != KEY:
             return self.rebuild(node)
-        return self(_only_new(node.body, self.rolls[node.target]))
+        return self(_OnlyNew(self.rolls[node.target])(node.body))
 
     def visit_BufferLoad(self, node: BufferLoad) -> Expr:
         """A load from where the element is now."""

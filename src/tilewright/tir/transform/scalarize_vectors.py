@@ -12,8 +12,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, PrimFunc, Stmt, seq
-from tilewright.tir.transform.folding import fold_add, map_children
-from tilewright.tir.transform.statements import map_stmt
+from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 from tilewright.tir.visitor import collect, substitute
 
 _FOLDS: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -35,25 +34,24 @@ def scalarize_vectors(func: PrimFunc) -> PrimFunc:
     A store that reads its own buffer goes through a local array, because all lanes are read before any is written. Sums
     over lanes add in the order in which the LLVM code generator adds them, so results are equal.
     """
-    return func.with_body(_Scalarizer().stmt(func.body))
+    return _Scalarizer()(func)
 
 
-class _Scalarizer:
+class _Scalarizer(FoldingRewriter):
     def __init__(self) -> None:
+        super().__init__()
         self.arrays: dict[Var, Buffer] = {}  # what holds the lanes of a vector variable
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        """`stmt` without vectors."""
-        if isinstance(stmt, BufferStore) and stmt.value.dtype.lanes > 1:
-            return self._store(stmt).at(stmt.position)
-        if isinstance(stmt, LetStmt) and stmt.value.dtype.lanes > 1:
-            return self._let(stmt).at(stmt.position)
-        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "prefetch":
-            return seq()
-        return map_stmt(stmt, self.stmt, self.scalar)
+    def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
+        """A call; prefetches are left out."""
+        prefetch = isinstance(stmt.value, Call) and stmt.value.op == "prefetch"
+        return seq() if prefetch else self.rebuild(stmt)
 
-    def _store(self, stmt: BufferStore) -> Stmt:
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """A store; of a vector, lane by lane."""
         lanes = stmt.value.dtype.lanes
+        if lanes == 1:
+            return self.rebuild(stmt)
         reads = {load.buffer for load in collect(stmt.value, BufferLoad)}
         if stmt.buffer not in reads:
             return self._loop(lanes, [stmt.value, *stmt.indices], lambda i: self._lane_store(stmt, i))
@@ -72,12 +70,16 @@ class _Scalarizer:
     def _lane_indices(self, indices: tuple[Expr, ...], i: Expr) -> tuple[Expr, ...]:
         return tuple(self.lane(x, i) for x in indices)
 
-    def _let(self, stmt: LetStmt) -> Stmt:
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """A name; of a vector, an array of its lanes."""
         lanes = stmt.value.dtype.lanes
+        if lanes == 1:
+            return self.rebuild(stmt)
         held = Buffer(stmt.var.name, [lanes], stmt.value.dtype.element, "local")
         fill = self._loop(lanes, [stmt.value], lambda i: BufferStore(held, self.lane(stmt.value, i), (i,)))
         self.arrays[stmt.var] = held
-        return Allocate(held, seq(fill, self.stmt(stmt.body)))
+        self.memo = {}  # another vector may have had this name
+        return Allocate(held, seq(fill, self(stmt.body)))
 
     def _loop(self, lanes: int, parts: list[Expr], body: Callable[[Expr], Stmt]) -> Stmt:
         """`body` for each lane: a loop, or one statement a lane where `parts` shuffle lanes."""
@@ -87,15 +89,14 @@ class _Scalarizer:
         return For(lane, op.const(0), op.const(lanes), ForKind.SERIAL, body(lane))
 
     # ---------------------------------------------------------------------------------------------- expressions
-    def scalar(self, x: Expr) -> Expr:
-        """A scalar expression whose parts may be vectors: their reductions are written out."""
-        if isinstance(x, Call) and x.op in _FOLDS:
-            return self._fold(x)
-        if isinstance(x, e.Shuffle) and x.dtype.lanes == 1:
-            return self.lane(x, op.const(0))
-        return map_children(x, self.scalar)
+    def visit_Shuffle(self, x: e.Shuffle) -> Expr:
+        """One lane of vectors."""
+        return self.lane(x, op.const(0)) if x.dtype.lanes == 1 else self.rebuild(x)
 
-    def _fold(self, call: Call) -> Expr:
+    def visit_Call(self, call: Call) -> Expr:
+        """A call; a reduction over lanes is written out."""
+        if call.op not in _FOLDS:
+            return self.rebuild(call)
         vector, combine = call.args[0], _FOLDS[call.op]
         values = [self.lane(vector, op.const(i)) for i in range(vector.dtype.lanes)]
         while len(values) > 1:
@@ -107,7 +108,8 @@ class _Scalarizer:
     def lane(self, x: Expr, i: Expr) -> Expr:
         """Lane `i` of a vector; a scalar is the same in every lane."""
         if x.dtype.lanes == 1:
-            return self.scalar(x)
+            made: Expr = self(x)
+            return made
         rule = _LANES.get(type(x))
         if rule is not None:
             return rule(self, x, i)
@@ -155,8 +157,8 @@ class _Scalarizer:
 
 
 _LANES: dict[type, Callable[[_Scalarizer, Any, Expr], Expr]] = {
-    e.Ramp: lambda s, x, i: fold_add(s.scalar(x.base), i.astype(x.base.dtype) * s.scalar(x.stride)),
-    e.Broadcast: lambda s, x, i: s.scalar(x.value),
+    e.Ramp: lambda s, x, i: fold_add(s(x.base), i.astype(x.base.dtype) * s(x.stride)),
+    e.Broadcast: lambda s, x, i: s(x.value),
     e.Not: lambda s, x, i: e.Not(s.lane(x.a, i)),
     e.Cast: lambda s, x, i: e.Cast(x.dtype.element, s.lane(x.value, i)),
     e.Select: lambda s, x, i: e.Select(s.lane(x.condition, i), s.lane(x.true_value, i), s.lane(x.false_value, i)),

@@ -10,11 +10,11 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntImm, Mul, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
-from tilewright.tir.transform.folding import map_children
+from tilewright.tir.transform.folding import FoldingRewriter
 from tilewright.tir.transform.roll_loops import roll_loops
 from tilewright.tir.transform.specialize_borders import has_borders, specialize_borders
-from tilewright.tir.transform.statements import map_stmt, walk, with_fields
-from tilewright.tir.visitor import collect_vars, post_order
+from tilewright.tir.transform.statements import walk, with_fields
+from tilewright.tir.visitor import StmtRewriter, collect_vars, post_order
 
 #: Tiled axes of one loop nest that are treated: each doubles the code.
 MOST_AXES = 2
@@ -38,7 +38,7 @@ def shift_last_tile(func: PrimFunc) -> PrimFunc:
     `specialize_borders`); one that is at both borders is rolled. `loop_partition` does better where the extent is a
     number.
     """
-    return func.with_body(_Shifter().stmt(func.body))
+    return _Shifter()(func)
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,21 @@ class _Tiling:
     extent: Expr
 
 
-class _Shifter:
+class _Shifter(StmtRewriter):
     def __init__(self) -> None:
+        super().__init__()
         self.analyzer = Analyzer()
         self.axes = 0
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is For:
-            assert isinstance(stmt, For)
-            return self._for(stmt)
-        return map_stmt(stmt, self.stmt, _same)
-
-    def _for(self, loop: For) -> Stmt:
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop; if it is over tiles of a symbolic extent, with a body for whole ones."""
         if loop.kind in (ForKind.SERIAL, ForKind.PARALLEL) and self.axes < MOST_AXES:
             tilings = _tilings(loop, self.analyzer)
             if tilings:
                 body = self._versions(loop.body, tilings)
                 if body is not None:
                     return with_fields(loop, body=body)
-        return map_stmt(loop, self.stmt, _same)
+        return self.rebuild(loop)
 
     def _versions(self, body: Stmt, tilings: list[_Tiling]) -> Stmt | None:
         """`body` for whole tiles if there is room for one, else as it is; None where no tiling can be shifted."""
@@ -80,19 +76,19 @@ class _Shifter:
         if not _may_repeat(body, tiling):
             return None
         start = Var("start", tiling.atom.dtype)
-        rewriter = _Rewriter(tiling, start, _extents(body), self.analyzer)
-        whole = rewriter.stmt(body)
+        rewriter = _WholeTile(tiling, start, _extents(body), self.analyzer)
+        whole = rewriter(body)
         if rewriter.failed:
             return None
         self.axes += 1
         last = self.analyzer.simplify(tiling.extent - tiling.factor)
         first = op.minimum(tiling.atom * tiling.factor, last)
         inner = self._versions(whole, others) if others and self.axes < MOST_AXES else None
-        shifted = inner if inner is not None else self.stmt(whole)
+        shifted = inner if inner is not None else self(whole)
         self.axes -= 1
         if has_borders(shifted, start):
             return LetStmt(start, first, specialize_borders(shifted, start, last, roll_loops(body)))
-        clamped = _Clamper(tiling, _extents(body), self.analyzer).stmt(body)
+        clamped = _Clamper(tiling, _extents(body), self.analyzer).clamped(body)
         small = roll_loops(body) if clamped is body else clamped
         return IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
 
@@ -172,28 +168,27 @@ def _parts(x: Expr) -> set[Expr]:
     return found
 
 
-class _Rewriter:
+class _WholeTile(FoldingRewriter):
     """Puts `start` for atom * factor and drops the guards made true by it. `failed`: the atom is left somewhere."""
 
     def __init__(self, tiling: _Tiling, start: Var, extents: dict[Var, int], analyzer: Analyzer) -> None:
+        super().__init__()
         self.tiling = tiling
         self.extents = extents
         self.analyzer = analyzer
         self.start = start
         self.failed = False
-        self._memo: dict[Expr, Expr] = {}
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, IfThenElse):
-            kept: Expr = op.const(True)
-            for part in split_conjunction(stmt.condition):
-                if not self._is_tail(part):
-                    kept = op.logical_and(kept, self.expr(part))
-            if op.is_const(kept, 1):
-                return self.stmt(stmt.then_case)
-            otherwise = None if stmt.else_case is None else self.stmt(stmt.else_case)
-            return IfThenElse(kept, self.stmt(stmt.then_case), otherwise)
-        return map_stmt(stmt, self.stmt, self.expr)
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """What is left to test."""
+        kept: Expr = op.const(True)
+        for part in split_conjunction(stmt.condition):
+            if not self._is_tail(part):
+                kept = op.logical_and(kept, self(part))
+        then_case: Stmt = self(stmt.then_case)
+        if op.is_const(kept, 1):
+            return then_case
+        return IfThenElse(kept, then_case, None if stmt.else_case is None else self(stmt.else_case))
 
     def _is_tail(self, condition: Expr) -> bool:
         """True for a guard atom * factor + inner < extent; other guards of the tiling would not be found."""
@@ -202,35 +197,37 @@ class _Rewriter:
         guard = read_guard(condition.args[0])
         return guard is not None and _tiling(guard, self.extents, self.analyzer) == self.tiling
 
-    def expr(self, x: Expr) -> Expr:
-        found = self._memo.get(x)
-        if found is None:
-            if x is self.tiling.atom:
-                self.failed = True
-                found = x
-            elif isinstance(x, Mul) and x.a is self.tiling.atom and isinstance(x.b, IntImm):
-                self.failed |= x.b.value % self.tiling.factor != 0
-                found = self.start * (x.b.value // self.tiling.factor)
-            else:
-                found = map_children(x, self.expr)
-            self._memo[x] = found
-        return found
+    def visit_Var(self, x: Var | FloorDiv | FloorMod) -> Expr:
+        """What may be the atom, which should not be left."""
+        if x is self.tiling.atom:
+            self.failed = True
+            return x
+        return self.rebuild(x)
+
+    visit_FloorDiv = visit_FloorMod = visit_Var
+
+    def visit_Mul(self, x: Mul) -> Expr:
+        """`start` for the atom times the factor."""
+        if x.a is self.tiling.atom and isinstance(x.b, IntImm):
+            self.failed |= x.b.value % self.tiling.factor != 0
+            return self.start * (x.b.value // self.tiling.factor)
+        return self.rebuild(x)
 
 
-class _Clamper:
+class _Clamper(FoldingRewriter):
     """The body of the only tile of an extent that is shorter than a tile: positions behind its end are the last one.
 
     A guarded position would take a test in each innermost step. Here it computes the last element again instead.
     """
 
     def __init__(self, tiling: _Tiling, extents: dict[Var, int], analyzer: Analyzer) -> None:
+        super().__init__()
         self.tiling = tiling
         self.extents = extents
         self.analyzer = analyzer
-        self.positions: dict[Expr, Expr] = {}
         self.own: set[Buffer] = set()
 
-    def stmt(self, body: Stmt) -> Stmt:
+    def clamped(self, body: Stmt) -> Stmt:
         """`body` for the one tile; itself where its positions are not one unvectorized loop each."""
         vectors = {s.var for s in walk(body) if isinstance(s, For) and s.kind is ForKind.VECTORIZED}
         last = self.tiling.extent - 1
@@ -239,33 +236,27 @@ class _Clamper:
                 inner = [atom for atom, _ in guard.terms if atom in self.extents]
                 if len(inner) != 1 or inner[0] in vectors:
                     return body
-                self.positions[inner[0]] = op.minimum(inner[0], last)
+                self.memo[inner[0]] = op.minimum(inner[0], last)
+        self.memo[self.tiling.atom] = op.const(0, self.tiling.atom.dtype)
         self.own = {s.buffer for s in walk(body) if isinstance(s, Allocate)}
-        return self._visit(body)
+        made: Stmt = self(body)
+        return made
 
-    def _visit(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, IfThenElse):
-            kept: Expr = op.const(True)
-            for part in split_conjunction(stmt.condition):
-                guard = read_guard(part.args[0]) if isinstance(part, Call) and part.op == "likely" else None
-                if guard is None or _tiling(guard, self.extents, self.analyzer) != self.tiling:
-                    kept = op.logical_and(kept, self._expr(part))
-            inside = self._visit(stmt.then_case)
-            otherwise = None if stmt.else_case is None else self._visit(stmt.else_case)
-            return inside if op.is_const(kept, 1) else IfThenElse(kept, inside, otherwise)
-        if isinstance(stmt, BufferStore) and stmt.buffer in self.own:
-            return with_fields(stmt, value=self._expr(stmt.value))
-        return map_stmt(stmt, self._visit, self._expr)
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """What is left to test."""
+        kept: Expr = op.const(True)
+        for part in split_conjunction(stmt.condition):
+            guard = read_guard(part.args[0]) if isinstance(part, Call) and part.op == "likely" else None
+            if guard is None or _tiling(guard, self.extents, self.analyzer) != self.tiling:
+                kept = op.logical_and(kept, self(part))
+        inside: Stmt = self(stmt.then_case)
+        otherwise = None if stmt.else_case is None else self(stmt.else_case)
+        return inside if op.is_const(kept, 1) else IfThenElse(kept, inside, otherwise)
 
-    def _expr(self, x: Expr) -> Expr:
-        if x is self.tiling.atom:
-            return op.const(0, x.dtype)
-        if x in self.positions:
-            return self.positions[x]
-        if isinstance(x, BufferLoad) and x.buffer in self.own:
-            return x
-        return map_children(x, self._expr)
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """A store; what is within the tile's own buffers stays where it is."""
+        return with_fields(stmt, value=self(stmt.value)) if stmt.buffer in self.own else self.rebuild(stmt)
 
-
-def _same(x: Expr) -> Expr:
-    return x
+    def visit_BufferLoad(self, x: BufferLoad) -> Expr:
+        """A load, likewise."""
+        return x if x.buffer in self.own else self.rebuild(x)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from tilewright.arith.analyzer import Analyzer
-from tilewright.tir.expr import IntImm, Var
+from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
-from tilewright.tir.transform.statements import NO_OP, map_stmt, with_fields
+from tilewright.tir.transform.statements import NO_OP, with_fields
+from tilewright.tir.visitor import StmtRewriter
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
@@ -19,56 +17,51 @@ def simplify(func: PrimFunc) -> PrimFunc:
             if i + j < 8:           =>
                 a[(i*4 + j) // 4] = 0
     """
-    return func.with_body(_Simplify().stmt(func.body))
+    return _Simplify()(func)
 
 
-class _Simplify:
+class _Simplify(StmtRewriter):
     def __init__(self) -> None:
+        super().__init__()
         self.analyzer = Analyzer()
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        return _STMTS.get(type(stmt), _Simplify._other)(self, stmt)
+    def visit_Expr(self, node: Expr) -> Expr:
+        """The expression, simplified by what is known here."""
+        return self.analyzer.simplify(node)
 
-    def _other(self, stmt: Stmt) -> Stmt:
-        return map_stmt(stmt, self.stmt, self.analyzer.simplify)
-
-    def _for(self, loop: For) -> Stmt:
-        low, extent = self.analyzer.simplify(loop.min), self.analyzer.simplify(loop.extent)
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop, if it runs more than once."""
+        low, extent = self(loop.min), self(loop.extent)
         if isinstance(extent, IntImm) and loop.kind is not ForKind.THREAD_BINDING:
             if extent.value <= 0:
                 return NO_OP
             if extent.value == 1:
                 self.analyzer.bind(loop.var, low)
-                return self.stmt(loop.body)
+                return self(loop.body)
         self.analyzer.bind(loop.var, (low, extent))
-        body = self.stmt(loop.body)
+        body = self(loop.body)
         if low is loop.min and extent is loop.extent and body is loop.body:
             return loop
         return with_fields(loop, min=low, extent=extent, body=body)
 
-    def _if(self, stmt: IfThenElse) -> Stmt:
-        condition = self.analyzer.simplify(stmt.condition)
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """The branches, each simplified by what the condition says; or the one that is taken."""
+        condition = self(stmt.condition)
         if isinstance(condition, IntImm):
             branch = stmt.then_case if condition.value else stmt.else_case
-            return NO_OP if branch is None else self.stmt(branch)
+            return NO_OP if branch is None else self(branch)
         with self.analyzer.constraint(condition):
-            then_case = self.stmt(stmt.then_case)
-        else_case = None if stmt.else_case is None else self.stmt(stmt.else_case)
+            then_case = self(stmt.then_case)
+        else_case = None if stmt.else_case is None else self(stmt.else_case)
         if condition is stmt.condition and then_case is stmt.then_case and else_case is stmt.else_case:
             return stmt
-        return IfThenElse(condition, then_case, else_case).at(stmt.position)
+        return IfThenElse(condition, then_case, else_case)
 
-    def _let(self, stmt: LetStmt) -> Stmt:
-        value = self.analyzer.simplify(stmt.value)
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """The body; a constant or a variable is put in place of the name."""
+        value = self(stmt.value)
         if isinstance(value, (IntImm, Var)):
             self.analyzer.bind(stmt.var, value)
-            return self.stmt(stmt.body)
-        body = self.stmt(stmt.body)
-        return stmt if value is stmt.value and body is stmt.body else LetStmt(stmt.var, value, body).at(stmt.position)
-
-
-_STMTS: dict[type, Callable[[Any, Any], Stmt]] = {
-    For: _Simplify._for,
-    IfThenElse: _Simplify._if,
-    LetStmt: _Simplify._let,
-}
+            return self(stmt.body)
+        body = self(stmt.body)
+        return stmt if value is stmt.value and body is stmt.body else LetStmt(stmt.var, value, body)

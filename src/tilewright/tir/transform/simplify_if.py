@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.tir import op
-from tilewright.tir.expr import BufferLoad, Expr, FloorDiv, FloorMod
+from tilewright.tir.expr import BufferLoad, FloorDiv, FloorMod
 from tilewright.tir.stmt import IfThenElse, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.transform.accesses import accesses_of
-from tilewright.tir.visitor import Rewriter, collect
+from tilewright.tir.visitor import StmtRewriter, collect
 
 
 def simplify_if(func: PrimFunc) -> PrimFunc:
@@ -24,11 +24,7 @@ def simplify_if(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Joiner()(func.body))
 
 
-class _Joiner(Rewriter):
-    def visit_Expr(self, node: Expr) -> Expr:
-        """Expressions stay."""
-        return node
-
+class _Joiner(StmtRewriter):
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         """An if whose body is an if tests both at once; two equal branches need no test."""
         made: IfThenElse = self.rebuild(node)
@@ -41,7 +37,7 @@ class _Joiner(Rewriter):
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         """Neighbours under one condition."""
-        made = Rewriter.visit_SeqStmt(self, node)
+        made = self.rebuild(node)
         if not isinstance(made, SeqStmt):
             return made
         parts: list[Stmt] = []

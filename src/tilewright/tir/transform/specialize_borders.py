@@ -6,8 +6,8 @@ from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloatImm, IntImm, Var
 from tilewright.tir.stmt import BufferStore, For, IfThenElse, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import map_stmt, substitute_var, walk
+from tilewright.tir.transform.folding import FoldingRewriter, substitute_var
+from tilewright.tir.transform.statements import walk
 from tilewright.tir.visitor import post_order
 
 
@@ -29,11 +29,11 @@ def specialize_borders(body: Stmt, start: Var, last: Expr, otherwise: Stmt) -> S
     low, high = _border_guards(body, start)
     low_holds, high_holds = _all(low), _all(high)
     inside = op.logical_and(start >= 0, op.logical_and(low_holds, high_holds))
-    result = IfThenElse(inside, _without(body, {**low, **high}), otherwise)
+    result = IfThenElse(inside, _Without({**low, **high})(body), otherwise)
     if low and high:
-        at_end = substitute_var(_without(body, low), start, last)
+        at_end = substitute_var(_Without(low)(body), start, last)
         result = _or_else(result, op.logical_and(op.eq(start, last), low_holds), at_end)
-        at_begin = substitute_var(_without(body, high), start, op.const(0, start.dtype))
+        at_begin = substitute_var(_Without(high)(body), start, op.const(0, start.dtype))
         result = _or_else(result, op.logical_and(op.eq(start, 0), high_holds), at_begin)
     return result
 
@@ -108,32 +108,31 @@ def _all(conditions: dict[Expr, Expr]) -> Expr:
     return result
 
 
-def _without(body: Stmt, true: dict[Expr, Expr]) -> Stmt:
-    """`body` without the conditions `true`."""
-    memo: dict[Expr, Expr] = {}
+class _Without(FoldingRewriter):
+    """Leaves out the conditions `true`."""
 
-    def left(condition: Expr) -> Expr:
-        kept: Expr = op.const(True)
-        for part in split_conjunction(condition):
-            if part not in true:
-                kept = op.logical_and(kept, part)
-        return kept
+    def __init__(self, true: dict[Expr, Expr]) -> None:
+        super().__init__()
+        self.true = true
 
-    def expr(x: Expr) -> Expr:
-        if x not in memo:
-            made = map_children(x, expr)
-            if _is_padded(x):
-                condition, value, padding = made.args  # type: ignore[attr-defined]
-                kept = left(condition)
-                made = value if op.is_const(kept, 1) else op.if_then_else(kept, value, padding)
-            memo[x] = made
-        return memo[x]
+    def visit_Call(self, x: Call) -> Expr:
+        """A call; of what chooses between a value and padding, the value where that is sure."""
+        made = self.rebuild(x)
+        if not _is_padded(made):
+            return made
+        condition, value, padding = made.args
+        kept = self._left(condition)
+        return value if op.is_const(kept, 1) else op.if_then_else(kept, value, padding)
 
-    def visit(stmt: Stmt) -> Stmt:
-        stmt = map_stmt(stmt, visit, expr)
-        if not isinstance(stmt, IfThenElse):
-            return stmt
-        kept = left(stmt.condition)
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        """What is left to test."""
+        stmt: IfThenElse = self.rebuild(node)
+        kept = self._left(stmt.condition)
         return stmt.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.then_case, stmt.else_case)
 
-    return visit(body)
+    def _left(self, condition: Expr) -> Expr:
+        kept: Expr = op.const(True)
+        for part in split_conjunction(condition):
+            if part not in self.true:
+                kept = op.logical_and(kept, part)
+        return kept

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
-from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, SeqStmt, Stmt, While, seq
+from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.injective import injective
-from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
-from tilewright.tir.visitor import collect
+from tilewright.tir.transform.statements import child_stmts, with_fields
+from tilewright.tir.visitor import StmtRewriter, collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_place
 
 
@@ -37,7 +37,7 @@ def _kernel(node: For, scope: str) -> Stmt:
     """A kernel with its barriers."""
     loops, body = thread_extents(node)
     threads = {loop.var: _size(loop) for tag, loop in loops.items() if tag.startswith("threadIdx")}
-    body = _Synchronizer(scope, threads).statement(body)
+    body = _Synchronizer(scope, threads)(body)
     for loop in reversed(loops.values()):
         body = with_fields(loop, body=body)
     return body
@@ -73,43 +73,39 @@ def _clash(
     return not injective(indices[0], ranges)
 
 
-class _Synchronizer:
+class _Synchronizer(StmtRewriter):
     """Walks one kernel's body in order."""
 
     def __init__(self, scope: str, threads: dict[Var, int]) -> None:
+        super().__init__()
         self.scope = scope
         self.threads = threads  # variables whose value differs between threads, with their extents
         self.pending: list[_Access] = []  # since the last barrier
         self.log: list[_Access] = []
         self.marks: list[int] = []  # how long the log was at each barrier that is always met
 
-    def statement(self, stmt: Stmt) -> Stmt:
-        """`stmt` with the barriers it needs inside and before it."""
-        if isinstance(stmt, SeqStmt):
-            return seq(*[self.statement(s) for s in stmt.stmts])
-        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op == "storage_sync":
+    def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
+        """A call and the barrier before it, or a barrier."""
+        if isinstance(stmt.value, Call) and stmt.value.op == "storage_sync":
             self._met()
             return stmt
-        if isinstance(stmt, For | While):
-            return self._loop(stmt)
-        if isinstance(stmt, IfThenElse) and not self._uniform(stmt.condition):
-            return self._divergent(stmt)
-        if isinstance(stmt, IfThenElse):
-            return self._branch(stmt)
-        if isinstance(stmt, BufferStore | Evaluate):
-            return seq(*self._enter(stmt), stmt)
-        return map_stmt(stmt, self.statement, lambda x: x)
+        return self.visit_BufferStore(stmt)
+
+    def visit_BufferStore(self, stmt: BufferStore | Evaluate) -> Stmt:
+        """A store and the barrier before it."""
+        return seq(*self._enter(stmt), stmt)
 
     def _uniform(self, *exprs: Expr) -> bool:
         return not collect(exprs, BufferLoad) and not any(v in self.threads for v in collect(exprs, Var))
 
-    def _loop(self, loop: For | While) -> Stmt:
+    def visit_For(self, loop: For | While) -> Stmt:
+        """A loop with the barriers it needs inside and before it."""
         heads = [v for v in loop.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
         if not self._uniform(*heads):
             return self._divergent(loop)
         before = [self._barrier()] if self._blocked(loop) else []
         start, marks, entry = len(self.log), len(self.marks), list(self.pending)
-        body = self.statement(loop.body)
+        body = self(loop.body)
         inside = self.log[start:]
         carried = [a for a in self.pending if any(a is x for x in inside)]
         first = self.log[start : self.marks[marks]] if len(self.marks) > marks else inside
@@ -119,6 +115,8 @@ class _Synchronizer:
             self._join(entry)
             del self.marks[marks:]
         return seq(*before, with_fields(loop, body=body))
+
+    visit_While = visit_For
 
     def _overtakes(self, loop: For | While, carried: list[_Access], first: list[_Access]) -> bool:
         """True if a thread in the next iteration may disturb one that is still in this."""
@@ -131,12 +129,15 @@ class _Synchronizer:
         """Accesses may be pending that were so on another way here."""
         self.pending = [*self.pending, *[a for a in other if all(a is not x for x in self.pending)]]
 
-    def _branch(self, stmt: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
+        """A condition with the barriers it needs inside and before it."""
+        if not self._uniform(stmt.condition):
+            return self._divergent(stmt)
         before = self._enter(stmt.condition)
         entry, marks = list(self.pending), len(self.marks)
-        then_case = self.statement(stmt.then_case)
+        then_case = self(stmt.then_case)
         after_then, self.pending = self.pending, entry
-        else_case = None if stmt.else_case is None else self.statement(stmt.else_case)
+        else_case = None if stmt.else_case is None else self(stmt.else_case)
         self._join(after_then)
         del self.marks[marks:]
         return seq(*before, IfThenElse(stmt.condition, then_case, else_case))

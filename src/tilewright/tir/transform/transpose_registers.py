@@ -8,9 +8,9 @@ from tilewright.arith.linear import Linear
 from tilewright.tir import op
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from tilewright.tir.stmt import BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import map_stmt, substitute_var, with_fields
-from tilewright.tir.visitor import collect, collect_vars
+from tilewright.tir.transform.folding import FoldingRewriter, substitute_var
+from tilewright.tir.transform.statements import with_fields
+from tilewright.tir.visitor import StmtRewriter, collect, collect_vars
 
 #: Rows and lanes of the blocks that are transposed; longer rows are cut into such pieces.
 _SIZES = (16, 8, 4)
@@ -27,13 +27,15 @@ def transpose_registers(func: PrimFunc) -> PrimFunc:
             c[ramp(i*4, 1, 4)] = a[ramp(i, 8, 4)]     =>    u0 = shuffle([v0, v2], [0, 4, 1, 5]); …
                                                             c[ramp(0, 1, 4)] = …; … c[ramp(12, 1, 4)] = …
     """
-    return func.with_body(_visit(func.body))
+    return _Transposer()(func)
 
 
-def _visit(stmt: Stmt) -> Stmt:
-    if isinstance(stmt, For) and isinstance(stmt.body, BufferStore):
-        return _transposed(stmt, stmt.body) or stmt
-    return map_stmt(stmt, _visit, lambda x: x)
+class _Transposer(StmtRewriter):
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop, or what takes its place."""
+        if isinstance(loop.body, BufferStore):
+            return _transposed(loop, loop.body) or loop
+        return self.rebuild(loop)
 
 
 def _transposed(loop: For, store: BufferStore) -> Stmt | None:
@@ -75,24 +77,14 @@ def _block(loop: For, store: BufferStore, gathered: Sequence[BufferLoad], first:
     columns = [_columns(load, loop, first, size, lets) for load in gathered]
     stores = []
     for i in range(size):
-        known: dict[Expr, Expr] = {load: column[i] for load, column in zip(gathered, columns, strict=True)}
-        replaced = _replaced(store, known)
+        vectors = FoldingRewriter()
+        vectors.memo.update({load: column[i] for load, column in zip(gathered, columns, strict=True)})
+        replaced = with_fields(store, value=vectors(store.value))
         stores.append(substitute_var(replaced, loop.var, op.add(loop.min, op.const(first + i, loop.var.dtype))))
     body = seq(*stores)
     for var, value in reversed(lets):
         body = LetStmt(var, value, body)
     return body
-
-
-def _replaced(store: BufferStore, known: dict[Expr, Expr]) -> BufferStore:
-    """`store` with expressions of its value replaced."""
-
-    def visit(x: Expr) -> Expr:
-        if x not in known:
-            known[x] = map_children(x, visit)
-        return known[x]
-
-    return with_fields(store, value=visit(store.value))
 
 
 def _columns(load: BufferLoad, loop: For, first: int, size: int, lets: list[tuple[Var, Expr]]) -> list[Expr]:

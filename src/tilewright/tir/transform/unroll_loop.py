@@ -7,8 +7,8 @@ from typing import Any
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, PrimFunc, SeqStmt, Stmt, seq
-from tilewright.tir.transform.folding import map_children
-from tilewright.tir.transform.statements import child_stmts, map_stmt, with_fields
+from tilewright.tir.transform.folding import FoldingRewriter
+from tilewright.tir.transform.statements import child_stmts, with_fields
 from tilewright.tir.visitor import children
 
 MOST_STATEMENTS = 4096  # of one expanded loop; larger ones stay serial, because code that big only misses the cache
@@ -24,25 +24,23 @@ def unroll_loop(func: PrimFunc) -> PrimFunc:
         for i in unroll(2):              c[0] = a[0]
             c[i*4] = a[i]        =>      c[4] = a[1]
     """
-    return func.with_body(_Unroller().run(func.body))
+    return _Unroller(func.body)(func)
 
 
-class _Unroller:
+class _Unroller(FoldingRewriter):
     """Expands from the outside in, so that each final statement is built once.
 
-    `env` holds the value of each unrolled variable in scope. The memo is keyed by an expression and the values of the
-    unrolled variables it really depends on, so copies that do not differ are one object.
+    `env` holds the value of each unrolled variable in scope. What is made of an expression is remembered by it and the
+    values of the unrolled variables it really depends on, so copies that do not differ are one object.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, body: Stmt) -> None:
+        super().__init__()
+        self.unrolled: set[Var] = set()
         self.env: dict[Var, Expr] = {}
         self.depends: dict[Expr, tuple[Var, ...]] = {}
-        self.memo: dict[tuple[Any, ...], Expr] = {}
-        self.unrolled: set[Var] = set()
-
-    def run(self, body: Stmt) -> Stmt:
+        self.made: dict[tuple[Any, ...], Expr] = {}
         self._measure(body)
-        return self.stmt(body)
 
     def _measure(self, stmt: Stmt) -> int:
         """Statements that `stmt` becomes; notes which loop variables will be substituted."""
@@ -58,38 +56,39 @@ class _Unroller:
             count += 1
         return count
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is not For:
-            return map_stmt(stmt, self.stmt, self.expr)
+    def __call__(self, node: Any) -> Any:
+        depends = self.depends.get(node)
+        if depends is None:
+            if not isinstance(node, Expr):
+                return super().__call__(node)
+            depends = self._depends(node)
+        if not depends:
+            return node
+        if isinstance(node, Var):
+            return self.env[node]
+        key = (node, *[self.env[v] for v in depends])
+        found = self.made.get(key)
+        if found is None:
+            cls = node.__class__
+            found = self.made[key] = (self._handlers.get(cls) or self._handler(cls))(self, node)
+        return found
+
+    def visit_For(self, stmt: For) -> Stmt:
+        """The copies, or the loop that is not expanded."""
         if stmt.var in self.unrolled:
             return self._expand(stmt)
-        if stmt.kind is ForKind.UNROLLED:
-            low, extent = self.expr(stmt.min), self.expr(stmt.extent)
-            body = self.stmt(stmt.body)
-            return with_fields(stmt, min=low, extent=extent, kind=ForKind.SERIAL, body=body, thread="")
-        return map_stmt(stmt, self.stmt, self.expr)
+        loop: For = self.rebuild(stmt)
+        return with_fields(loop, kind=ForKind.SERIAL, thread="") if loop.kind is ForKind.UNROLLED else loop
 
     def _expand(self, loop: For) -> Stmt:
-        low = self.expr(loop.min)
+        low = self(loop.min)
         assert isinstance(loop.extent, IntImm)
         copies = []
         for i in range(loop.extent.value):
             self.env[loop.var] = op.add(low, op.const(i, loop.var.dtype))
-            copies.append(self.stmt(loop.body))
+            copies.append(self(loop.body))
         del self.env[loop.var]
         return seq(*copies)
-
-    def expr(self, x: Expr) -> Expr:
-        depends = self._depends(x)
-        if not depends:
-            return x
-        if isinstance(x, Var):
-            return self.env[x]
-        key = (x, *[self.env[v] for v in depends])
-        found = self.memo.get(key)
-        if found is None:
-            found = self.memo[key] = map_children(x, self.expr)
-        return found
 
     def _depends(self, x: Expr) -> tuple[Var, ...]:
         found = self.depends.get(x)

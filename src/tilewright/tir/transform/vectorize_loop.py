@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
@@ -10,25 +10,20 @@ from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import (
-    Allocate,
     BufferStore,
-    DeclBuffer,
     Evaluate,
     For,
     ForKind,
-    IfThenElse,
     LetStmt,
     PrimFunc,
-    SeqStmt,
     Stmt,
-    While,
     seq,
 )
-from tilewright.tir.transform.folding import fold_add, fold_subtract, map_children
+from tilewright.tir.transform.folding import FoldingRewriter, fold_add, fold_subtract, substitute_var
 from tilewright.tir.transform.guards import safe_to_evaluate
-from tilewright.tir.transform.statements import map_stmt, substitute_var, with_fields
+from tilewright.tir.transform.statements import with_fields
 from tilewright.tir.transform.vector_index import ramp_divide, ramp_modulo
-from tilewright.tir.visitor import collect
+from tilewright.tir.visitor import StmtRewriter, children, collect
 
 
 def vectorize_loop(func: PrimFunc) -> PrimFunc:
@@ -42,20 +37,20 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
         for i in vectorized(16):         c[ramp(j*16, 1, 16)] = a[ramp(j*16, 1, 16)] + broadcast(b[j], 16)
             c[j*16 + i] = a[j*16 + i] + b[j]        =>
     """
-    return func.with_body(_Vectorizer().stmt(func.body))
+    return _Vectorizer()(func)
 
 
-class _Vectorizer:
+class _Vectorizer(StmtRewriter):
     """Finds the loops, with the ranges of the loops around them known to `analyzer`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.analyzer = Analyzer()
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is not For:
-            return map_stmt(stmt, self.stmt, _unchanged)
+    def visit_For(self, stmt: For) -> Stmt:
+        """The loop, or the vector statements in place of it."""
         self.analyzer.bind(stmt.var, (stmt.min, stmt.extent))
-        body = self.stmt(stmt.body)
+        body: Stmt = self(stmt.body)
         if stmt.kind is ForKind.VECTORIZED:
             lanes = stmt.extent.value if isinstance(stmt.extent, IntImm) else 0
             try:
@@ -63,7 +58,7 @@ class _Vectorizer:
                     return seq(*[self._vector(stmt, body, *piece) for piece in _pieces(lanes)])
             except _LanesDepend:
                 pass
-            return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body).at(stmt.position)
+            return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
         if body is stmt.body:
             return stmt
         return with_fields(stmt, body=body)
@@ -73,7 +68,8 @@ class _Vectorizer:
         low = op.add(loop.min, op.const(first, loop.var.dtype))
         if lanes == 1:
             return substitute_var(body, loop.var, low)
-        return _Lanes(loop.var, low, lanes, self.analyzer).stmt(body)
+        made: Stmt = _Lanes(loop.var, low, lanes, self.analyzer)(body)
+        return made
 
 
 def _pieces(extent: int) -> Iterator[tuple[int, int]]:
@@ -88,10 +84,6 @@ def _pieces(extent: int) -> Iterator[tuple[int, int]]:
         first += lanes
 
 
-def _unchanged(x: Expr) -> Expr:
-    return x
-
-
 class _NoVectorForm(Exception):
     """Raised within this file only: the statement at hand must stay scalar."""
 
@@ -100,64 +92,73 @@ class _LanesDepend(Exception):
     """Raised within this file only: iterations depend on each other, so the whole loop must stay serial."""
 
 
-class _Lanes:
+class _Lanes(FoldingRewriter):
     """Rewrites the body of one loop. An expression that is the same in all lanes stays scalar."""
 
     def __init__(self, var: Var, low: Expr, lanes: int, analyzer: Analyzer) -> None:
+        super().__init__()
         self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
-        self.memo: dict[Expr, Expr] = {var: e.Ramp(low, op.const(1, var.dtype), lanes)}
+        self.memo[var] = e.Ramp(low, op.const(1, var.dtype), lanes)
         self.strict = 0  # within a vector `let`: a statement that fails takes the let with it
 
+    def __call__(self, node: Any) -> Any:
+        if isinstance(node, Stmt):
+            return self._statement(node)
+        found = self.memo.get(node)
+        if found is None:
+            if node.dtype.lanes > 1:
+                raise _NoVectorForm
+            cls = node.__class__
+            found = self.memo[node] = (self._handlers.get(cls) or self._handler(cls))(self, node)
+        return found
+
     # ------------------------------------------------------------------------------------------ statements
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if type(stmt) is SeqStmt:
-            return seq(*[self.stmt(s) for s in stmt.stmts])
+    def _statement(self, stmt: Stmt) -> Stmt:
+        """`stmt` for all lanes; where it has no such form, a loop over them."""
         try:
-            return _STMTS.get(type(stmt), _Lanes._other)(self, stmt).at(stmt.position)
+            made: Stmt = super().__call__(stmt)
+            return made
         except _NoVectorForm:
             if self.strict:
                 raise
             extent = op.const(self.lanes, self.var.dtype)
             return For(self.var, self.low, extent, ForKind.SERIAL, stmt).at(stmt.position)
 
-    def _other(self, stmt: Stmt) -> Stmt:
-        return map_stmt(stmt, self.stmt, self._invariant)
-
-    def _invariant(self, x: Expr) -> Expr:
-        """`x` where every lane must agree."""
-        result = self.expr(x)
-        if result.dtype.lanes > 1:
+    def visit_Stmt(self, stmt: Stmt) -> Stmt:
+        """A statement on whose own expressions every lane must agree."""
+        if any(isinstance(x, Expr) and self(x).dtype.lanes > 1 for x in children(stmt)):
             raise _NoVectorForm
-        return result
+        return self.rebuild(stmt)
 
-    def _for(self, loop: For) -> Stmt:
+    def visit_For(self, loop: For) -> Stmt:
+        """A loop that all lanes run."""
         self.analyzer.bind(loop.var, (loop.min, loop.extent))
-        return self._other(loop)
+        return self.visit_Stmt(loop)
 
-    def _scalar_only(self, stmt: Stmt) -> Stmt:
+    def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
+        """A call: an effect must happen once per lane even where its arguments agree."""
         raise _NoVectorForm
 
-    def _evaluate(self, stmt: Evaluate) -> Stmt:
-        self._invariant(stmt.value)
-        raise _NoVectorForm  # an effect must happen once per lane even where its arguments agree
+    visit_Allocate = visit_DeclBuffer = visit_While = visit_Evaluate
 
-    def _let(self, stmt: LetStmt) -> Stmt:
-        value = self.expr(stmt.value)
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """A name for a scalar or a vector."""
+        value = self(stmt.value)
         if value.dtype.lanes == 1:
-            body = self.stmt(stmt.body)
-            return stmt if value is stmt.value and body is stmt.body else LetStmt(stmt.var, value, body)
+            return self.rebuild(stmt)
         self.memo[stmt.var] = var = Var(stmt.var.name, value.dtype)
         self.strict += 1
         try:
-            return LetStmt(var, value, self.stmt(stmt.body))
+            return LetStmt(var, value, self(stmt.body))
         finally:
             self.strict -= 1
 
-    def _store(self, stmt: BufferStore) -> Stmt:
-        indices = [self.expr(i) for i in stmt.indices]
+    def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
+        """A vector store, or a reduction over the lanes."""
+        indices = [self(i) for i in stmt.indices]
         if any(i.dtype.lanes > 1 for i in indices[:-1]):
             raise _NoVectorForm
-        value = self.expr(stmt.value)
+        value = self(stmt.value)
         if indices and indices[-1].dtype.lanes > 1:
             return BufferStore(stmt.buffer, op.broadcast(value, self.lanes), tuple(indices))
         if value.dtype.lanes > 1:
@@ -175,38 +176,29 @@ class _Lanes:
             old = e.BufferLoad(stmt.buffer, stmt.indices)
             rest = value.b if value.a is old else value.a if value.b is old else None
             if rest is not None and not _reads(rest, stmt.buffer):
-                vector = self.expr(rest)
+                vector = self(rest)
                 reduced = e.Call(vector.dtype.element, name, (vector,))
-                return type(value)(self.expr(old), reduced)
+                return type(value)(self(old), reduced)
         raise _LanesDepend
 
     # ----------------------------------------------------------------------------------------- expressions
-    def expr(self, x: Expr) -> Expr:
-        found = self.memo.get(x)
-        if found is None:
-            if x.dtype.lanes > 1:
-                raise _NoVectorForm
-            found = self.memo[x] = _EXPRS.get(type(x), _Lanes._leaf_or_generic)(self, x)
-        return found
-
-    def _leaf_or_generic(self, x: Expr) -> Expr:
-        return map_children(x, self.expr)
-
     def _spread(self, *parts: Expr) -> list[Expr]:
         """`parts` with the lanes of this loop if any of them is a vector, else as they are."""
         if all(p.dtype.lanes == 1 for p in parts):
             return list(parts)
         return [op.broadcast(p, self.lanes) for p in parts]
 
-    def _binary(self, x: Any) -> Expr:
-        a, b = self.expr(x.a), self.expr(x.b)
+    def visit_BinaryExpr(self, x: Any) -> Expr:
+        """The operation on lanes."""
+        a, b = self(x.a), self(x.b)
         if a is x.a and b is x.b:
             return x
         a, b = self._spread(a, b)
         return type(x)(a, b)
 
-    def _sum(self, x: Any) -> Expr:
-        a, b = self.expr(x.a), self.expr(x.b)
+    def visit_Add(self, x: Any) -> Expr:
+        """A sum or difference; of ramps, a ramp."""
+        a, b = self(x.a), self(x.b)
         if a is x.a and b is x.b:
             return x
         join = fold_add if type(x) is e.Add else fold_subtract
@@ -216,8 +208,11 @@ class _Lanes:
         base = join(_base(a), _base(b))
         return base if op.is_const(stride, 0) else e.Ramp(base, stride, self.lanes)
 
-    def _product(self, x: Any) -> Expr:
-        a, b = self.expr(x.a), self.expr(x.b)
+    visit_Sub = visit_Add
+
+    def visit_Mul(self, x: Any) -> Expr:
+        """A product; of a ramp, a ramp."""
+        a, b = self(x.a), self(x.b)
         if a is x.a and b is x.b:
             return x
         if isinstance(b, e.Ramp):
@@ -226,8 +221,9 @@ class _Lanes:
             return e.Ramp(op.multiply(a.base, b), op.multiply(a.stride, b), self.lanes)
         return op.multiply(*self._spread(a, b))
 
-    def _divide(self, x: Any) -> Expr:
-        a, b = self.expr(x.a), self.expr(x.b)
+    def visit_FloorDiv(self, x: Any) -> Expr:
+        """A quotient or remainder; of a ramp, a ramp where its lanes allow."""
+        a, b = self(x.a), self(x.b)
         if a is x.a and b is x.b:
             return x
         if isinstance(a, e.Ramp) and isinstance(b, IntImm) and b.value > 0:
@@ -238,36 +234,43 @@ class _Lanes:
         a, b = self._spread(a, b)
         return type(x)(a, b)
 
-    def _cast(self, x: Any) -> Expr:
-        value = self.expr(x.value)
+    visit_FloorMod = visit_FloorDiv
+
+    def visit_Cast(self, x: Any) -> Expr:
+        """A conversion; of a ramp, a ramp."""
+        value = self(x.value)
         if isinstance(value, e.Ramp) and x.dtype.is_int:
             return e.Ramp(op.cast(x.dtype, value.base), op.cast(x.dtype, value.stride), self.lanes)
         return x if value is x.value else op.cast(x.dtype.with_lanes(value.dtype.lanes), value)
 
-    def _select(self, x: Any) -> Expr:
-        condition = self.expr(x.condition)
-        a, b = self._spread(self.expr(x.true_value), self.expr(x.false_value))
+    def visit_Select(self, x: Any) -> Expr:
+        """The choice in every lane."""
+        condition = self(x.condition)
+        a, b = self._spread(self(x.true_value), self(x.false_value))
         if condition.dtype.lanes > 1:
             a, b = op.broadcast(a, self.lanes), op.broadcast(b, self.lanes)
         return x if (condition, a, b) == (x.condition, x.true_value, x.false_value) else e.Select(condition, a, b)
 
-    def _let_expr(self, x: Any) -> Expr:
-        value = self.expr(x.value)
+    def visit_Let(self, x: Any) -> Expr:
+        """A name for a scalar or a vector."""
+        value = self(x.value)
         if value is not x.value:
             self.memo[x.var] = Var(x.var.name, value.dtype)
-        body = self.expr(x.body)
+        body = self(x.body)
         return x if body is x.body and value is x.value else e.Let(self.memo.get(x.var, x.var), value, body)
 
-    def _load(self, x: Any) -> Expr:
-        indices = [self.expr(i) for i in x.indices]
+    def visit_BufferLoad(self, x: Any) -> Expr:
+        """A vector load where the last index is a vector."""
+        indices = [self(i) for i in x.indices]
         if any(i.dtype.lanes > 1 for i in indices[:-1]):
             raise _NoVectorForm
         return e.BufferLoad(x.buffer, indices)
 
-    def _call(self, x: Any) -> Expr:
+    def visit_Call(self, x: Any) -> Expr:
+        """The call in every lane."""
         if x.op == "if_then_else":
             return self._if_then_else(x)
-        args = [self.expr(a) for a in x.args]
+        args = [self(a) for a in x.args]
         if all(new is old for new, old in zip(args, x.args, strict=True)):
             return x
         if x.op in _SCALAR_CALLS:
@@ -278,10 +281,10 @@ class _Lanes:
 
     def _if_then_else(self, x: Any) -> Expr:
         """Lazy where the lanes agree on the condition; otherwise a select, if both sides may be evaluated."""
-        condition = self.expr(x.args[0])
+        condition = self(x.args[0])
         if condition.dtype.lanes > 1 and not all(safe_to_evaluate(a, self.analyzer) for a in x.args[1:]):
             raise _NoVectorForm
-        a, b = self._spread(self.expr(x.args[1]), self.expr(x.args[2]))
+        a, b = self._spread(self(x.args[1]), self(x.args[2]))
         if condition.dtype.lanes > 1:
             return e.Select(condition, op.broadcast(a, self.lanes), op.broadcast(b, self.lanes))
         return op.if_then_else(condition, a, b)
@@ -311,28 +314,3 @@ def _stride(x: Expr) -> Expr:
 def _reads(x: Expr, buffer: Any) -> bool:
     """True if `x` loads from `buffer`."""
     return any(load.buffer is buffer for load in collect(x, e.BufferLoad))
-
-
-_STMTS: dict[type, Callable[[Any, Any], Stmt]] = {
-    BufferStore: _Lanes._store,
-    LetStmt: _Lanes._let,
-    For: _Lanes._for,
-    Evaluate: _Lanes._evaluate,
-    Allocate: _Lanes._scalar_only,
-    DeclBuffer: _Lanes._scalar_only,
-    While: _Lanes._scalar_only,
-    IfThenElse: _Lanes._other,
-}
-_EXPRS: dict[type, Callable[[Any, Any], Expr]] = {
-    e.Add: _Lanes._sum,
-    e.Sub: _Lanes._sum,
-    e.Mul: _Lanes._product,
-    e.FloorDiv: _Lanes._divide,
-    e.FloorMod: _Lanes._divide,
-    **dict.fromkeys((e.Div, e.Mod, e.Min, e.Max, e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or), _Lanes._binary),
-    e.Cast: _Lanes._cast,
-    e.Select: _Lanes._select,
-    e.Let: _Lanes._let_expr,
-    e.BufferLoad: _Lanes._load,
-    e.Call: _Lanes._call,
-}

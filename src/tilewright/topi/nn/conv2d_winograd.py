@@ -62,6 +62,9 @@ def conv2d_winograd_NCHWc(
     product = _products(_input_tiles(padded, grid, *along), weight)
     facts = {
         "tile_size": (along[0].outputs, along[1].outputs),
+        "m": tile_size,
+        "kernel_size": tuple(kernel_size),
+        "strides": tuple(strides),
         "padding": tuple(padding),
         "group": tuple(group),
         "ic_block": extents(data)[4],

@@ -10,8 +10,9 @@ from tilewright import codegen, te, tir, topi
 from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.conv2d_nchw_cost import plain_lanes
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
-from tilewright.topi.schedule.cpu.template_spaces import plain_columns, plain_lanes
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups
 WINDOWS = [
@@ -53,15 +54,17 @@ def test_a_residual_is_added_in_the_same_kernel():
 
 def test_tiles_fit_the_registers_and_the_image():
     data, kernel = te.placeholder((1, 5, 14, 14)), te.placeholder((12, 5, 3, 3))
-    space = space_of([topi.nn.conv2d_nchw(data, kernel, (1, 1), (1, 1, 1, 1))], TARGET)
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4")
+    space = space_of([topi.nn.conv2d_nchw(data, kernel, (1, 1), (1, 1, 1, 1))], target)
     assert space is not None
     filters, rows, vectors = space.default.values()
     assert (12 % filters, 14 % rows, vectors) == (0, 0, 1)
-    assert tile.LATENCY_BOUND <= filters * rows < TARGET.vector_registers - 2
+    machine = target.machine
+    assert machine.fma_per_cycle * machine.fma_latency <= filters * rows < target.vector_registers - 2
     for filters, pixels in ((64, 3136), (256, 196), (6, 49)):
-        chosen = tile.choose_plain(filters, pixels, 16, TARGET)
+        chosen = tile.choose_plain(filters, pixels, 16, target)
         assert filters % chosen.rows == 0
-        assert chosen.rows * chosen.blocks + 2 < TARGET.vector_registers
+        assert chosen.rows * chosen.blocks + 2 < target.vector_registers
 
 
 @pytest.mark.parametrize(("hint", "lanes"), [(3, 2), (40, 16)])
@@ -70,7 +73,7 @@ def test_vectors_of_distant_columns_are_no_longer_than_a_symbolic_image(hint, la
     columns = te.size_var("columns", hint=hint)
     data, kernel = te.placeholder((1, 1, 1, 8 * columns + 8)), te.placeholder((10, 1, 1, 16))
     out = topi.nn.conv2d_nchw(data, kernel, (1, 8), (0, 0, 0, 0))
-    assert plain_lanes(plain_columns(out, out), Target("llvm -mcpu=znver4")) == lanes
+    assert plain_lanes(workload_of(out, out).columns, Target("llvm -mcpu=znver4")) == lanes
     func = te.lower(schedule([out], TARGET), [data, kernel, out, columns], "kernel")
     built = codegen.build([func], TARGET)["kernel"]
     for count in (1, 2, 3, 21, 45):

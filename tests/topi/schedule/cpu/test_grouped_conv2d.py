@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.dispatch import space_of
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, groups_to_join
 
@@ -52,8 +52,8 @@ def test_a_tile_is_of_one_group():
     assert space is not None and set(space.knobs["tile_blocks"]) == {1, 2}
 
 
-def shape(channels: int, filters: int, groups: int) -> ConvolutionShape:
-    return ConvolutionShape(1, channels, filters, 14, 14, 14, 14, (3, 3), groups=groups)
+def shape(channels: int, filters: int, groups: int) -> Conv2DWorkload:
+    return Conv2DWorkload(1, channels, filters, 14, 14, 14, 14, kernel_size=(3, 3), groups=groups)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tilewright.relay.ir.visitor import children, post_order
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import transform_shape
-from tilewright.topi.schedule.cpu.conv2d_cost import transform_cost
+from tilewright.topi.schedule.cpu.layout import transform_cost
 
 _BLOCKS = re.compile(r"\d+[a-z]")
 

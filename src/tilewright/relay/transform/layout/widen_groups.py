@@ -19,7 +19,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.op.layout_rules import conv2d_shape
+from tilewright.relay.op.layout_rules import conv2d_workload
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
 from tilewright.topi.schedule.cpu.layout import channel_block
@@ -38,7 +38,7 @@ def widen_groups(mod: IRModule, target: Target) -> IRModule:
         plain = (node.attrs.data_layout, node.attrs.kernel_layout) == ("NCHW", "OIHW")
         if not isinstance(weight, Constant) or not plain or not isinstance(tensor_type_of(data).shape[1], int):
             return None
-        shape = conv2d_shape(node.attrs, (tensor_type_of(data), tensor_type_of(weight)))
+        shape = conv2d_workload(node.attrs, (tensor_type_of(data), tensor_type_of(weight)))
         block = channel_block(shape.out_channels, target)
         joined = 1 if shape.depthwise or block is None else groups_to_join(shape, block)
         if joined == 1:

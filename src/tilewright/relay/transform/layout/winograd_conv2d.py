@@ -10,6 +10,8 @@ Images of symbolic sizes are taken to have those of their hints; the grid of til
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -19,12 +21,14 @@ from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import parse_layout, transform_shape
-from tilewright.topi.schedule.cpu.choose_conv2d import Conv2DWorkload, tile_group, winograd_tile_size
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.layout import Conv2DLayouts, blocked_ways
+from tilewright.topi.schedule.cpu.winograd_cost import choose_group
 from tilewright.topi.shapes import conv_output
 
 
 def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
-    """The module with the convolutions rewritten that `choose_conv2d` says so of; see the module's docstring."""
+    """The module with the convolutions rewritten where that costs less; see the module's docstring."""
     conv2d, transform = get("nn.conv2d"), get("nn.contrib_conv2d_winograd_weight_transform")
     convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
 
@@ -35,8 +39,9 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         found = _constant_kernel(node.args[1], node.attrs["kernel_layout"])
         if workload is None or found is None:
             return None
-        tile_size = winograd_tile_size(workload, target)
-        if tile_size is None:
+        layouts = Conv2DLayouts(*(node.attrs[name] for name in ("data_layout", "kernel_layout", "out_layout")))
+        tile_size = blocked_ways(workload, layouts, target)[0].tile_size
+        if not tile_size:
             return None
         kernel, layout = found
         window = {"tile_size": tile_size, "strides": workload.strides}
@@ -48,7 +53,7 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         if not data.is_static:
             height, width = transform_shape(data.shape, data_layout, "NCHW")[2:]
             unknown = (not isinstance(height, int), not isinstance(width, int))
-            attrs["group"] = tile_group(workload, tile_size, target, unknown)
+            attrs["group"] = choose_group(replace(workload, tile_size=tile_size), unknown, target)
         return Call(convolve, [node.args[0], weight], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))
@@ -87,10 +92,13 @@ def _workload(call: Call) -> Conv2DWorkload | None:
         batch,
         channels,
         kernel.shape[0] * out_block,
+        height,
+        width,
         out_height,
         out_width,
         data_layout.block_of("C"),
         out_block,
         kernel_size,
         strides,
+        padded=any(pads),
     )

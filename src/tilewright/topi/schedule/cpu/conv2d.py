@@ -17,8 +17,11 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_workload import transposed_workload, workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template import Template
 
 
 def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -97,3 +100,10 @@ def _keep_in_registers(
     for axis in unrolled:
         s[tensor].unroll(axis)
     vectorize_lanes(s, tensor, lane, block, target)
+
+
+CONV2D = Template("conv2d_NCHWc", workload_of, direct_space, direct_cost, schedule_conv2d)
+
+CONV2D_TRANSPOSE = Template(
+    "conv2d_transpose_NCHWc", transposed_workload, direct_space, direct_cost, schedule_conv2d_transpose
+)

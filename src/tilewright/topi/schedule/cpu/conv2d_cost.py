@@ -1,143 +1,165 @@
-"""What a convolution costs in each layout, and what changing a layout costs: the figures that layouts are chosen by.
+"""What a convolution costs by each algorithm and configuration, and what a change of layout costs.
 
-The unit is one vector multiply-add, about a cycle of one core. The constants were fitted to the convolutions of
-ResNet-18 and MobileNet on one core with AVX-512 (docs/performance.md).
+Traffic is counted from the order of the loops: the weights of a tile are read again for the next tile after the panel
+and a window of the image have passed by, the image for the next channels after itself and a panel.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.choose_conv2d import (
-    DIRECT_SHARE,
-    Conv2DWorkload,
-    direct_cost,
-    winograd_cost,
-    winograd_tile_size,
-)
+from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, power_of_two_lanes
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.cost import Cost, Traffic
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 
-#: Reading or writing an image of another layout through registers: cycles for each vector, and for the kernel itself.
-_TRANSFORM_VECTOR, _KERNEL = 6.5, 6000.0
-
-#: A register tile that reads plain images touches one page for each channel.
-_PLAIN_READ = 1.002
-
-#: Depthwise: cycles for each vector multiply-add, blocked and plain; for each vector of input, of blocked images and of
-#: plain ones at stride 1 and beyond.
-_PLAIN_STEP = 1.2
-_DEPTHWISE_STEP, _DEPTHWISE_READ, _PLAIN_READ_UNIT, _PLAIN_READ_STRIDED = 1.0, 0.8, 4.0, 6.5
+#: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
+TILE_CYCLES = 20.0
 
 
-@dataclass(frozen=True)
-class ConvolutionShape:
-    """A convolution of [batch, in_channels, in_height, in_width] to [batch, out_channels, height, width]."""
+#: Positions of a register tile, rows of several rows' tile, and blocks of channels, at most.
+_POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 
-    batch: int
-    in_channels: int
-    out_channels: int
-    in_height: int
-    in_width: int
-    height: int
-    width: int
-    kernel_size: tuple[int, int] = (1, 1)
-    strides: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    padded: bool = False
 
-    @property
-    def depthwise(self) -> bool:
-        """True if every group has one input channel."""
-        return self.groups > 1 and self.groups == self.in_channels
+def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
 
-    @property
-    def in_pixels(self) -> int:
-        """Pixels of one input image."""
-        return self.in_height * self.in_width
-
-    @property
-    def products(self) -> int:
-        """Multiply-adds."""
-        taps = math.prod(self.kernel_size) * self.in_channels // self.groups
-        return self.batch * self.out_channels * self.height * self.width * taps
-
-    def blocked(self, in_block: int, out_block: int) -> Conv2DWorkload:
-        """The same in blocks of channels."""
-        return Conv2DWorkload(
-            self.batch,
-            self.in_channels,
-            self.out_channels,
-            self.height,
-            self.width,
-            in_block,
-            out_block,
-            self.kernel_size,
-            self.strides,
+    An image of one column (a convolution over time) is tiled along its rows.
+    """
+    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
+    column = workload.width == 1
+    space = ConfigSpace()
+    space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=not column)
+    space.define_split("tile_blocks", workload.group_blocks, _BLOCKS)
+    space.define_split("tile_columns", workload.width, _POSITIONS, exact=False)
+    space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == workload.width)
+    space.require(
+        lambda c: (
+            tile.fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target)
+            or c["tile_rows"] * c["tile_blocks"] * c["tile_columns"] == 1
         )
+    )
+    return space
 
 
-def transform_cost(elements: int, target: Target) -> float:
-    """Estimated cost of bringing `elements` floats from one layout to another in a kernel of its own."""
-    return _KERNEL + _TRANSFORM_VECTOR * elements / _lanes(target)
+def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
+    """How many multiply-adds of `lanes` floats a cycle; some processors do twice as many of half the width."""
+    return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
 
 
-def blocked_cost(conv: ConvolutionShape, in_block: int, out_block: int, target: Target) -> float:
-    """Blocked to blocked: direct or, where that is faster, by minimal filtering."""
-    workload = conv.blocked(in_block, out_block)
-    tile_size = winograd_tile_size(workload, target) if conv.dilation == (1, 1) else None
-    return direct_cost(workload, target) if tile_size is None else winograd_cost(workload, tile_size, target)
+def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """Sums over the window, to channel blocks: see `conv2d.schedule_conv2d` for the loops."""
+    machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
+    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+    vectors = blocks * workload.out_block // lanes
+    groups, bands = workload.blocks // blocks, -(-workload.height // rows)
+    units = workload.batch * groups * bands
+    workers, share = shares(units, workload, target)
+    arithmetic = ports = fixed = tiles = 0.0
+    for count, width in _tiles(workload, columns):
+        step = Step(rows * width, vectors, lanes, machine)
+        arithmetic += count * workload.terms * step.arithmetic
+        ports += count * workload.terms * step.loads
+        fixed += count * (TILE_CYCLES + step.accumulators / machine.stores)
+        tiles += count
+    traffic = Traffic(machine, workers)
+    panel = 4 * workload.terms * blocks * workload.out_block
+    window = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    passed = bands_passed(workload, config)
+    image = workload.in_bytes * passed / workload.height
+    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
+    everything = workload.weight_bytes + workload.batch * (
+        workload.in_bytes + workload.out_bytes * (1 + workload.other_inputs)
+    )
+    passes = workload.batch * workload.height / passed
+    panels = groups * passes * panel
+    traffic.add(share * panels / passes, everything)
+    traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
+    traffic.add(share * (units * tiles * panel - panels), panel + window)
+    traffic.add(share * workload.batch * read, everything)
+    traffic.add(share * workload.batch * read * (groups / workload.groups - 1), image / workload.groups + panel)
+    traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
+    scale = share * units
+    return padding_cost(workload, target).then(
+        traffic.cost(scale * arithmetic, scale * ports, scale * fixed + start(workers, machine))
+    )
 
 
-def plain_input_cost(conv: ConvolutionShape, out_block: int, target: Target) -> float:
-    """Plain to blocked, direct."""
-    return direct_cost(conv.blocked(1, out_block), target) * _PLAIN_READ
+def bands_passed(workload: Conv2DWorkload, config: Config) -> int:
+    """Rows of the image that all channels pass by before the next ones."""
+    return config.get("passed_rows", workload.height)
 
 
-def plain_cost(conv: ConvolutionShape, target: Target) -> float:
-    """Plain to plain: vectors along the pixels of a convolution by one tap, along the columns of any other."""
-    lanes = _lanes(target)
-    if conv.kernel_size == (1, 1) and conv.groups == 1 and not conv.padded:
-        pixels = conv.height * conv.width
-        chosen = tile.choose_plain(conv.out_channels, pixels, lanes, target)
-        step = lanes * chosen.blocks
-        share = DIRECT_SHARE * pixels / (-(-pixels // step) * step)
-        sampled = 0 if conv.strides == (1, 1) else conv.batch * conv.in_channels * pixels / lanes * _PLAIN_READ_STRIDED
-    else:
-        share = DIRECT_SHARE / _cut(conv.width, lanes)
-        sampled = conv.batch * conv.in_channels * conv.in_pixels / lanes * _PLAIN_READ_STRIDED
-    return conv.products / lanes / share * _weight_misses(conv, target) + sampled
+class Step:
+    """One innermost step: `rows` broadcast values by `vectors` vectors of `lanes` floats, operands in the L1 cache."""
+
+    def __init__(self, rows: int, vectors: int, lanes: int, machine: Machine) -> None:
+        self.accumulators = rows * vectors
+        self.arithmetic = max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
+        self.loads = vectors / machine.vector_loads + rows / machine.broadcast_loads
 
 
-def _weight_misses(conv: ConvolutionShape, target: Target) -> float:
-    """How much longer multiply-adds take because weights, read one by one in many streams, miss the caches."""
-    weights = 4 * math.prod(conv.kernel_size) * conv.in_channels * conv.out_channels // conv.groups
-    return 1.0 + 0.1 * (weights > 2 * target.l1d) + 0.6 * (weights > target.l2 // 2)
+def shares(units: int, workload: Conv2DWorkload, target: Target) -> tuple[int, float]:
+    """How many workers share `units` iterations of the parallel loop, and which part of them the slowest has."""
+    large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= PARALLEL_GRAIN
+    workers = min(target.cores, units) if large else 1
+    return workers, -(-units // workers) / units
 
 
-def depthwise_cost(conv: ConvolutionShape, block: int, target: Target) -> float:
-    """Depthwise, blocked to blocked."""
-    lanes = min(block, _lanes(target))
-    read = conv.batch * conv.in_channels * conv.in_pixels / lanes * _DEPTHWISE_READ
-    return conv.products / lanes * _DEPTHWISE_STEP + read
+def start(workers: int, machine: Machine) -> float:
+    """Cycles to start a loop that `workers` share, and to wait for the last of them."""
+    return machine.kernel_start + (machine.barrier if workers > 1 else 0.0)
 
 
-def plain_depthwise_cost(conv: ConvolutionShape, target: Target) -> float:
-    """Depthwise, plain to plain; strides gather the columns of each phase."""
-    lanes = _lanes(target)
-    each = _PLAIN_READ_UNIT if conv.strides[1] == 1 else _PLAIN_READ_STRIDED
-    read = conv.batch * conv.in_channels * conv.in_pixels / lanes * each * _cut(conv.in_width, lanes)
-    return conv.products / lanes * _PLAIN_STEP * _cut(conv.width, lanes) + read
+def padding_cost(workload: Conv2DWorkload, target: Target) -> Cost:
+    """A padded copy of the image, written by all workers before."""
+    if not workload.padded:
+        return Cost()
+    return copy_cost(workload.batch * workload.in_bytes, target)
 
 
-def _cut(width: int, lanes: int) -> float:
-    """How many times as long a row of `width` takes as it would if it were whole vectors; half vectors cost half."""
-    whole, rest = divmod(width, lanes)
-    return (whole + 0.5 * rest.bit_count()) / (width / lanes)
+def copy_cost(count: float, target: Target, cycles_per_vector: float = 1.0) -> Cost:
+    """A kernel or loop of its own that reads `count` bytes and writes as many, all workers together."""
+    machine = target.machine
+    workers = machine.cores if count / 4 >= PARALLEL_GRAIN else 1
+    traffic = Traffic(machine, workers)
+    traffic.add(count / workers * (1 + machine.write_factor), 2 * count)
+    vectors = count / workers / (machine.vector_bits // 8)
+    return traffic.cost(
+        arithmetic=vectors * cycles_per_vector,
+        load_ports=vectors * (1 / machine.vector_loads + 1 / machine.stores),
+        fixed=start(workers, machine),
+    )
 
 
-def _lanes(target: Target) -> int:
-    """Floats in one vector register."""
-    return max(4, target.vector_bits // 32)
+def line_crossings(lanes: int, machine: Machine) -> float:
+    """Lines that a vector of `lanes` floats touches, in the mean over all places in memory."""
+    return 1 + (lanes - 1) * 4 / machine.line
+
+
+def _tiles(workload: Conv2DWorkload, columns: int) -> list[tuple[float, int]]:
+    """(how many, how long) of the tiles of `columns` along a row: whole ones, and the one that is left.
+
+    In the mean over the widths that the image may have, as if all were of the workload's.
+    """
+    widths = workload.widths or (workload.width,)
+    found = []
+    for width in widths:
+        each = workload.width / width / len(widths)
+        entire, rest = divmod(width, columns)
+        found += [(count * each, length) for count, length in ((entire, columns), (1, rest)) if count and length]
+    return found
+
+
+def _reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
+    """Rows or columns of the image that `outputs` neighbouring results read."""
+    taps = workload.kernel_size[axis]
+    return (outputs - 1) * workload.strides[axis] + (taps - 1) * workload.dilation[axis] + 1
+
+
+def whole(extent: int, step: int) -> float:
+    """The useful share of tiles of `step` along `extent`."""
+    return extent / (math.ceil(extent / step) * step)

@@ -10,9 +10,17 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
+from tilewright.topi.schedule.cpu.conv2d_nchw_cost import (
+    conv2d_1x1_nchw_cost,
+    conv2d_1x1_nchw_space,
+    conv2d_nchw_cost,
+    conv2d_nchw_space,
+    plain_lanes,
+)
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.space import Config
-from tilewright.topi.schedule.cpu.template_spaces import plain_columns, plain_lanes
+from tilewright.topi.schedule.cpu.template import Template
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
 _UNROLLED_STEPS = 256
@@ -25,7 +33,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand)
-    lanes = plain_lanes(plain_columns(conv, out), target)
+    lanes = plain_lanes(workload_of(conv, out).columns, target)
     filters, rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 
@@ -112,3 +120,10 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     s[accumulator].unroll(channel)
     s[accumulator].unroll(column_phase)
     s[accumulator].vectorize(column)
+
+
+CONV2D_NCHW = Template("conv2d_nchw", workload_of, conv2d_nchw_space, conv2d_nchw_cost, schedule_conv2d_nchw)
+
+CONV2D_1X1_NCHW = Template(
+    "conv2d_1x1_nchw", workload_of, conv2d_1x1_nchw_space, conv2d_1x1_nchw_cost, schedule_conv2d_1x1_nchw
+)

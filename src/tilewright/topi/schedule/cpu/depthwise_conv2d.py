@@ -9,7 +9,10 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_before, inline_between, shape_of, terms_of
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
+from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost, depthwise_space
 from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template import Template
 
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
 _UNROLLED_TAPS = 16
@@ -51,3 +54,8 @@ def columns_of_tile(width: int) -> int:
     """Columns per register tile: a divisor of the width near 8, else 8."""
     fitting = [c for c in range(4, 15) if width % c == 0]
     return min(fitting, key=lambda c: abs(c - 8)) if fitting else min(width, 8)
+
+
+DEPTHWISE_CONV2D = Template(
+    "depthwise_conv2d_NCHWc", workload_of, depthwise_space, depthwise_cost, schedule_depthwise_conv2d
+)

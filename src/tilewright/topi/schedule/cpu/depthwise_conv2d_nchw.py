@@ -9,8 +9,11 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
+from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_nchw_cost, depthwise_nchw_space
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
 from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template import Template
 
 #: A window of more taps than this is left as loops, to keep the code short.
 _UNROLLED_TAPS = 25
@@ -46,3 +49,8 @@ def schedule_depthwise_conv2d_nchw(
     s[accumulator].vectorize(lane)
     for axis in (*(taps if terms_of(conv) <= _UNROLLED_TAPS else ()), row, vector):
         s[accumulator].unroll(axis)
+
+
+DEPTHWISE_CONV2D_NCHW = Template(
+    "depthwise_conv2d_nchw", workload_of, depthwise_nchw_space, depthwise_nchw_cost, schedule_depthwise_conv2d_nchw
+)

@@ -13,7 +13,14 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import computes, inline_before, inline_between, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import (
+    computes,
+    has_tag,
+    inline_before,
+    inline_between,
+    shape_of,
+    vectorize_lanes,
+)
 from tilewright.topi.schedule.cpu.depthwise_conv2d import columns_of_tile, unroll_window
 
 #: Bands that an image must give at least, so that the workers get even shares of them.
@@ -34,10 +41,9 @@ def band_rows(channels: int, height: int, width: int) -> int | None:
     return None
 
 
-def schedule_fused_depthwise(
-    s: te.Schedule, depthwise: te.Tensor, pointwise: te.Tensor, out: te.Tensor, target: Target
-) -> None:
-    """Schedule `depthwise` [N, C/b, H, W, b], its epilogue, the 1x1 convolution `pointwise` of it and its epilogue."""
+def schedule_fused_depthwise(s: te.Schedule, pointwise: te.Tensor, out: te.Tensor, target: Target) -> None:
+    """Schedule the 1x1 convolution `pointwise`, the depthwise one [N, C/b, H, W, b] that it reads, their epilogues."""
+    depthwise = next(t for t in computes([pointwise]) if has_tag(t, "depthwise_conv2d_NCHWc"))
     between = pointwise.op.input_tensors[0]
     _, _, height, width, block = shape_of(out)
     rows = band_rows(shape_of(between)[1] * shape_of(between)[4], height, width) or 1

@@ -1,4 +1,4 @@
-"""Grouped convolutions blocked by channels: their layouts, what they cost, their search space and their schedule.
+"""Grouped convolutions blocked by channels: their layouts and their schedule.
 
 The vectors are of the output channels of one group, so groups of fewer channels than a vector has lanes are joined
 first (`groups_to_join`): several become one, whose weights between channels of different groups are zeros. Whole
@@ -11,18 +11,17 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.choose_conv2d import DIRECT_SHARE, useful_lanes
-from tilewright.topi.schedule.cpu.common import shape_of
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
-from tilewright.topi.schedule.cpu.conv2d_cost import ConvolutionShape
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
-from tilewright.topi.schedule.cpu.template_spaces import image_space
+from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload, workload_of
+from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template import Template
 
 #: Joining more groups than this would cost more products of zeros than vectors of columns lose.
 _MOST_JOINED = 2
 
 
-def groups_to_join(conv: ConvolutionShape, out_block: int) -> int:
+def groups_to_join(conv: Conv2DWorkload, out_block: int) -> int:
     """How many neighbouring groups must become one so that blocks of output channels lie in one group; 1 for none.
 
     1 too where that is not worth it, or where the groups cannot be joined evenly.
@@ -32,23 +31,12 @@ def groups_to_join(conv: ConvolutionShape, out_block: int) -> int:
     return joined if conv.groups % joined == 0 and joined <= min(_MOST_JOINED, conv.groups - 1) else 1
 
 
-def grouped_blocks(conv: ConvolutionShape, in_block: int | None, out_block: int | None) -> tuple[int, int] | None:
+def grouped_blocks(conv: Conv2DWorkload, in_block: int | None, out_block: int | None) -> tuple[int, int] | None:
     """The blocks of input and output channels of `conv` in a blocked layout; None where they reach over groups."""
     if in_block is None or out_block is None:
         return None
     inputs, filters = conv.in_channels // conv.groups, conv.out_channels // conv.groups
     return None if inputs % in_block or filters % out_block else (in_block, out_block)
-
-
-def grouped_cost(conv: ConvolutionShape, out_block: int, target: Target) -> float:
-    """Estimated cost of a blocked grouped convolution, in vector multiply-adds."""
-    return conv.products / useful_lanes(out_block, target) / DIRECT_SHARE
-
-
-def grouped_conv2d_space(conv: te.Tensor, out: te.Tensor, target: Target) -> ConfigSpace:
-    """As that of a dense convolution, but a register tile is of blocks of one group, whose inputs it shares."""
-    _, blocks, height, width, block = shape_of(out)
-    return image_space(height, width, blocks // conv.op.attrs["groups"], block, target)
 
 
 def schedule_grouped_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -57,3 +45,6 @@ def schedule_grouped_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, tar
     The weights of a group, few, stay in the level-1 cache while all rows of the image pass by.
     """
     schedule_conv2d(s, conv, out, target, config)
+
+
+GROUPED_CONV2D = Template("grouped_conv2d_NCHWc", workload_of, direct_space, direct_cost, schedule_grouped_conv2d)

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.conv2d_cost import (
-    ConvolutionShape,
-    blocked_cost,
-    depthwise_cost,
-    plain_cost,
-    plain_depthwise_cost,
-    plain_input_cost,
-)
-from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, grouped_cost
+from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
+from tilewright.topi.schedule.cpu.registry import REGISTRY
+from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.winograd import TILE_SIZES
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
+
+#: Minimal filtering must win by this much: it needs more memory and rounds more.
+_MARGIN = 0.95
 
 #: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.
 _PLAIN_DEPTHWISE = 100
@@ -35,14 +35,17 @@ _PANEL_LIMIT = 96
 
 @dataclass(frozen=True)
 class Conv2DLayouts:
-    """Layouts of the three operands of one convolution, spelled as in the attributes of `nn.conv2d`, and their cost.
+    """One way to run a convolution: the layouts of its operands, the algorithm, its configuration, and the cost.
 
-    The cost is an estimate in vector multiply-adds, about cycles of one core; 0 where there is no target to judge by.
+    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of minimal filtering, 0 for sums over
+    the window. Without a target to judge by there is no configuration, and the cost, in cycles, is 0.
     """
 
     data: str
     kernel: str
     out: str
+    tile_size: int = 0
+    config: Config | None = None
     cost: float = 0.0
 
 
@@ -53,59 +56,99 @@ def channel_block(channels: int, target: Target | None = None) -> int | None:
 
 
 def conv2d_layouts(
-    conv: ConvolutionShape, target: Target | None = None, arriving_block: int | None = None
+    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None
 ) -> list[Conv2DLayouts]:
-    """The layouts that `conv` can run in, the usual ones first: blocked ones before plain ones.
+    """How `conv`, the facts of it in plain layouts, can run, the usual ways first: blocked ones before plain ones.
 
     Activations that arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the
     input channels. Plain ones can be read as they are too, as those of a first layer of few channels are.
     """
     out_block = channel_block(conv.out_channels, target)
-    plain = Conv2DLayouts("NCHW", "OIHW", "NCHW")
+    plain = _plain(conv, target)
     if conv.depthwise:
         return _depthwise_layouts(conv, out_block, plain, target, arriving_block)
     if conv.groups != 1:
         return _grouped_layouts(conv, out_block, plain, target, arriving_block)
     if out_block is None:
         return [plain]
-    in_block = arriving_block or channel_block(conv.in_channels, target)
-    blocked = None if in_block is None else f"NCHW{in_block}c"
     choices = []
-    if blocked is not None:
-        cost = 0.0 if target is None else blocked_cost(conv, in_block or 1, out_block, target)
-        choices.append(Conv2DLayouts(blocked, f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c", cost))
+    in_block = arriving_block or channel_block(conv.in_channels, target)
+    if in_block is not None:
+        blocked = replace(conv, in_block=in_block, out_block=out_block)
+        direct = Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
+        choices += blocked_ways(blocked, direct, target)
     if arriving_block is None:
-        cost = 0.0 if target is None else plain_input_cost(conv, out_block, target)
-        choices.append(Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c", cost))
-    return [*choices, replace(plain, cost=0.0 if target is None else plain_cost(conv, target))]
+        first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
+        choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
+    return [*choices, plain]
+
+
+def blocked_ways(conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None) -> list[Conv2DLayouts]:
+    """Blocked to blocked by minimal filtering where that costs less than sums over the window, then by these."""
+    summed = _priced("conv2d_NCHWc", conv, direct, target)
+    if target is None or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
+        return [summed]
+    filtered = [replace(conv, tile_size=size) for size in TILE_SIZES]
+    ways = [
+        _priced("conv2d_winograd_NCHWc", one, replace(direct, tile_size=one.tile_size), target)
+        for one in filtered
+        if one.filters is not None
+    ]
+    best = min(ways, key=lambda way: way.cost, default=summed)
+    return [best, summed] if best.cost < _MARGIN * summed.cost else [summed]
+
+
+def _plain(conv: Conv2DWorkload, target: Target | None) -> Conv2DLayouts:
+    """Plain to plain."""
+    layouts = Conv2DLayouts("NCHW", "OIHW", "NCHW")
+    if conv.depthwise:
+        return _priced("depthwise_conv2d_nchw", conv, layouts, target)
+    one_tap = conv.kernel_size == (1, 1) and conv.groups == 1 and not conv.padded
+    sampled = replace(conv, padded=conv.padded or conv.strides != (1, 1))
+    return _priced("conv2d_1x1_nchw" if one_tap else "conv2d_nchw", sampled, layouts, target)
 
 
 def _depthwise_layouts(
-    conv: ConvolutionShape, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
+    conv: Conv2DWorkload, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
 ) -> list[Conv2DLayouts]:
     """Without a target to judge by, plain images of many pixels stay plain."""
     if out_block is None or conv.in_channels != conv.out_channels:
         return [plain]
     block = arriving or out_block
-    blocked = Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c")
+    blocked = _priced(
+        "depthwise_conv2d_NCHWc",
+        replace(conv, in_block=block, out_block=block, padded=False),
+        Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c"),
+        target,
+    )
+    if target is None and arriving is None and conv.in_height * conv.in_width >= _PLAIN_DEPTHWISE:
+        return [plain, blocked]
+    return [blocked, plain]
+
+
+def _priced(tag: str, conv: Conv2DWorkload, layouts: Conv2DLayouts, target: Target | None) -> Conv2DLayouts:
+    """`layouts` with the configuration of the template `tag` that costs least, and its cost."""
     if target is None:
-        return [plain, blocked] if arriving is None and conv.in_pixels >= _PLAIN_DEPTHWISE else [blocked, plain]
-    costs = (depthwise_cost(conv, block, target), plain_depthwise_cost(conv, target))
-    return [replace(blocked, cost=costs[0]), replace(plain, cost=costs[1])]
+        return layouts
+    cost, config = REGISTRY[tag].ranked(conv, target).ranked[0]
+    return replace(layouts, config=config, cost=cost.cycles)
+
+
+def transform_cost(elements: int, target: Target) -> float:
+    """Cycles of bringing `elements` floats from one layout to another in a kernel of its own, through registers."""
+    rounds = 2 * (target.machine.lanes() - 1).bit_length()
+    return copy_cost(4 * elements, target, target.machine.shuffle * rounds / 2).cycles
 
 
 def _grouped_layouts(
-    conv: ConvolutionShape, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
+    conv: Conv2DWorkload, out_block: int | None, plain: Conv2DLayouts, target: Target | None, arriving: int | None
 ) -> list[Conv2DLayouts]:
     blocks = grouped_blocks(conv, arriving or channel_block(conv.in_channels, target), out_block)
     if blocks is None:
         return [plain]
-    data, out = (f"NCHW{block}c" for block in blocks)
-    blocked = Conv2DLayouts(data, f"OIHW{blocks[0]}i{blocks[1]}o", out)
-    if target is None:
-        return [blocked, plain]
-    cost = grouped_cost(conv, blocks[1], target)
-    return [replace(blocked, cost=cost), replace(plain, cost=plain_cost(conv, target))]
+    layouts = Conv2DLayouts(f"NCHW{blocks[0]}c", f"OIHW{blocks[0]}i{blocks[1]}o", f"NCHW{blocks[1]}c")
+    blocked = replace(conv, in_block=blocks[0], out_block=blocks[1])
+    return [_priced("grouped_conv2d_NCHWc", blocked, layouts, target), plain]
 
 
 def dense_block(units: int, rows: int, target: Target) -> int:

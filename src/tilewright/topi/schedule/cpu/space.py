@@ -1,7 +1,7 @@
-"""Search spaces of schedule templates as data: named knobs, what a choice is expected to bring, and the default.
+"""Search spaces of schedule templates as data: named knobs, what a choice is expected to cost, and the default.
 
-A template says which values its knobs can take, which combinations are valid and what share of the machine's best each
-is expected to reach. Ranking the whole space gives the default without measuring; a tuner explores the same space.
+A template says which values its knobs can take, which combinations are valid and what each is expected to cost. Ranking
+the whole space gives the default without measuring; a tuner explores the same space.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.tile import divisors
 
 Value = int
-Predict = Callable[["Config"], float]
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,17 @@ class ConfigSpace:
     space.define_split("rows", 56, limit=8)               # divisors of 56 up to 8
     space.define_knob("vectors", (1, 2, 4))
     space.require(lambda c: c["rows"] * c["vectors"] <= 28)
-    space.rank_by(lambda c: 1.0 - 1.0 / (c["rows"] * c["vectors"]))
+    space.rank_by(lambda c: Cost(arithmetic=1.0 + 1.0 / (c["rows"] * c["vectors"])))
     space.default                                         # rows=7 vectors=4
+
+    A space without knobs has one configuration, the empty one.
     """
 
     def __init__(self) -> None:
         self.knobs: dict[str, tuple[Value, ...]] = {}
         self._groups: list[tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]] = []
         self._conditions: list[Callable[[Config], bool]] = []
-        self._predict: Predict | None = None
-        self._prefer: Predict = lambda config: 0.0
+        self._cost: Callable[[Config], Cost] = lambda config: Cost()
 
     def define_knob(self, name: str, candidates: Sequence[Value]) -> None:
         """A knob that takes one of `candidates`. Raises ScheduleError for a name that is taken or no candidates."""
@@ -88,10 +89,9 @@ class ConfigSpace:
         """Only configurations for which `condition` holds are in the space."""
         self._conditions.append(condition)
 
-    def rank_by(self, predict: Predict, prefer: Predict | None = None) -> None:
-        """`predict` is the expected share of the best possible (0 to 1); of equal ones, `prefer` takes the highest."""
-        self._predict = predict
-        self._prefer = prefer or self._prefer
+    def rank_by(self, cost: Callable[[Config], Cost]) -> None:
+        """`cost` is what a configuration is expected to take; of equal ones the first by the order of knobs is best."""
+        self._cost = cost
 
     def __iter__(self) -> Iterator[Config]:
         names = [name for group, _ in self._groups for name in group]
@@ -103,21 +103,21 @@ class ConfigSpace:
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def predict(self, config: Config) -> float:
-        """The expected share of the best possible; 0 where the template has no model."""
-        return 0.0 if self._predict is None else self._predict(config)
+    def cost(self, config: Config) -> Cost:
+        """What `config` is expected to take; nothing where the space was not ranked."""
+        return self._cost(config)
 
     @functools.cached_property
-    def ranked(self) -> list[tuple[float, Config]]:
-        """All configurations with their predictions, the best first; equal ones in the order of the knobs."""
-        found = [(round(self.predict(config), 4), config) for config in self]
+    def ranked(self) -> list[tuple[Cost, Config]]:
+        """All configurations with their costs, the cheapest first."""
+        found = [(self.cost(config), config) for config in self]
         if not found:
             raise ScheduleError(f"no combination of the knobs {', '.join(self.knobs)} is valid")
-        return sorted(found, key=lambda entry: (-entry[0], -self._prefer(entry[1])))
+        return sorted(found, key=lambda entry: round(entry[0].cycles, 1))
 
     @property
     def default(self) -> Config:
-        """The configuration expected to be best."""
+        """The configuration expected to cost least."""
         return self.ranked[0][1]
 
     def config(self, values: Mapping[str, Any]) -> Config:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.conv2d_workload import winograd_workload
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
 from tilewright.topi.schedule.cpu.space import Config
-from tilewright.topi.schedule.cpu.template_spaces import winograd_tile
-from tilewright.topi.schedule.cpu.winograd_tile import WinogradTile
+from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_space
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,13 @@ def schedule_conv2d_winograd(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     """Schedule `conv` (tag conv2d_winograd_NCHWc: [N, O/b, OH, OW, b]) and its epilogue `out`."""
     stages = _Stages.of(conv)
     block = shape_of(stages.product)[-1]
-    chosen = winograd_tile(config)
     _inline_epilogue(s, conv, out)
-    work, group, tile_loop = _schedule_output(s, conv, out, chosen, terms_of(stages.product), target)
+    work, group, tile_loop = _schedule_output(s, conv, out, config, terms_of(stages.product), target)
     _compute_tile_at(s, stages.output_rows, out, tile_loop, block, target)
     accumulator = s.cache_write(stages.product, "local")
     s[stages.product].compute_at(s[out], group)
-    _schedule_product(s, stages.product, accumulator, chosen, target)
-    _schedule_input(s, stages, out, work, chosen, target)
+    _schedule_product(s, stages.product, accumulator, config, target)
+    _schedule_input(s, stages, out, work, config, target)
 
 
 def _inline_epilogue(s: te.Schedule, conv: te.Tensor, out: te.Tensor) -> None:
@@ -68,36 +68,36 @@ def _inline_epilogue(s: te.Schedule, conv: te.Tensor, out: te.Tensor) -> None:
 
 
 def _schedule_output(
-    s: te.Schedule, conv: te.Tensor, out: te.Tensor, chosen: WinogradTile, terms: int, target: Target
+    s: te.Schedule, conv: te.Tensor, out: te.Tensor, config: Config, terms: int, target: Target
 ) -> tuple[te.IterVar, te.IterVar, te.IterVar]:
     """The loops of the result; gives the parallel loop, that over groups of tiles and channels, and that over tiles."""
     height, width = conv.op.attrs["tile_size"]
     batch, channel, row, column, lane = s[out].op.axis
-    channels, channel = s[out].split(channel, factor=chosen.blocks)
-    row_groups, row = s[out].split(row, factor=chosen.group_rows * height)
-    column_groups, column = s[out].split(column, factor=chosen.group_columns * width)
+    channels, channel = s[out].split(channel, factor=config["tile_blocks"])
+    row_groups, row = s[out].split(row, factor=config["group_rows"] * height)
+    column_groups, column = s[out].split(column, factor=config["group_columns"] * width)
     tile_row, row = s[out].split(row, factor=height)
     tile_column, column = s[out].split(column, factor=width)
     within = (channel, tile_row, tile_column, row, column, lane)
     groups = [batch, channels, row_groups, column_groups]
-    if not chosen.shared:
+    if not config["shared"]:
         groups = [batch, row_groups, column_groups, channels]
     s[out].reorder(*groups, *within)
     s[out].unroll(row)
     s[out].unroll(column)
     vectorize_lanes(s, out, lane, shape_of(out)[-1], target)
-    work = parallel_outer(s, out, groups if chosen.shared else groups[:3], terms)
-    return work, work if chosen.shared else channels, tile_column
+    work = parallel_outer(s, out, groups if config["shared"] else groups[:3], terms)
+    return work, work if config["shared"] else channels, tile_column
 
 
 def _schedule_product(
-    s: te.Schedule, product: te.Tensor, accumulator: te.Tensor, chosen: WinogradTile, target: Target
+    s: te.Schedule, product: te.Tensor, accumulator: te.Tensor, config: Config, target: Target
 ) -> None:
     """One register tile after another, of one point after another; within one, the reduction is outermost."""
     block = shape_of(product)[-1]
     batch, channel, i, j, row, column, lane = s[product].op.axis
-    row_tiles, row = s[product].split(row, factor=chosen.rows)
-    column_tiles, column = s[product].split(column, factor=chosen.columns)
+    row_tiles, row = s[product].split(row, factor=config["tile_rows"])
+    column_tiles, column = s[product].split(column, factor=config["tile_columns"])
     s[product].reorder(batch, i, j, row_tiles, column_tiles, row, column, channel, lane)
     for axis in (row, column, channel):
         s[product].unroll(axis)
@@ -112,7 +112,7 @@ def _schedule_product(
 
 
 def _schedule_input(
-    s: te.Schedule, stages: _Stages, out: te.Tensor, work: te.IterVar, chosen: WinogradTile, target: Target
+    s: te.Schedule, stages: _Stages, out: te.Tensor, work: te.IterVar, config: Config, target: Target
 ) -> None:
     """The transformed input: a parallel loop of its own, or computed by each worker for its group at `work`."""
     tiles = stages.input_tile
@@ -123,7 +123,7 @@ def _schedule_input(
     block = shape_of(tiles)[-1]
     vectorize_lanes(s, tiles, lane, block, target)
     pad_loop = channel
-    if chosen.shared:
+    if config["shared"]:
         pad_loop = parallel_outer(s, tiles, [batch, channel, row])
     else:
         s[tiles].compute_at(s[out], work)
@@ -141,3 +141,8 @@ def _compute_tile_at(
     s[stage].unroll(i)
     s[stage].unroll(j)
     vectorize_lanes(s, stage, lane, block, target)
+
+
+CONV2D_WINOGRAD = Template(
+    "conv2d_winograd_NCHWc", winograd_workload, winograd_space, winograd_cost, schedule_conv2d_winograd
+)

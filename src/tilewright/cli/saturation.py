@@ -1,0 +1,65 @@
+"""Where the engines beside ours are not exact: products of unsigned by signed bytes on x86 without VNNI.
+
+There onnxruntime and OpenVINO multiply by `pmaddubsw`, which adds two products of a uint8 by an int8 in 16 bits and
+saturates: 255 * 127 + 255 * 127 becomes 32767. With AVX-512 VNNI or AVX-VNNI, and on other architectures, the sums are
+of 32 bits. Ours are everywhere (docs/codegen.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.cli.submodel import read_onnx
+from tilewright.target import Target
+
+#: Products of stored bytes: the inputs that are multiplied. A first one of floats is quantized to uint8 by the node.
+_STORED = {
+    "MatMulInteger": (0, 1), "ConvInteger": (0, 1), "QLinearMatMul": (0, 3), "QLinearConv": (0, 3),
+    "MatMulIntegerToFloat": (0, 1), "DynamicQuantizeMatMul": (0, 1), "QGemm": (0, 3), "QAttention": (0, 1),
+    "DynamicQuantizeLSTM": (0, 1),
+}  # fmt: skip
+#: Products of floats, which engines compute in bytes where both inputs are dequantized.
+_REAL = ("Conv", "MatMul", "Gemm")
+#: What may stand between a dequantized value and its use.
+_MOVES = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+def saturates(target: Target) -> bool:
+    """True if engines add products of bytes in 16 bits on the processor `target`."""
+    return target.architecture == "x86_64" and not (target.supports("avx512vnni") or target.supports("avxvnni"))
+
+
+def saturating_nodes(path: str) -> list[str]:
+    """The nodes of the ONNX model at `path` that multiply uint8 by int8, in order; branches are not looked into."""
+    import onnx  # optional, and slow to import: only models that may hold bytes need it
+
+    model = read_onnx(path, load_external_data=False)
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except onnx.shape_inference.InferenceError:
+        graph = model.graph  # the types of inputs and weights are known without
+    types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    producers = {output: node for node in graph.node for output in node.output}
+    unsigned, signed = onnx.TensorProto.UINT8, onnx.TensorProto.INT8
+    found = []
+    for node in graph.node:
+        if node.op_type in _STORED:
+            left, right = (types.get(node.input[index]) for index in _STORED[node.op_type])
+            left = unsigned if left in (None, onnx.TensorProto.FLOAT) else left
+        elif node.op_type in _REAL:
+            left, right = (_stored_type(name, types, producers) for name in node.input[:2])
+        else:
+            continue
+        if (left, right) == (unsigned, signed):
+            found.append(f"{node.name or node.output[0]} ({node.op_type})")
+    return found
+
+
+def _stored_type(name: str, types: Mapping[str, int], producers: Mapping[str, Any]) -> int | None:
+    """The element type of what was dequantized to give the value `name`; None where nothing was."""
+    node = producers.get(name)
+    while node is not None and node.op_type in _MOVES:
+        node = producers.get(node.input[0])
+    return types.get(node.input[0]) if node is not None and node.op_type == "DequantizeLinear" else None

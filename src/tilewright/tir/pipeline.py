@@ -1,0 +1,185 @@
+"""The pipelines of loop passes: one list of named stages for each kind of target, and none anywhere else.
+
+A stage maps a function to a function, with what the code is for in hand: a target, for an accelerator its declaration,
+for the kernels of a device the language that they are written in. `lower` is what `te.lower` runs on the loops of a
+schedule; `code` is what a code generator then runs itself, in terms of what its language has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.device_target import DeviceTarget
+from tilewright.machine import Machine
+from tilewright.support.trace import span
+from tilewright.target import Target
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.bind_threads import bind_threads
+from tilewright.tir.transform.check_bounds import check_bounds
+from tilewright.tir.transform.coproc_sync import coproc_sync
+from tilewright.tir.transform.double_buffer import double_buffer
+from tilewright.tir.transform.flatten_buffers import flatten_buffers
+from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.inject_copy_intrin import inject_copy_intrin
+from tilewright.tir.transform.inject_prefetch import inject_prefetch
+from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
+from tilewright.tir.transform.legalize_float16 import legalize_float16
+from tilewright.tir.transform.loop_partition import loop_partition
+from tilewright.tir.transform.lower_coproc_calls import lower_coproc_calls
+from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
+from tilewright.tir.transform.lower_packed_call import lower_packed_call
+from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
+from tilewright.tir.transform.lower_warp_memory import lower_warp_memory
+from tilewright.tir.transform.note_warp_size import note_warp_size
+from tilewright.tir.transform.plan_allocations import plan_allocations
+from tilewright.tir.transform.remove_no_op import remove_no_op
+from tilewright.tir.transform.rolling_buffer import rolling_buffer
+from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
+from tilewright.tir.transform.shift_last_tile import shift_last_tile
+from tilewright.tir.transform.shrink_loops import shrink_loops
+from tilewright.tir.transform.simplify import simplify
+from tilewright.tir.transform.storage_rewrite import storage_rewrite
+from tilewright.tir.transform.thread_sync import thread_sync
+from tilewright.tir.transform.transpose_registers import transpose_registers
+from tilewright.tir.transform.unroll_loop import unroll_loop
+from tilewright.tir.transform.vectorize_loop import vectorize_loop
+from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
+from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a pipeline: its name, as `inspect --stage` takes it, and the function, given what the code is for."""
+
+    name: str
+    run: Callable[[PrimFunc, Any], PrimFunc]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The stages of one kind of target: those of `te.lower`, and those that its code generator runs."""
+
+    lower: tuple[Stage, ...]
+    code: tuple[Stage, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all stages, in order."""
+        return [stage.name for stage in (*self.lower, *self.code)]
+
+
+def stages(*passes: Callable[[PrimFunc], PrimFunc] | Stage) -> tuple[Stage, ...]:
+    """Passes as stages; one that needs to know what the code is for comes as a `Stage`."""
+    return tuple(one if isinstance(one, Stage) else _without_target(one) for one in passes)
+
+
+def _without_target(one: Callable[[PrimFunc], PrimFunc]) -> Stage:
+    return Stage(one.__name__, lambda func, _: one(func))
+
+
+def run(passes: Sequence[Stage], func: PrimFunc, target: Any) -> Iterator[tuple[str, PrimFunc]]:
+    """The function after each stage, with the stage's name."""
+    for stage in passes:
+        with span(stage.name):
+            func = stage.run(func, target)
+        yield stage.name, func
+
+
+def result(passes: Sequence[Stage], func: PrimFunc, target: Any) -> PrimFunc:
+    """`func` after all the stages."""
+    for _, made in run(passes, func, target):
+        func = made
+    return func
+
+
+#: For debugging, before all others.
+CHECKS = stages(check_bounds)
+
+#: Processors, by LLVM.
+HOST = Pipeline(
+    stages(
+        rolling_buffer,
+        double_buffer,  # while the part of a buffer is still one statement
+        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, _line(target))),
+        simplify,
+        shrink_loops,  # for symbolic extents, which `loop_partition` cannot cut
+        shift_last_tile,
+        loop_partition,  # cuts off the tails of loops, so that the main part has no guards
+        flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
+        storage_rewrite,  # before barriers are placed
+        hoist_if,
+        vectorize_reduction,  # sums over lanes kept apart until the end
+        vectorize_loop,  # while the vectorized loop is still one loop
+        transpose_registers,  # loops of gathered vectors, now that these are formed
+        lower_parallel,  # one function that all workers run
+        plan_allocations,  # knows now which memory is a worker's own
+        lower_packed_call,
+        lower_intrinsics,
+        unroll_loop,  # late, so that the passes before it walk less; copies whole vector statements
+        remove_no_op,
+    )
+)
+
+#: Processors, by way of C, which has neither vectors nor 16-bit arithmetic.
+C = Pipeline(HOST.lower, stages(legalize_float16, scalarize_vectors))
+
+#: Devices: functions with hardware threads. What checks a function before `split_host_device` takes its kernels out.
+DEVICE = Pipeline(
+    stages(
+        Stage("note_warp_size", note_warp_size),
+        rolling_buffer,
+        simplify,
+        inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
+        bind_threads,
+        lower_thread_reduction,
+        double_buffer,
+        loop_partition,
+        flatten_buffers,
+        storage_rewrite,  # before barriers are placed
+        lower_warp_memory,  # on flat indices, which tell whose an element is
+        hoist_if,
+        vectorize_loop,
+        thread_sync,  # on flat indices, which tell whether two accesses are the same element
+        unroll_loop,
+        simplify,
+        remove_no_op,
+    ),
+    (Stage("verify_gpu_code", verify_gpu_code),),
+)
+
+#: Each kernel of a device, given its language.
+KERNEL = stages(
+    scalarize_vectors,
+    legalize_float16,
+    Stage("lower_intrinsics", lambda func, language: lower_intrinsics(func, language.native)),
+)
+
+#: Accelerators, given their declaration (`te.Accelerator`).
+ACCELERATOR = Pipeline(
+    stages(
+        rolling_buffer,
+        inject_virtual_thread,
+        unroll_loop,
+        Stage("inject_copy_intrin", lambda func, machine: inject_copy_intrin(func, machine.copy_pragma, machine.copy)),
+        Stage("coproc_sync", lambda func, machine: coproc_sync(func, machine.links)),
+    ),
+    stages(
+        Stage("lower_coproc_calls", lambda func, machine: lower_coproc_calls(func, machine.functions)),
+        flatten_buffers,
+        simplify,
+        lower_intrinsics,
+    ),
+)
+
+
+def pipeline_of(target: Target) -> Pipeline:
+    """The pipeline of a processor or a device."""
+    return DEVICE if isinstance(target, DeviceTarget) else C if target.kind == "c" else HOST
+
+
+def _line(target: Target | None) -> int:
+    """Bytes of the target's cache line."""
+    return Machine.line if target is None or isinstance(target, DeviceTarget) else target.machine.line

@@ -1,0 +1,114 @@
+"""Search spaces of convolutions of plain images and what their configurations cost."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.conv2d_cost import (
+    TILE_CYCLES,
+    copy_cost,
+    line_crossings,
+    multiply_adds_per_cycle,
+    shares,
+    start,
+)
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.cost import Cost, Traffic
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+
+#: Filters and vectors of a register tile, at most.
+_FILTERS, _VECTORS = 16, 8
+
+
+def plain_lanes(extent: int, target: Target) -> int:
+    """Lanes of a vector along `extent` columns or pixels of a plain image."""
+    return min(target.machine.lanes(), 1 << (extent - 1).bit_length())
+
+
+def conv2d_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """tile_filters channels by tile_rows rows of tile_vectors vectors of columns."""
+    vectors = -(-workload.columns // plain_lanes(workload.columns, target))
+    space = ConfigSpace()
+    space.define_split("tile_filters", workload.out_channels // workload.groups, _FILTERS)
+    space.define_split("tile_rows", workload.height, _VECTORS, exact=False)
+    space.define_split("tile_vectors", vectors, _VECTORS, exact=False)
+    space.require(
+        lambda c: c["tile_rows"] == 1 or (c["tile_vectors"] == vectors and c["tile_rows"] * vectors <= _VECTORS)
+    )
+    space.require(lambda c: tile.fits(c["tile_filters"], c["tile_rows"] * c["tile_vectors"], target))
+    return space
+
+
+def conv2d_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """Plain to plain by any window: vectors of columns, all filters passing by the rows of a band."""
+    filters, rows, vectors = config.values()
+    columns = workload.columns
+    lanes = plain_lanes(columns, target)
+    bands = -(-workload.height // rows)
+    tiles = -(-columns // (lanes * vectors)) * max(1.0, workload.width / columns)
+    window = 4 * workload.in_channels // workload.groups * (rows - 1 + workload.kernel_size[0]) * workload.in_width
+    return _cost(workload, target, lanes, filters, rows * vectors, bands * tiles, window, True)
+
+
+def conv2d_1x1_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """A product of matrices: tile_filters channels by tile_vectors vectors of pixels."""
+    space = ConfigSpace()
+    space.define_split("tile_filters", workload.out_channels, _FILTERS)
+    space.define_knob("tile_vectors", range(1, _VECTORS + 1))
+    space.require(lambda c: tile.fits(c["tile_filters"], c["tile_vectors"], target))
+    return space
+
+
+def conv2d_1x1_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """Plain to plain by one tap: of pixels and filters those that are more pass by."""
+    filters, vectors = config.values()
+    pixels = workload.height * workload.width
+    lanes = plain_lanes(pixels, target)
+    tiles = -(-pixels // (lanes * vectors))
+    window = 4 * workload.in_channels * lanes * vectors
+    return _cost(workload, target, lanes, filters, vectors, tiles, window, pixels >= workload.out_channels)
+
+
+def _cost(
+    workload: Conv2DWorkload,
+    target: Target,
+    lanes: int,
+    filters: int,
+    vectors: int,
+    tiles: float,
+    window: float,
+    filters_pass: bool,
+) -> Cost:
+    """Register tiles of `filters` by `vectors`, `tiles` of the latter an image, each reading `window` bytes of it.
+
+    With `filters_pass` all filters pass by one tile of the image before the next, else the other way round.
+    """
+    machine = target.machine
+    groups = workload.out_channels / filters
+    units = math.ceil(workload.batch * groups * tiles)
+    workers, share = shares(units, workload, target)
+    step = max(filters * vectors / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
+    crossings = line_crossings(lanes, machine) if workload.width % lanes or workload.taps > 1 else 1.0
+    loads = vectors * crossings / machine.vector_loads + filters / machine.broadcast_loads
+    traffic = Traffic(machine, workers)
+    weights, image = workload.weight_bytes, workload.batch * workload.in_bytes
+    result = workload.batch * workload.out_bytes * (1 + workload.other_inputs)
+    panel = weights / groups
+    everything = weights + image + result
+    if filters_pass:
+        traffic.add(share * image, everything)
+        traffic.add(share * workload.batch * tiles * window * (groups - 1), window + panel)
+        traffic.add(share * workload.batch * tiles * weights, weights + window)
+    else:
+        traffic.add(share * weights, everything)
+        traffic.add(share * image * groups, image + panel)
+        traffic.add(share * workload.batch * tiles * weights, window + panel)
+    traffic.add(share * result, everything)
+    steps = share * workload.batch * groups * tiles * workload.terms
+    fixed = share * workload.batch * groups * tiles * (TILE_CYCLES + filters * vectors / machine.stores)
+    sampled = Cost()
+    if workload.padded:
+        sampled = copy_cost(image, target, machine.shuffle * 2 * workload.strides[1])
+    return sampled.then(traffic.cost(steps * step, steps * loads, fixed + start(workers, machine)))

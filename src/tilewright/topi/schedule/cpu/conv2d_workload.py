@@ -1,0 +1,209 @@
+"""The facts of a two-dimensional convolution that schedules, layouts and algorithms are chosen by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilewright import te
+from tilewright.tir.expr import IntImm
+from tilewright.tir.size_hint import size_hint
+from tilewright.topi.schedule.cpu.common import extent_of, shape_of
+from tilewright.topi.schedule.cpu.pad import is_pad
+from tilewright.topi.winograd import Filter, find_filters
+
+
+@dataclass(frozen=True)
+class Conv2DWorkload:
+    """A convolution of [batch, in_channels, in_height, in_width] to [batch, out_channels, height, width].
+
+    `in_block` and `out_block` are the channel blocks of its layouts, 1 for plain images. `padded` says that a padded
+    copy of the image is made first. `other_inputs` counts images of the size of the result that the epilogue reads.
+    `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
+    that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
+    """
+
+    batch: int
+    in_channels: int
+    out_channels: int
+    in_height: int
+    in_width: int
+    height: int
+    width: int
+    in_block: int = 1
+    out_block: int = 1
+    kernel_size: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    padded: bool = False
+    other_inputs: int = 0
+    tile_size: int = 0
+    group: tuple[int, int] | None = None
+    widths: tuple[int, ...] = ()
+    hint_columns: int = 0
+
+    @property
+    def depthwise(self) -> bool:
+        """True if every group has one input channel."""
+        return self.groups > 1 and self.groups == self.in_channels
+
+    @property
+    def taps(self) -> int:
+        """Elements of the window."""
+        return math.prod(self.kernel_size)
+
+    @property
+    def terms(self) -> int:
+        """Products that are summed for one element of the result."""
+        return self.taps * self.in_channels // self.groups
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of output channels."""
+        return self.out_channels // self.out_block
+
+    @property
+    def group_blocks(self) -> int:
+        """Blocks of output channels that read the same input channels."""
+        return self.blocks // self.groups
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of the definition."""
+        return self.batch * self.out_channels * self.height * self.width * self.terms
+
+    @property
+    def in_bytes(self) -> int:
+        """Bytes of one input image."""
+        return 4 * self.in_channels * self.in_height * self.in_width
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of one image of the result."""
+        return 4 * self.out_channels * self.height * self.width
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights of sums over the window."""
+        return 4 * self.out_channels * self.terms
+
+    @property
+    def columns(self) -> int:
+        """Columns of a plain image that vectors are chosen for.
+
+        Where columns of a symbolic image are not neighbours in memory, each lane is loaded by itself, and one without a
+        column costs as much as the others: then vectors are no longer than the image is by its hint.
+        """
+        return self.hint_columns or self.width
+
+    @property
+    def filters(self) -> tuple[Filter, Filter] | None:
+        """The filters of rows and columns for `tile_size`, None where there are none or sums are over the window."""
+        return find_filters(self.tile_size, self.kernel_size, self.strides) if self.tile_size else None
+
+
+def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
+    """The facts of the convolution `conv` (any tag but those of filtered and transposed ones) with its epilogue `out`.
+
+    Where it is a product over the pixels of channel blocks (`conv` is [N, O/b, pixels, b]) they are one row.
+    """
+    attrs = conv.op.attrs
+    data, kernel = conv.op.input_tensors[:2]
+    source = data.op.input_tensors[0] if is_pad(data) else data
+    result, image = shape_of(out), shape_of(source)
+    in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (image, result))
+    height, width = (1, shape_of(conv)[2]) if len(conv.shape) == 4 < len(result) else result[2:4]
+    symbolic = not isinstance(out.shape[3], IntImm)
+    return Conv2DWorkload(
+        result[0],
+        image[1] * in_block,
+        result[1] * out_block,
+        image[2],
+        image[3],
+        height,
+        width,
+        in_block,
+        out_block,
+        (shape_of(kernel)[2], shape_of(kernel)[3]),
+        attrs["strides"],
+        attrs["dilation"],
+        attrs["groups"],
+        is_pad(data),
+        _other_inputs(conv, out),
+        widths=tuple(range(max(1, width // 2), 3 * width, max(1, width // 8))) if symbolic else (),
+        hint_columns=1 << (size_hint(out.shape[3]).bit_length() - 1) if symbolic and attrs["strides"][1] > 1 else 0,
+    )
+
+
+def winograd_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
+    """The facts of a filtered convolution, whose last stage is `conv`, with its epilogue `out`."""
+    attrs = conv.op.attrs
+    (output_rows,) = conv.op.input_tensors
+    (product,) = output_rows.op.input_tensors
+    batch, _, height, width, block = shape_of(out)
+    tiles = shape_of(product.op.input_tensors[0])
+    symbolic = not all(isinstance(extent, IntImm) for extent in product.shape)
+    strides = attrs["strides"]
+    return Conv2DWorkload(
+        batch if isinstance(product.shape[0], IntImm) else 1,
+        tiles[1] * tiles[-1],
+        shape_of(out)[1] * block,
+        height * strides[0],
+        width * strides[1],
+        height,
+        width,
+        tiles[-1],
+        block,
+        attrs["kernel_size"],
+        strides,
+        other_inputs=_other_inputs(conv, out),
+        tile_size=attrs["m"],
+        group=attrs["group"] if symbolic else None,
+    )
+
+
+def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
+    """A transposed convolution as the convolutions that its phases are, one image of the batch each.
+
+    `conv` is [N, O/b, rows, row phases, column phases, columns, b] or the same without blocks.
+    """
+    data, kernel = conv.op.input_tensors[:2]
+    result, image, taps = (
+        shape_of(out),
+        shape_of(data),
+        [axis for axis in conv.op.reduce_axis if axis.var.name[0] == "j"],
+    )
+    rows, row_phases, column_phases, columns = shape_of(conv)[2:6]
+    in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (image, result))
+    return Conv2DWorkload(
+        result[0] * row_phases * column_phases,
+        image[1] * in_block,
+        result[1] * out_block,
+        image[2],
+        image[3],
+        rows,
+        columns,
+        in_block,
+        out_block,
+        (extent_of(taps[0]), extent_of(taps[1])),
+        groups=conv.op.attrs["groups"],
+        padded=is_pad(data) or is_pad(kernel),
+        other_inputs=_other_inputs(conv, out),
+    )
+
+
+def _other_inputs(conv: te.Tensor, out: te.Tensor) -> int:
+    """Tensors as large as `out` that its epilogue reads beside `conv`."""
+    size, seen, found = math.prod(shape_of(out)), {conv.op}, 0
+    work = [out]
+    while work:
+        tensor = work.pop()
+        if tensor.op in seen:
+            continue
+        seen.add(tensor.op)
+        if isinstance(tensor.op, te.PlaceholderOp):
+            found += math.prod(shape_of(tensor)) == size
+        else:
+            work += tensor.op.input_tensors
+    return found

@@ -1,0 +1,105 @@
+"""What a kernel is expected to cost: cycles of one core, by what they are spent on, and the traffic that they rest on.
+
+    reads = Traffic(machine, workers=2)
+    reads.add(weights, apart=panel + window)      # bytes read again after `panel + window` others have passed by
+    cost = reads.cost(arithmetic=steps * tile / machine.fma_per_cycle, load_ports=steps * loads)
+    cost.cycles, cost.bound                       # 81234.5, "arithmetic"
+
+Where data comes from is decided by reuse: what is read again comes from the smallest level that holds all that has
+passed by since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.machine import Machine
+
+#: What cycles can be spent on, in the order from the core outwards.
+RESOURCES = ("arithmetic", "load_ports", "l2", "l3", "memory")
+
+#: How sharply the longest of several hides the others: the order of the mean of those that the core overlaps by
+#: itself (multiply-adds, loads, the second-level cache), and of them and what lies beyond, whose latency shows.
+_WITHIN, _BEYOND = 4.0, 1.2
+
+#: Shares of the caches that what is kept may fill: the rest passes through them.
+_KEPT_L1, _KEPT_L2 = 0.85, 0.75
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles of the slowest worker: what each resource alone would take, `fixed` ones, and those of `before`.
+
+    `before` is another part of the kernel, done first, whose cycles add up with these.
+    """
+
+    arithmetic: float = 0.0
+    load_ports: float = 0.0
+    l2: float = 0.0
+    l3: float = 0.0
+    memory: float = 0.0
+    fixed: float = 0.0
+    before: Cost | None = None
+
+    @property
+    def cycles(self) -> float:
+        """All cycles."""
+        within = _mean((self.arithmetic, self.load_ports, self.l2), _WITHIN)
+        here = _mean((within, self.l3 + self.memory), _BEYOND) + self.fixed
+        return here if self.before is None else here + self.before.cycles
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Cycles that each of `RESOURCES` alone would take, and those that are "fixed", of all parts."""
+        earlier = {} if self.before is None else self.before.spent
+        return {name: float(getattr(self, name)) + earlier.get(name, 0.0) for name in (*RESOURCES, "fixed")}
+
+    @property
+    def bound(self) -> str:
+        """What most cycles are spent on: one of `RESOURCES`, or "fixed"."""
+        spent = dict.fromkeys((*RESOURCES, "fixed"), 0.0)
+        part: Cost | None = self
+        while part is not None:
+            longest = max(RESOURCES, key=lambda name: float(getattr(part, name)))
+            spent[longest] += replace(part, fixed=0.0, before=None).cycles
+            spent["fixed"] += part.fixed
+            part = part.before
+        return max(spent, key=spent.__getitem__)
+
+    def then(self, after: Cost) -> Cost:
+        """The cost of this and then `after`."""
+        return replace(after, before=self if after.before is None else self.then(after.before))
+
+
+class Traffic:
+    """Bytes that one of `workers` cores takes from each level while it runs a loop nest."""
+
+    def __init__(self, machine: Machine, workers: int = 1) -> None:
+        self.machine, self.workers = machine, workers
+        self.l2 = self.l3 = self.memory = 0.0
+
+    def add(self, count: float, apart: float) -> None:
+        """`count` bytes more, each read after `apart` bytes of everything since it was last touched."""
+        machine = self.machine
+        if apart <= _KEPT_L1 * machine.l1.size:
+            return
+        if apart <= _KEPT_L2 * machine.l2.size:
+            self.l2 += count
+        elif apart <= machine.l3.size:
+            self.l3 += count
+        else:
+            self.memory += count
+
+    def cost(self, arithmetic: float, load_ports: float, fixed: float = 0.0) -> Cost:
+        """The cost of these bytes beside other cycles; what comes from a level passes those before it too."""
+        machine = self.machine
+        beyond = self.l3 + self.memory
+        levels = ((self.l2 + beyond, machine.read_l2), (beyond, machine.read_l3), (self.memory, machine.read_memory))
+        l2, l3, memory = (count / min(level.one, level.all / self.workers) for count, level in levels)
+        return Cost(arithmetic, load_ports, l2, l3, memory, fixed)
+
+
+def _mean(values: tuple[float, ...], order: float) -> float:
+    """The mean of a high order: the largest where it is by far so, more where several come near it."""
+    most = max(values)
+    return most * sum((value / most) ** order for value in values) ** (1 / order) if most else 0.0

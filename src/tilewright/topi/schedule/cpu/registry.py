@@ -1,0 +1,59 @@
+"""All schedule templates of CPUs, by the tag of the computation that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.attention import schedule_attention
+from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
+from tilewright.topi.schedule.cpu.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
+from tilewright.topi.schedule.cpu.cost import Cost
+from tilewright.topi.schedule.cpu.depthwise_conv2d import DEPTHWISE_CONV2D
+from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
+from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
+from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
+from tilewright.topi.schedule.cpu.pool import schedule_pool
+from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
+from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
+
+
+def _without_choices(tag: str, schedule: Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]) -> Template:
+    """A template whose schedule follows from the computation alone."""
+
+    def scheduled(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
+        schedule(s, anchor, out, target)
+
+    return Template(tag, lambda anchor, out: None, lambda _, target: ConfigSpace(), lambda *_: Cost(), scheduled)
+
+
+_TEMPLATES = (
+    CONV2D,
+    GROUPED_CONV2D,
+    DEPTHWISE_CONV2D,
+    CONV2D_WINOGRAD,
+    CONV2D_TRANSPOSE,
+    CONV2D_NCHW,
+    CONV2D_1X1_NCHW,
+    DEPTHWISE_CONV2D_NCHW,
+    _without_choices("conv2d_transpose_nchw", schedule_conv2d_transpose_nchw),
+    _without_choices("depthwise_conv2d_NCHWc,conv2d_NCHWc", schedule_fused_depthwise),
+    DENSE,
+    BATCH_MATMUL,
+    DENSE_DOT,
+    CONV2D_DOT,
+    _without_choices("attention", schedule_attention),
+    _without_choices("pool", schedule_pool),
+    _without_choices("recurrent", schedule_recurrent),
+)
+
+#: Tag of the anchor's compute -> its template; two tags where a kernel has two anchors.
+REGISTRY: Mapping[str, Template] = MappingProxyType({template.tag: template for template in _TEMPLATES})
+
+
+__all__ = ["REGISTRY"]

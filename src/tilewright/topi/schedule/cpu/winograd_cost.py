@@ -1,0 +1,225 @@
+"""Tiles of a convolution by minimal filtering and their cost: register tiles of its matrix products, groups of tiles.
+
+The unit is one tile of outputs; the image is a grid of them. A register tile is some rows and columns of the grid by
+some blocks of output channels; a group is a rectangle of register tiles, whose products stay in the level-2 cache until
+they are transformed back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.errors import InternalError
+from tilewright.machine import Machine
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes
+from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, multiply_adds_per_cycle, start
+from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
+from tilewright.topi.schedule.cpu.cost import Cost, Traffic
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+
+#: Groups of more tiles than this gain nothing.
+_TILES_PER_GROUP = 56
+
+#: Sizes that an image of symbolic size is reckoned with, against its hint.
+_LIKELY_SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+
+KNOBS = ("tile_rows", "tile_columns", "tile_blocks", "group_rows", "group_columns", "shared")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The image in tiles: `rows` by `columns` of them, each of `points` products for every pair of channels."""
+
+    rows: int
+    columns: int
+    points: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of one image."""
+        return self.rows * self.columns
+
+
+def grid_of(workload: Conv2DWorkload) -> Grid:
+    """The grid of tiles that covers the output; the workload must have filters."""
+    filters = workload.filters
+    if filters is None:
+        raise InternalError(f"a convolution without filters: {workload}")
+    down, across = filters
+    rows, columns = -(-workload.height // down.outputs), -(-workload.width // across.outputs)
+    return Grid(rows, columns, down.points * across.points)
+
+
+def winograd_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """Register tile, group of tiles, and whether all workers transform the input for all (`shared`) or each its own."""
+    space = ConfigSpace()
+    if workload.group is not None:
+        whole = (*whole_tile(workload, workload.group, target), *workload.group)
+        found: list[tuple[int, ...]] = [(*whole, shared) for shared in (1, 0)]
+    else:
+        found = [config for shared in (1, 0) for config in _candidates(workload, shared, target)]
+    space.define_joint(KNOBS, found)
+    return space
+
+
+def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """Transform of the input, matrix products and transform of the outputs: see `winograd.py` for the loops."""
+    machine, grid = target.machine, grid_of(workload)
+    group = config["group_rows"] * config["group_columns"]
+    groups = workload.batch * -(-grid.rows // config["group_rows"]) * -(-grid.columns // config["group_columns"])
+    passes = workload.blocks // config["tile_blocks"]
+    units = groups * (passes if config["shared"] else 1)
+    workers = min(target.cores, units)
+    share = -(-units // workers) / units
+    tiles = 4 * grid.points * workload.in_channels * grid.tiles * workload.batch
+    weights = 4 * grid.points * workload.in_channels * workload.out_channels
+    image, result = workload.batch * workload.in_bytes, workload.batch * workload.out_bytes
+    everything = weights + image + result * (1 + workload.other_inputs)
+    panel = weights / passes
+    product = 4 * grid.points * config["tile_blocks"] * workload.out_block * group
+
+    traffic = Traffic(machine, workers)
+    if config["shared"]:
+        before = _input_cost(workload, target, workers, 1 / workers, tiles)
+        traffic.add(share * weights, everything)
+        traffic.add(share * weights * (groups - 1), panel + tiles / groups + product)
+        traffic.add(share * tiles * passes, tiles + panel)
+    else:
+        before = _input_cost(workload, target, workers, share, tiles / groups)
+        traffic.add(share * weights, everything)
+        traffic.add(share * weights * (groups - 1), weights + tiles / groups + product)
+        traffic.add(share * tiles * passes, tiles / groups + panel + product)
+    traffic.add(share * groups * passes * 2 * product, product)
+    traffic.add(share * result * (1 + workload.other_inputs), everything)
+    arithmetic, ports, fixed = _product_cycles(workload, config, machine, target)
+    after = _transform_cycles(workload, grid, machine, target)[1]
+    return before.then(
+        traffic.cost(
+            share * (groups * arithmetic + after[0]),
+            share * (groups * ports + after[1]),
+            fixed=share * groups * fixed + start(workers, machine),
+        )
+    )
+
+
+def _product_cycles(
+    workload: Conv2DWorkload, config: Config, machine: Machine, target: Target
+) -> tuple[float, float, float]:
+    """Cycles of arithmetic, loads and rims of the matrix products of one group, all output channels."""
+    lanes = power_of_two_lanes(workload.out_block, target)
+    step = Step(
+        config["tile_rows"] * config["tile_columns"],
+        config["tile_blocks"] * workload.out_block // lanes,
+        lanes,
+        machine,
+    )
+    within = -(-config["group_rows"] // config["tile_rows"]) * -(-config["group_columns"] // config["tile_columns"])
+    tiles = grid_of(workload).points * within * (workload.blocks // config["tile_blocks"])
+    terms = tiles * workload.in_channels
+    return terms * step.arithmetic, terms * step.loads, tiles * (TILE_CYCLES + step.accumulators / machine.stores)
+
+
+def _input_cost(workload: Conv2DWorkload, target: Target, workers: int, share: float, kept: float) -> Cost:
+    """The transform of the input into tiles of which `kept` bytes are written before they are read again."""
+    machine, grid = target.machine, grid_of(workload)
+    arithmetic, ports = _transform_cycles(workload, grid, machine, target)[0]
+    traffic = Traffic(machine, workers)
+    image = workload.batch * workload.in_bytes
+    tiles = 4 * grid.points * workload.in_channels * grid.tiles * workload.batch
+    traffic.add(share * image, image + workload.batch * workload.out_bytes)
+    traffic.add(share * tiles * machine.write_factor, kept)
+    return traffic.cost(share * arithmetic, share * ports, start(workers, machine))
+
+
+def _transform_cycles(
+    workload: Conv2DWorkload, grid: Grid, machine: Machine, target: Target
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Cycles of arithmetic and loads of the transform before and the one after, of all tiles."""
+    assert workload.filters is not None
+    down, across = workload.filters
+    tiles = workload.batch * grid.tiles
+    in_lanes, out_lanes = (power_of_two_lanes(block, target) for block in (workload.in_block, workload.out_block))
+    inputs, outputs = tiles * workload.in_channels / in_lanes, tiles * workload.out_channels / out_lanes
+    before = down.to_cost * across.inputs + across.to_cost * down.points
+    after = down.from_cost * across.points + across.from_cost * down.outputs
+    read, written = down.inputs * across.inputs, down.outputs * across.outputs
+    return (
+        (
+            inputs * before / multiply_adds_per_cycle(in_lanes, machine),
+            inputs * (read / machine.vector_loads + grid.points / machine.stores),
+        ),
+        (
+            outputs * after / multiply_adds_per_cycle(out_lanes, machine),
+            outputs * (grid.points / machine.vector_loads + written * (1 + workload.other_inputs) / machine.stores),
+        ),
+    )
+
+
+def _candidates(workload: Conv2DWorkload, shared: int, target: Target) -> Iterator[tuple[int, ...]]:
+    """All tiles whose group stays in the level-2 cache; where none does, those of one register tile per group."""
+    grid = grid_of(workload)
+    tile_bytes = 4 * grid.points * workload.in_channels
+    limit = _TILES_PER_GROUP if shared else min(_TILES_PER_GROUP, target.l2 // 2 // tile_bytes)
+    for rows, columns, blocks in _register_tiles(workload, grid, target):
+        most = min(limit, target.l2 // 4 // (4 * grid.points * blocks * workload.out_block))
+        wide = [c for c in range(columns, grid.columns + columns, columns) if c * rows <= most]
+        for group_columns in wide or [columns]:
+            yield rows, columns, blocks, rows, group_columns, shared
+            for group_rows in range(2 * rows, grid.rows + 1, rows):
+                if group_columns >= grid.columns and group_rows * group_columns <= most:
+                    yield rows, columns, blocks, group_rows, group_columns, shared
+
+
+def _register_tiles(workload: Conv2DWorkload, grid: Grid, target: Target) -> list[tuple[int, int, int]]:
+    """(rows, columns, blocks) that fit the register file; several rows only if they are whole."""
+    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
+    shapes = [(1, c) for c in range(1, grid.columns + 1)] + [(r, grid.columns) for r in range(2, grid.rows + 1)]
+    return [
+        (rows, columns, blocks)
+        for rows, columns in shapes
+        for blocks in tile.divisors(workload.blocks, 4)
+        if tile.fits(rows * columns, blocks * vectors, target) or (rows, columns, blocks) == (1, 1, 1)
+    ]
+
+
+def whole_tile(workload: Conv2DWorkload, group: tuple[int, int], target: Target) -> tuple[int, int, int]:
+    """Rows, columns and blocks of the best register tile that divides `group`."""
+    rows, columns = group
+    tiles = [(1, c, b) for c in tile.divisors(columns, columns) for b in tile.divisors(workload.blocks, 4)]
+    tiles += [(r, columns, b) for r in tile.divisors(rows, rows) for b in tile.divisors(workload.blocks, 4)]
+    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
+    return max(tiles, key=lambda t: (tile.efficiency(t[0] * t[1], t[2] * vectors, t[0] * t[1], target), t))
+
+
+@functools.lru_cache(maxsize=1024)
+def choose_group(workload: Conv2DWorkload, symbolic: tuple[bool, bool], target: Target) -> tuple[int, int]:
+    """Rows and columns of tiles that a worker takes at a time where height or width is symbolic, as it says of each.
+
+    Those of the least cost in the mean over the sizes that an unknown one is likely to have: grids are made of whole
+    groups.
+    """
+    grid = grid_of(workload)
+    assert workload.filters is not None
+    down, across = workload.filters
+    sizes = [
+        sorted({max(1, round(size * scale)) for scale in _LIKELY_SCALES}) if unknown else [size]
+        for size, unknown in zip((grid.rows, grid.columns), symbolic, strict=True)
+    ]
+    most = max(1, min(_TILES_PER_GROUP, target.l2 // 4 // (4 * grid.points * workload.out_block)))
+
+    def mean(group: tuple[int, int]) -> float:
+        knobs = (*whole_tile(workload, group, target), *group)
+        total = 0.0
+        for rows in sizes[0]:
+            for columns in sizes[1]:
+                sized = replace(workload, height=rows * down.outputs, width=columns * across.outputs)
+                config = Config(tuple(zip(KNOBS, (*knobs, 1), strict=True)))
+                total += winograd_cost(sized, config, target).cycles / (rows * columns)
+        return total
+
+    groups = [(r, c) for r in range(1, 5) for c in range(1, 17) if r * c <= most]
+    return min(groups, key=lambda group: (round(mean(group), 1), -group[0] * group[1]))
