@@ -26,7 +26,7 @@ from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.layout_rules import (
     CHANNEL_AXIS,
-    conv2d_shape,
+    conv2d_workload,
     follow_broadcast,
     follow_input,
     follow_layout_attr,
@@ -206,7 +206,7 @@ def _widths(nodes: Sequence[Expr], target: Target) -> dict[int, int]:
             continue
         data, weight = (type_of(arg) for arg in node.args)
         assert isinstance(data, TensorType) and isinstance(weight, TensorType)
-        shape = conv2d_shape(node.attrs, (data, weight))
+        shape = conv2d_workload(node.attrs, (data, weight))
         of_group = shape.out_channels // shape.groups
         for channels in (shape.in_channels, shape.out_channels):
             groups.setdefault(channels, set()).update([of_group] if 1 < shape.groups < channels else [])
