@@ -48,8 +48,8 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A batch of products."""
-    batch, rows, columns = shape_of(out)
+    """A batch of products, columns that are padded included."""
+    batch, rows, columns = shape_of(product)
     return ProductWorkload(batch, rows, columns, terms_of(product))
 
 
