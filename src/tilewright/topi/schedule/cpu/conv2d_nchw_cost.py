@@ -6,6 +6,7 @@ import math
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     TILE_CYCLES,
     copy_cost,
@@ -86,6 +87,8 @@ def _cost(
     With `filters_pass` all filters pass by one tile of the image before the next, else the other way round.
     """
     machine = target.machine
+    plane = workload.in_bytes // workload.in_channels
+    kept = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
     groups = workload.out_channels / filters
     units = math.ceil(workload.batch * groups * tiles)
     workers, share = shares(units, workload, target)
@@ -99,12 +102,12 @@ def _cost(
     everything = weights + image + result
     if filters_pass:
         traffic.add(share * image, everything)
-        traffic.add(share * workload.batch * tiles * window * (groups - 1), window + panel)
-        traffic.add(share * workload.batch * tiles * weights, weights + window)
+        traffic.add(share * workload.batch * tiles * window * (groups - 1), kept + panel)
+        traffic.add(share * workload.batch * tiles * weights, weights + kept)
     else:
         traffic.add(share * weights, everything)
         traffic.add(share * image * groups, image + panel)
-        traffic.add(share * workload.batch * tiles * weights, window + panel)
+        traffic.add(share * workload.batch * tiles * weights, kept + panel)
     traffic.add(share * result, everything)
     steps = share * workload.batch * groups * tiles * workload.terms
     fixed = share * workload.batch * groups * tiles * (TILE_CYCLES + filters * vectors / machine.stores)
