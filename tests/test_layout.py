@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tilewright"
 #: A layer may import itself and the layers after it. `tir` and `arith` are one pair.
 LAYERS = [
-    {"compat"}, {"cli"}, {"compile"}, {"specialize"}, {"frontend"}, {"driver"}, {"relay"}, {"topi"}, {"te"},
-    {"codegen"}, {"tir", "arith"}, {"target", "device_target"}, {"machine_store"}, {"machine"}, {"runtime"},
+    {"compat"}, {"cli"}, {"compile"}, {"specialize"}, {"frontend"}, {"driver"}, {"relay"}, {"backend"}, {"topi"},
+    {"te"}, {"codegen"}, {"tir", "arith"}, {"target", "device_target"}, {"machine_store"}, {"machine"}, {"runtime"},
     {"errors", "support"},
 ]  # fmt: skip
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

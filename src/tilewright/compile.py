@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.backend import backend_of
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
@@ -80,8 +81,14 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),
-    ("fuse_ops", lambda mod, target: fuse_ops(mod)),
+    ("fuse_ops", lambda mod, target: fuse_ops(mod, target=target)),
 )
+
+#: The passes that run only for the kinds of target whose backend names them among its `target_passes`.
+TARGET_PASSES = frozenset({
+    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "winograd_conv2d", "pack_dense",
+    "pack_recurrent",
+})  # fmt: skip
 
 
 def compile(
@@ -109,6 +116,9 @@ def compile(
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
     target = Target(target)
+    refusal = backend_of(target).refusal()
+    if refusal:
+        raise UnsupportedError(refusal)
     if not target.is_host:
         raise TargetError(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
@@ -231,11 +241,15 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
 
     An open `PassContext` switches passes off and watches them; without one, all run.
     """
+    backend = backend_of(target)
+    if backend.refusal():
+        raise UnsupportedError(backend.refusal())
     mod = infer_type(mod)
     yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
         info = PassInfo(opt_level_of(name), name)
-        if not PassContext.current().enabled(info):
+        wanted = name not in TARGET_PASSES or name in backend.target_passes
+        if not wanted or not PassContext.current().enabled(info):
             continue
         with trace.span(name):
             mod = infer_type(run(info, lambda m, apply=graph_pass: apply(m, target), mod))  # type: ignore[misc]

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.codegen.kernel_code import Form, object_code
+from tilewright.backend import backend_of
+from tilewright.codegen.kernel_code import Form
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
     Kernels,
@@ -38,6 +39,11 @@ from tilewright.tir.stmt import PrimFunc
 
 #: Kernels compiled into one object: enough to share the fixed costs, few enough to balance the processes.
 _KERNELS_PER_OBJECT = 8
+
+
+def _objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
+    """What kernels become unless a caller wants another form: what the target's kind links."""
+    return backend_of(target).object_code(funcs)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def build_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
-    form: Form = object_code,
+    form: Form = _objects,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
@@ -151,7 +157,7 @@ class BuiltSegments:
     constants: dict[Constant, int]
 
 
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = object_code) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = _objects) -> list[CompiledObject]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]

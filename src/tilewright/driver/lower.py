@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
+from tilewright.backend import backend_of
 from tilewright.errors import InternalError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import Op
@@ -22,8 +23,7 @@ from tilewright.tir.pipeline import pipeline_of, run
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.narrow import stored_constant
-from tilewright.topi.schedule.cpu.choice import Choice, choice_of
-from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.choice import Choice
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 
 
@@ -107,21 +107,21 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     `config` is a configuration of `search_space(function, target)`; by default the one of least cost. The
     attribute "choice" says what was chosen (`topi.schedule.cpu.choice.Choice`).
     """
-    fused = to_compute(function)
-    choice = choice_of(fused.outputs, target, config)
+    fused, backend = to_compute(function), backend_of(target)
+    choice = backend.choice(fused.outputs, config)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    *_, (_, func) = te.lower_stages(schedule(fused.outputs, target, config), args, name, target=target)
+    *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
     return func.with_body(func.body, choice=choice)
 
 
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
     """The configurations that the schedule of a fused function can take; None where its template has no choices."""
-    return space_of(to_compute(function).outputs, target)
+    return backend_of(target).search_space(to_compute(function).outputs)
 
 
 def schedule_choice(function: Function, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it."""
-    return choice_of(to_compute(function).outputs, target)
+    return backend_of(target).choice(to_compute(function).outputs)
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -134,13 +134,13 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
     """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
     fused = to_compute(function)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    return te.schedule_picture(schedule(fused.outputs, target), args, name)
+    return te.schedule_picture(backend_of(target).schedule(fused.outputs), args, name)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same and the code generator's own stages, one (stage name, function) at a time, for inspection."""
-    fused = to_compute(function)
+    fused, backend = to_compute(function), backend_of(target)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    for stage, func in te.lower_stages(schedule(fused.outputs, target), args, name, target=target):
+    for stage, func in backend.lower_stages(backend.schedule(fused.outputs), args, name):
         yield stage, func
     yield from run(pipeline_of(target).code, func, target)

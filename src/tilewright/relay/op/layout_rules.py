@@ -12,13 +12,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Attrs
 from tilewright.relay.ir.registry import LayoutChoice
 from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
-from tilewright.topi.schedule.cpu.layout import channel_block as widest_block
-from tilewright.topi.schedule.cpu.layout import conv2d_layouts
+from tilewright.topi.schedule.workload import Conv2DWorkload
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
@@ -82,12 +81,12 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
 def conv2d_layout(
     attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
 ) -> tuple[LayoutChoice, ...] | None:
-    """`nn.conv2d` offers what its kernels can do: `topi.schedule.cpu.layout` knows, and knows what each costs."""
+    """`nn.conv2d` offers what its kernels can do: the backend knows, and knows what each costs."""
     channels = (types[0].shape[1], *types[1].shape[:2])
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
     choices = []
-    for choice in conv2d_layouts(conv2d_workload(attrs, types), target, channel_block(layouts[0]) or None):
+    for choice in backend_of(target).conv2d_layouts(conv2d_workload(attrs, types), channel_block(layouts[0]) or None):
         plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
         altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
         choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
@@ -99,8 +98,8 @@ def conv2d_layout(
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
     """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
-    out_block = widest_block(types[1].shape[0], target)
-    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
+    out_block = backend_of(target).channel_block(types[1].shape[0])
+    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
     if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // 4}i{out_block}o4i"
@@ -133,8 +132,8 @@ def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
-    in_block = channel_block(layouts[0]) or widest_block(types[0].shape[1], target)
-    out_block = widest_block(types[1].shape[0], target)
+    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
+    out_block = backend_of(target).channel_block(types[1].shape[0])
     if attrs.groups != 1 or in_block is None or out_block is None:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o"

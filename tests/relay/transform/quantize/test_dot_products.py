@@ -10,10 +10,11 @@ import pytest
 import tilewright as tw
 from tests.relay.helpers import module, op_names
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op import qnn
-from tilewright.relay.transform.quantize.dot_products import dot_products, operand_types
+from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.target import Target
 
@@ -46,11 +47,11 @@ def _scales() -> tuple[Any, Any]:
 
 
 def test_which_operands_a_target_takes() -> None:
-    assert operand_types(X86) == ("uint8", "int8")
-    assert operand_types(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")) == ("uint8", "int8")
-    assert operand_types(ARM) == ("int8", "int8")
-    assert operand_types(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")) == ("uint8", "int8")
-    assert operand_types(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53")) is None
+    assert backend_of(X86).dot_operands() == ("uint8", "int8")
+    assert backend_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")).dot_operands() == ("uint8", "int8")
+    assert backend_of(ARM).dot_operands() == ("int8", "int8")
+    assert backend_of(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")).dot_operands() == ("uint8", "int8")
+    assert backend_of(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53")).dot_operands() is None
 
 
 @pytest.mark.parametrize("data", ["uint8", "int8"])

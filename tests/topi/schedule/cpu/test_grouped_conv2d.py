@@ -10,9 +10,9 @@ from tilewright import te, topi
 from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.dispatch import space_of
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, groups_to_join
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups, blocks
 WINDOWS = [

@@ -6,10 +6,10 @@ import pytest
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
 from tilewright.topi.schedule.cpu.winograd_cost import grid_of
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 TARGET = Target("llvm -mcpu=znver4 -cores=2")
 

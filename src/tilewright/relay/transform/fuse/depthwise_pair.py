@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tilewright.backend import Backend
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.topi.layout import parse_layout, transform_shape
-from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 
 
-def is_depthwise_pair(depthwise: Call, pointwise: Call) -> bool:
+def is_depthwise_pair(depthwise: Call, pointwise: Call, backend: Backend) -> bool:
     """True if `pointwise` is a 1x1 convolution whose data are elementwise results of `depthwise`, and one kernel pays.
 
     Both must be blocked by channels and of float32, and the image must give every worker its share of rows: a band of
@@ -26,4 +26,4 @@ def is_depthwise_pair(depthwise: Call, pointwise: Call) -> bool:
         return False
     _, channels, height, width = transform_shape(data.shape, layout, "NCHW")
     is_depthwise = depthwise.attrs["groups"] == channels and depthwise.attrs["data_layout"] == layout
-    return is_depthwise and channels > 1 and band_rows(channels, height, width) is not None
+    return is_depthwise and channels > 1 and backend.fuses_depthwise(channels, height, width)

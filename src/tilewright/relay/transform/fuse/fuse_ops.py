@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tilewright.backend import Backend, backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -33,6 +34,7 @@ from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
 from tilewright.relay.transform.fuse.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.fuse.dominator import Flow, build_flow
+from tilewright.target import Target
 
 #: Injective operators too costly to compute an element of several times.
 COSTLY = frozenset(
@@ -45,14 +47,14 @@ PASSES = {"nn.softmax": 3, "nn.log_softmax": 3, "nn.layer_norm": 3, "nn.instance
 MAX_GROUP = 256
 
 
-def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP) -> IRModule:
+def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP, target: Target | None = None) -> IRModule:
     """Group the calls of `main` into primitive functions, each called once; see the module's docstring."""
-    mod = infer_type(mod)
+    mod, backend = infer_type(mod), backend_of(target)
     main = mod["main"]
     nodes = post_order(main.body)
     flow = build_flow(nodes, main.body)
     results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
-    groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group)
+    groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group, backend)
     _peel_views(groups)
     body = _rebuild_main(nodes, groups)
     fused = Function(main.params, body, main.ret_type, attrs=main.attrs)
@@ -75,7 +77,7 @@ class _Group:
     costly: bool
 
 
-def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Group]:
+def _grow_groups(flow: Flow, alone: set[Call], max_group: int, backend: Backend) -> dict[Call, _Group]:
     """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
     groups = {
         call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.name in COSTLY)
@@ -83,7 +85,7 @@ def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Gr
     }
     for phase in ("anchors", "injective"):
         if phase == "injective":
-            _join_depthwise_pairs(flow, groups, max_group)
+            _join_depthwise_pairs(flow, groups, max_group, backend)
         for call in flow.order:
             sink, edge = flow.dominator[call], flow.path_pattern[call]
             if sink is None or groups[sink] is groups[call]:
@@ -99,7 +101,7 @@ def _grow_groups(flow: Flow, alone: set[Call], max_group: int) -> dict[Call, _Gr
     return groups
 
 
-def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
+def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int, backend: Backend) -> None:
     """Merge the groups of depthwise convolutions with those of the 1x1 convolutions that read them."""
     for call in flow.order:
         data = call.args[0] if call.args else None
@@ -107,7 +109,7 @@ def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int
             continue
         first, *rest = groups[data].members
         elementwise = all(flow.ops[member].pattern <= OpPattern.BROADCAST for member in rest)
-        if elementwise and groups[data].members[-1] is data and is_depthwise_pair(first, call):
+        if elementwise and groups[data].members[-1] is data and is_depthwise_pair(first, call, backend):
             _merge(flow, groups, [data, call], max_group)
 
 

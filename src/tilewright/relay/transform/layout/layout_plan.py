@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import LayoutChoice, Op
 from tilewright.relay.ir.type import TensorType, tensor_types
@@ -21,7 +22,6 @@ from tilewright.relay.ir.visitor import children, post_order
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import transform_shape
-from tilewright.topi.schedule.cpu.layout import transform_cost
 
 _BLOCKS = re.compile(r"\d+[a-z]")
 
@@ -203,5 +203,4 @@ class _Planner:
         forms = [transform_shape(shape, plain(source), layout) for layout in (source, target)]
         if keeps_order(forms[0], source, forms[1], target):
             return 0.0
-        assert self.target is not None
-        return transform_cost(size_hint(type_.size), self.target)
+        return backend_of(self.target).transform_cost(size_hint(type_.size))

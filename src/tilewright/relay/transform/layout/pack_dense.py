@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -16,7 +17,6 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.layout import dense_block
 
 
 def pack_dense(mod: IRModule, target: Target) -> IRModule:
@@ -30,7 +30,7 @@ def pack_dense(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant):
             return None
         rows = math.prod(tensor_type_of(data).shape[:-1])
-        layout = f"NC{dense_block(weight.data.shape[0], size_hint(rows), target)}n"
+        layout = f"NC{backend_of(target).dense_block(weight.data.shape[0], size_hint(rows))}n"
         packed = Call(transform, [weight], {"src_layout": "NC", "dst_layout": layout}, node.span)
         return Call(dense, [data, packed], node.attrs.replace(weight_layout=layout), node.span)
 

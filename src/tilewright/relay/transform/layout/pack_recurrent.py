@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -19,7 +20,6 @@ from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
 from tilewright.topi.recurrent import GATES
 from tilewright.topi.reference.recurrent import packed
-from tilewright.topi.schedule.cpu.recurrent import unit_block
 
 
 def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
@@ -34,7 +34,7 @@ def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
         weight, attrs = node.args[1], node.attrs
         if isinstance(weight, Constant) and weight.data.ndim == 3:
             if weight not in done:
-                data = packed(weight.data, count, unit_block(weight.data.shape[2], count, target))
+                data = packed(weight.data, count, backend_of(target).unit_block(weight.data.shape[2], count))
                 done[weight] = Constant(np.ascontiguousarray(data))
             weight = done[weight]
         if all(isinstance(state, Constant) and not state.data.any() for state in node.args[2:states_end]):

@@ -3,7 +3,7 @@
 Before: %0 = nn.relu(nn.conv2d(%x, w0)); nn.conv2d(%0, w1)              408 channels between them
 After:  %0 = nn.relu(nn.conv2d(%x, w0')); nn.conv2d(%0, w1')            416, eight filters and inputs of zeros
 
-`topi.schedule.cpu.channel_padding` says how many. Elementwise operators, pooling and the like pass the padding on, and
+The backend says how many. Elementwise operators, pooling and the like pass the padding on, and
 what it holds after them is computed, a single number; a convolution with constant weights takes it up. A value is
 padded only if all that reads it can do with that.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -34,7 +35,6 @@ from tilewright.relay.op.layout_rules import (
 )
 from tilewright.relay.transform.simplify.fold_constant import fold_call
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.channel_padding import padded_channels
 
 Array = np.ndarray[Any, Any]
 
@@ -210,4 +210,4 @@ def _widths(nodes: Sequence[Expr], target: Target) -> dict[int, int]:
         of_group = shape.out_channels // shape.groups
         for channels in (shape.in_channels, shape.out_channels):
             groups.setdefault(channels, set()).update([of_group] if 1 < shape.groups < channels else [])
-    return {channels: padded_channels(channels, sizes, target) for channels, sizes in groups.items()}
+    return {channels: backend_of(target).padded_channels(channels, sizes) for channels, sizes in groups.items()}

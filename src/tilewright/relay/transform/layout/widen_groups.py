@@ -3,7 +3,7 @@
 Before: nn.conv2d(%x, w, groups=32)                %x: [1, 128, H, W], w: [128, 4, 3, 3]
 After:  nn.conv2d(%x, w', groups=8)                w': [128, 16, 3, 3], zeros between channels of different groups
 
-`topi.schedule.cpu.grouped_conv2d` says where that pays: the vectors of a blocked kernel are of neighbouring output
+The backend says where that pays: the vectors of a blocked kernel are of neighbouring output
 channels. Depthwise convolutions, which have kernels of their own, and weights that are no constants stay.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -21,8 +22,6 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.layout_rules import conv2d_workload
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
-from tilewright.topi.schedule.cpu.layout import channel_block
 
 Array = np.ndarray[Any, Any]
 
@@ -39,8 +38,7 @@ def widen_groups(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant) or not plain or not isinstance(tensor_type_of(data).shape[1], int):
             return None
         shape = conv2d_workload(node.attrs, (tensor_type_of(data), tensor_type_of(weight)))
-        block = channel_block(shape.out_channels, target)
-        joined = 1 if shape.depthwise or block is None else groups_to_join(shape, block)
+        joined = backend_of(target).groups_to_join(shape)
         if joined == 1:
             return None
         wide = Constant(_block_diagonal(weight.data, shape.groups, joined))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -21,9 +22,7 @@ from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import parse_layout, transform_shape
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
-from tilewright.topi.schedule.cpu.layout import Conv2DLayouts, blocked_ways
-from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.workload import Conv2DWorkload
 from tilewright.topi.shapes import conv_output
 
 
@@ -39,8 +38,7 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         found = _constant_kernel(node.args[1], node.attrs["kernel_layout"])
         if workload is None or found is None:
             return None
-        layouts = Conv2DLayouts(*(node.attrs[name] for name in ("data_layout", "kernel_layout", "out_layout")))
-        tile_size = blocked_ways(workload, layouts, target)[0].tile_size
+        tile_size = backend_of(target).tile_size(workload)
         if not tile_size:
             return None
         kernel, layout = found
@@ -53,7 +51,7 @@ def winograd_conv2d(mod: IRModule, target: Target) -> IRModule:
         if not data.is_static:
             height, width = transform_shape(data.shape, data_layout, "NCHW")[2:]
             unknown = (not isinstance(height, int), not isinstance(width, int))
-            attrs["group"] = choose_group(replace(workload, tile_size=tile_size), unknown, target)
+            attrs["group"] = backend_of(target).tile_group(replace(workload, tile_size=tile_size), unknown)
         return Call(convolve, [node.args[0], weight], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, convert))))

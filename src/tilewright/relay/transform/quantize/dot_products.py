@@ -6,7 +6,7 @@ After:  %0 = nn.contrib_dense_int8(%x, layout_transform(cast(w, "int8"), "NC", "
 
 The sums are the same numbers: sum (x - p) (w - q) = sum x w - p sum w - q sum x + K p q, in integers that wrap around
 alike. What depends on weights alone is computed at compile time; p may be known at run time only. Signs are changed
-where the instruction of the target wants others (`operand_types`): x - p is (x ^ 128) - (p - 128).
+where the instruction of the target wants others (`Backend.dot_operands`): x - p is (x ^ 128) - (p - 128).
 
 Convolutions keep their padding, with the zero point around the image; input channels are padded to groups of four. A
 depthwise convolution, whose products do not meet in sums, becomes one of 16-bit integers.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -34,7 +35,6 @@ from tilewright.relay.transform.simplify.make import is_call
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.cpu.layout import channel_block, dot_block
 
 #: Operators that move elements: bytes and zero point stay apart through them.
 _MOVES = ("reshape", "transpose", "squeeze", "expand_dims")
@@ -45,7 +45,7 @@ _FEWEST_COLUMNS = 4
 
 def dot_products(mod: IRModule, target: Target) -> IRModule:
     """Rewrite the int32 products that `target` has dot products for; see the module's docstring."""
-    types = operand_types(target)
+    types = backend_of(target).dot_operands()
     if types is None:
         return mod
     rules: dict[str, _Rule] = {"nn.dense": _dense, "nn.batch_matmul": _batch_matmul, "nn.conv2d": _conv2d}
@@ -59,15 +59,6 @@ def dot_products(mod: IRModule, target: Target) -> IRModule:
         return rules[node.op.name](node, left, right, _Wanted(target, *types))  # type: ignore[union-attr]
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
-
-
-def operand_types(target: Target) -> tuple[str, str] | None:
-    """The types of data and weights that the target's dot product takes; None where it has none worth using."""
-    if target.kind != "llvm":
-        return None
-    if target.architecture == "x86_64" or target.supports("i8mm"):
-        return "uint8", "int8"
-    return ("int8", "int8") if target.supports("dotprod") else None
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,7 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     if units < _FEWEST_COLUMNS:
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
-    layout = f"NC{dot_block(values.shape[0], rows, wanted.target)}n{GROUP}c"
+    layout = f"NC{backend_of(wanted.target).dot_block(values.shape[0], rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
     product = _cut(product, units)
@@ -198,7 +189,7 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{dot_block(units + extra, rows, wanted.target)}n{GROUP}c"
+    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, rows)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
@@ -269,7 +260,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         return _depthwise(call, data, kernel)
     data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
     assert isinstance(kernel.expr, Constant)
-    if channel_block(kernel.expr.data.shape[0], wanted.target) is None:
+    if backend_of(wanted.target).channel_block(kernel.expr.data.shape[0]) is None:
         return None
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):

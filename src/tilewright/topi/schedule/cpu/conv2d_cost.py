@@ -13,9 +13,9 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, power_of_two_lanes
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
 TILE_CYCLES = 20.0

@@ -15,9 +15,9 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     shares,
     start,
 )
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Filters and vectors of a register tile, at most.
 _FILTERS, _VECTORS = 16, 8

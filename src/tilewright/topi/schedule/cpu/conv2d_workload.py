@@ -1,106 +1,15 @@
-"""The facts of a two-dimensional convolution that schedules, layouts and algorithms are chosen by."""
+"""The facts of two-dimensional convolutions (`Conv2DWorkload`), read off their computations."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.tir.expr import IntImm
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.cpu.common import extent_of, shape_of
 from tilewright.topi.schedule.cpu.pad import is_pad
-from tilewright.topi.winograd import Filter, find_filters
-
-
-@dataclass(frozen=True)
-class Conv2DWorkload:
-    """A convolution of [batch, in_channels, in_height, in_width] to [batch, out_channels, height, width].
-
-    `in_block` and `out_block` are the channel blocks of its layouts, 1 for plain images. `padded` says that a padded
-    copy of the image is made first. `other_inputs` counts images of the size of the result that the epilogue reads.
-    `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
-    that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
-    """
-
-    batch: int
-    in_channels: int
-    out_channels: int
-    in_height: int
-    in_width: int
-    height: int
-    width: int
-    in_block: int = 1
-    out_block: int = 1
-    kernel_size: tuple[int, int] = (1, 1)
-    strides: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    padded: bool = False
-    other_inputs: int = 0
-    tile_size: int = 0
-    group: tuple[int, int] | None = None
-    widths: tuple[int, ...] = ()
-    hint_columns: int = 0
-
-    @property
-    def depthwise(self) -> bool:
-        """True if every group has one input channel."""
-        return self.groups > 1 and self.groups == self.in_channels
-
-    @property
-    def taps(self) -> int:
-        """Elements of the window."""
-        return math.prod(self.kernel_size)
-
-    @property
-    def terms(self) -> int:
-        """Products that are summed for one element of the result."""
-        return self.taps * self.in_channels // self.groups
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of output channels."""
-        return self.out_channels // self.out_block
-
-    @property
-    def group_blocks(self) -> int:
-        """Blocks of output channels that read the same input channels."""
-        return self.blocks // self.groups
-
-    @property
-    def products(self) -> int:
-        """Multiply-adds of the definition."""
-        return self.batch * self.out_channels * self.height * self.width * self.terms
-
-    @property
-    def in_bytes(self) -> int:
-        """Bytes of one input image."""
-        return 4 * self.in_channels * self.in_height * self.in_width
-
-    @property
-    def out_bytes(self) -> int:
-        """Bytes of one image of the result."""
-        return 4 * self.out_channels * self.height * self.width
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights of sums over the window."""
-        return 4 * self.out_channels * self.terms
-
-    @property
-    def columns(self) -> int:
-        """Columns of a plain image that vectors are chosen for.
-
-        Where columns of a symbolic image are not neighbours in memory, each lane is loaded by itself, and one without a
-        column costs as much as the others: then vectors are no longer than the image is by its hint.
-        """
-        return self.hint_columns or self.width
-
-    @property
-    def filters(self) -> tuple[Filter, Filter] | None:
-        """The filters of rows and columns for `tile_size`, None where there are none or sums are over the window."""
-        return find_filters(self.tile_size, self.kernel_size, self.strides) if self.tile_size else None
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:

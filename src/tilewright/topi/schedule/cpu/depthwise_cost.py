@@ -12,9 +12,9 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     start,
     whole,
 )
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Rows of a band and columns of a register tile, at most; accumulators of one of plain images.
 _BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12

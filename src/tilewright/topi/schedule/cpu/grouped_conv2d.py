@@ -13,9 +13,10 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
 from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload, workload_of
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Joining more groups than this would cost more products of zeros than vectors of columns lose.
 _MOST_JOINED = 2

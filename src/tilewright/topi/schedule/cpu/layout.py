@@ -14,10 +14,10 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
 from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.workload import Conv2DWorkload
 from tilewright.topi.winograd import TILE_SIZES
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.

@@ -9,12 +9,13 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload, workload_of
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Rows of a register tile of a matrix product, at most.
 _PRODUCT_ROWS = 14

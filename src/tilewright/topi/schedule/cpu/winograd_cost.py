@@ -17,9 +17,9 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, multiply_adds_per_cycle, start
-from tilewright.topi.schedule.cpu.conv2d_workload import Conv2DWorkload
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Groups of more tiles than this gain nothing.
 _TILES_PER_GROUP = 56

@@ -1,0 +1,107 @@
+"""What processors answer: layouts in blocks of a vector's channels, the templates of `topi/schedule/cpu`, LLVM or C."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.backend.backend import Backend
+from tilewright.codegen.kernel_code import object_code
+from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.cpu import layout
+from tilewright.topi.schedule.cpu.channel_padding import padded_channels
+from tilewright.topi.schedule.cpu.choice import Choice, choice_of
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
+from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
+from tilewright.topi.schedule.cpu.layout import Conv2DLayouts
+from tilewright.topi.schedule.cpu.recurrent import unit_block
+from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.workload import Conv2DWorkload
+
+
+class CpuBackend(Backend):
+    """Any processor that LLVM or a C compiler makes code for."""
+
+    target_passes = frozenset({
+        "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "winograd_conv2d",
+        "pack_dense", "pack_recurrent",
+    })  # fmt: skip
+
+    def channel_block(self, channels: int) -> int | None:
+        """The widest of 16, 8 and 4 that divides `channels` and fits a vector."""
+        return layout.channel_block(channels, self._target)
+
+    def conv2d_layouts(self, conv: Conv2DWorkload, arriving_block: int | None) -> Sequence[Conv2DLayouts]:
+        """Blocked and plain, by sums or minimal filtering; without a target unpriced."""
+        return layout.conv2d_layouts(conv, self._target, arriving_block)
+
+    def tile_size(self, conv: Conv2DWorkload) -> int:
+        """By the same cost as layouts are chosen by."""
+        layouts = Conv2DLayouts(
+            f"NCHW{conv.in_block}c", f"OIHW{conv.in_block}i{conv.out_block}o", f"NCHW{conv.out_block}c"
+        )
+        return layout.blocked_ways(conv, layouts, self.target)[0].tile_size
+
+    def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
+        """The group that does best over the sizes that are likely."""
+        return choose_group(conv, unknown, self.target)
+
+    def transform_cost(self, elements: int) -> float:
+        """Through registers."""
+        return layout.transform_cost(elements, self.target)
+
+    def padded_channels(self, channels: int, groups: Collection[int]) -> int:
+        """Whole vectors, where that pays."""
+        return padded_channels(channels, groups, self.target)
+
+    def groups_to_join(self, conv: Conv2DWorkload) -> int:
+        """As many as fill a vector of output channels."""
+        block = self.channel_block(conv.out_channels)
+        return 1 if conv.depthwise or block is None else groups_to_join(conv, block)
+
+    def dense_block(self, units: int, rows: int) -> int:
+        """The width whose best register tile is most efficient."""
+        return layout.dense_block(units, rows, self.target)
+
+    def dot_block(self, units: int, rows: int) -> int:
+        """The same with dot products of bytes."""
+        return layout.dot_block(units, rows, self.target)
+
+    def dot_operands(self) -> tuple[str, str] | None:
+        """x86-64 and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed."""
+        if self.target.kind != "llvm":
+            return None
+        if self.target.architecture == "x86_64" or self.target.supports("i8mm"):
+            return "uint8", "int8"
+        return ("int8", "int8") if self.target.supports("dotprod") else None
+
+    def unit_block(self, hidden: int, gates: int) -> int:
+        """The narrowest that gives a step enough vectors."""
+        return unit_block(hidden, gates, self.target)
+
+    def fuses_depthwise(self, channels: int, height: int, width: int) -> bool:
+        """Where bands of rows stay in the second-level cache and there are enough of them."""
+        return band_rows(channels, height, width) is not None
+
+    def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
+        """By the template of the anchor's tag."""
+        return schedule(outs, self.target, config)
+
+    def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
+        """Of the template of the anchor's tag."""
+        return space_of(outs, self.target)
+
+    def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
+        """Template, configuration and expected time."""
+        return choice_of(outs, self.target, config)
+
+    def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
+        """The pipeline of processors."""
+        return te.lower_stages(s, args, name, target=self.target)
+
+    def object_code(self, funcs: Sequence[PrimFunc]) -> tuple[bytes, float]:
+        """An ELF object by LLVM, or for the target "c" by a C compiler."""
+        return object_code(funcs, self.target)

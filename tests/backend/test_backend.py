@@ -1,0 +1,58 @@
+"""What kinds of target answer, and that those which cannot say so once."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import relay
+from tilewright.backend import Backend, backend_of
+from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.compile import GRAPH_PASSES, TARGET_PASSES
+from tilewright.device_target import DEVICE_KINDS
+from tilewright.errors import UnsupportedError
+from tilewright.target import Target
+
+PACKAGE = Path(tw.__file__).parent
+
+
+def _model() -> relay.IRModule:
+    x = relay.var("x", shape=(1, 8))
+    return relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(np.ones((4, 8)))))))
+
+
+def test_processors_answer_every_question() -> None:
+    questions = {name for name in vars(Backend) if not name.startswith("_")}
+    kept = {"target", "machine", "refusal"}
+    assert questions - kept <= set(vars(CpuBackend))
+
+
+@pytest.mark.parametrize("kind", DEVICE_KINDS)
+def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"whole models do not run on the target '{kind}' yet.*cpu"):
+        tw.compile(_model(), target=kind)
+    with pytest.raises(UnsupportedError, match="whole models"):
+        backend_of(Target(kind)).dense_block(64, 1)
+
+
+def test_target_passes_are_graph_passes() -> None:
+    names = {name for name, _ in GRAPH_PASSES}
+    assert names >= TARGET_PASSES
+    assert set(CpuBackend.target_passes) == TARGET_PASSES
+
+
+def test_relay_imports_no_kind_of_target() -> None:
+    found = []
+    for path in (PACKAGE / "relay").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                parts = node.module.split(".")
+                if parts[:3] in (["tilewright", "backend", "cpu"], ["tilewright", "backend", "gpu"]):
+                    found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
+                if parts[:4] == ["tilewright", "topi", "schedule", "cpu"]:
+                    found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
+    assert not found
