@@ -68,7 +68,9 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         tiles += count
     traffic = Traffic(machine, workers)
     panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window: float = (
+        4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    )
     if workload.in_block == 1:
         plane = workload.in_bytes // workload.in_channels
         window = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)

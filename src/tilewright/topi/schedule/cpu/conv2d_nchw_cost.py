@@ -50,7 +50,8 @@ def conv2d_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target) -
     bands = -(-workload.height // rows)
     tiles = -(-columns // (lanes * vectors)) * max(1.0, workload.width / columns)
     window = 4 * workload.in_channels // workload.groups * (rows - 1 + workload.kernel_size[0]) * workload.in_width
-    return _cost(workload, target, lanes, filters, rows * vectors, bands * tiles, window, True)
+    instructions = rows * vectors * _pieces(columns, lanes) / (-(-columns // (lanes * vectors)) * vectors)
+    return _cost(workload, target, lanes, filters, instructions, bands * tiles, window, True)
 
 
 def conv2d_1x1_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
@@ -69,7 +70,14 @@ def conv2d_1x1_nchw_cost(workload: Conv2DWorkload, config: Config, target: Targe
     lanes = plain_lanes(pixels, target)
     tiles = -(-pixels // (lanes * vectors))
     window = 4 * workload.in_channels * lanes * vectors
-    return _cost(workload, target, lanes, filters, vectors, tiles, window, pixels >= workload.out_channels)
+    instructions = _pieces(pixels, lanes) / tiles
+    return _cost(workload, target, lanes, filters, instructions, tiles, window, pixels >= workload.out_channels)
+
+
+def _pieces(extent: int, lanes: int) -> int:
+    """Vectors of a row of `extent` elements: whole ones, then shorter ones, each a power of two."""
+    entire, rest = divmod(extent, lanes)
+    return entire + rest.bit_count()
 
 
 def _cost(
@@ -77,13 +85,14 @@ def _cost(
     target: Target,
     lanes: int,
     filters: int,
-    vectors: int,
+    vectors: float,
     tiles: float,
     window: float,
     filters_pass: bool,
 ) -> Cost:
     """Register tiles of `filters` by `vectors`, `tiles` of the latter an image, each reading `window` bytes of it.
 
+    Of a tile at the end of a row, `vectors` is what is left of it; shorter ones take as long. It is the mean of all.
     With `filters_pass` all filters pass by one tile of the image before the next, else the other way round.
     """
     machine = target.machine
