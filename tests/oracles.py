@@ -19,6 +19,7 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_dynamic_quantize_linear, op_lstm, op_qlinear_conv
 
 from tilewright.cli.evaluator import evaluator
+from tilewright.cli.saturation import saturates
 from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -39,12 +40,6 @@ def open_session(model: onnx.ModelProto | Path | str, optimized: bool = True) ->
     return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def onnxruntime_is_exact() -> bool:
-    """True if onnxruntime adds all products of bytes in 32 bits on this machine."""
-    host = Target.host()
-    return host.architecture != "x86_64" or host.supports("avx512vnni") or host.supports("avxvnni")
-
-
 def exact_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     """The outputs by ONNX's evaluator, integer products in integers."""
     return [np.asarray(value) for value in evaluator(model, _OPERATORS).run(None, dict(feeds))]
@@ -53,7 +48,7 @@ def exact_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Ar
 def product_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[list[Array]]:
     """The outputs by each oracle that is right here: ONNX's evaluator, and onnxruntime where it is exact."""
     oracles = [exact_outputs(model, feeds)]
-    if onnxruntime_is_exact():
+    if not saturates(Target.host()):
         inferred = onnx.shape_inference.infer_shapes(model)
         oracles.append(open_session(inferred).run(None, dict(feeds)))
     return oracles

@@ -76,7 +76,7 @@ def test_symbolic_sizes() -> None:
         x = image(height, width)
         for got, wanted in zip(exe.run({"image": x}), reference(model, image=x), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
-    assert len(exe.profile({"image": x})) == len(exe.manifest["kernels"])
+    assert len(exe.profile({"image": x})) == len(exe.manifest.kernels)
     with pytest.raises(InputError, match=r"wrong shape: float32\[1, 4, 8, 8\] given"):
         exe(np.zeros((1, 4, 8, 8), np.float32))
 

@@ -11,6 +11,8 @@ import click
 import pytest
 
 from tilewright.cli.main import VERBS, cli
+from tilewright.compile import GRAPH_PASSES
+from tilewright.relay.transform.passes import PASSES, opt_level_of
 from tilewright.support import knobs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,3 +74,15 @@ def test_the_walkthrough_prints_what_it_shows(request: pytest.FixtureRequest) ->
         page.write_text(actual)
     else:
         assert actual == text, "the compiler prints something else now; run with --accept if it is meant to"
+
+
+def test_the_passes_page_names_every_pass_with_its_level() -> None:
+    """Passes that run a second time in the pipeline have a name of their own there, and no row."""
+    page = (ROOT / "docs" / "passes.md").read_text()
+    again = {"share_packed_weights", "fold_packed_weights"}
+    for name in [name for name, _ in GRAPH_PASSES if name not in again]:
+        row = next((line for line in page.splitlines() if line.startswith("| `") and f"`{name}`" in line), "")
+        assert row, f"docs/passes.md has no row for {name}"
+        assert row.split("|")[2].strip().split(",")[0] == str(opt_level_of(name)), row
+    unnamed = {function.__name__ for function, _ in PASSES.values()} - {"_fold_scales_both_ways"}
+    assert not {name for name in unnamed if f"`{name}`" not in page}

@@ -123,7 +123,7 @@ def test_any_size_without_compiling_again(name: str) -> None:
 def test_minimal_filtering_of_images_unlike_the_hint(name: str, size: tuple[int, int]) -> None:
     build, shapes = CASES[name]
     exe = tw.compile(model(build, shapes), threads=1)
-    assert any("winograd" in kernel["name"] for kernel in exe.manifest["kernels"])
+    assert any("winograd" in kernel.name for kernel in exe.manifest.kernels)
     arrays = random(at(shapes, *size))
     (wanted,) = interpret(model(build, at(shapes, *size)), arrays)
     np.testing.assert_allclose(exe(*arrays), wanted, rtol=1e-4, atol=1e-4)

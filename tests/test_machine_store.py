@@ -22,6 +22,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
     """A cache for this test alone, from which calibrations are read."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", "1")
+    monkeypatch.delenv("TILEWRIGHT_TARGET", raising=False)
     return DiskCache(tmp_path)
 
 

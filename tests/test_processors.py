@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tilewright.relay.expr import Expr
 
 import tilewright as tw
 from tests.relay.helpers import feed, module, weights
@@ -26,49 +25,49 @@ def var(*shape: int, dtype: str = "float32") -> relay.Var:
     return relay.var("x", shape=shape, dtype=dtype)
 
 
-def convolution() -> Expr:
+def convolution() -> relay.Expr:
     """Three by three, of which Winograd's algorithm may be taken."""
     return op.nn.relu(op.nn.conv2d(var(1, 24, 14, 13), weights(40, 24, 3, 3), padding=(1, 1)))
 
 
-def pointwise() -> Expr:
+def pointwise() -> relay.Expr:
     return op.nn.conv2d(var(1, 24, 9, 11), weights(33, 24, 1, 1), strides=(2, 2))
 
 
-def depthwise() -> Expr:
+def depthwise() -> relay.Expr:
     return op.nn.conv2d(var(1, 33, 12, 9), weights(33, 1, 5, 5), padding=(2, 2), groups=33)
 
 
-def dense() -> Expr:
+def dense() -> relay.Expr:
     return op.nn.bias_add(op.nn.dense(var(17, 67), weights(45, 67)), weights(45, seed=1))
 
 
-def softmax() -> Expr:
+def softmax() -> relay.Expr:
     return op.nn.softmax(op.sum(var(7, 5, 39), axis=1), axis=-1)
 
 
-def layer_norm() -> Expr:
+def layer_norm() -> relay.Expr:
     return op.nn.layer_norm(var(11, 50), weights(50), weights(50, seed=1))
 
 
-def lstm() -> Expr:
+def lstm() -> relay.Expr:
     state = [weights(1, 2, 19, seed=seed) for seed in (1, 2)]
     return op.nn.lstm(var(5, 2, 4 * 19), weights(1, 4 * 19, 19), *state)[0]
 
 
-def attention() -> Expr:
+def attention() -> relay.Expr:
     """As importers write it; the compiler makes one kernel of it."""
     x = var(3, 18, 16)
     scores = op.nn.batch_matmul(x, op.multiply(x, relay.const(np.float32(0.25))))
     return op.nn.batch_matmul(op.nn.softmax(scores, axis=-1), x, transpose_b=False)
 
 
-def half() -> Expr:
+def half() -> relay.Expr:
     """Numbers that are stored in 16 bits and multiplied in 32."""
     return op.cast(op.multiply(op.cast(var(5, 37), dtype="float16"), relay.const(np.float16(1.7))), dtype="float32")
 
 
-def network() -> Expr:
+def network() -> relay.Expr:
     """Two convolutions and a residual, pooled and classified."""
     x = var(1, 3, 20, 18)
     first = op.nn.relu(op.nn.conv2d(x, weights(16, 3, 3, 3), strides=(2, 2), padding=(1, 1)))
@@ -77,7 +76,7 @@ def network() -> Expr:
     return op.nn.softmax(op.nn.dense(op.nn.batch_flatten(pooled), weights(10, 16)))
 
 
-MODELS: list[Callable[[], Expr]] = [
+MODELS: list[Callable[[], relay.Expr]] = [
     convolution, pointwise, depthwise, dense, softmax, layer_norm, lstm, attention, half, network,
 ]  # fmt: skip
 
@@ -94,7 +93,7 @@ def named(level: str) -> Target:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
-def test_floats(build: Callable[[], Expr], level: str) -> None:
+def test_floats(build: Callable[[], relay.Expr], level: str) -> None:
     target, mod = named(level), module(build())
     inputs = feed(mod)
     ours = tw.compile(mod, target=target, threads=2, cache=False)(*inputs)

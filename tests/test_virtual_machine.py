@@ -77,14 +77,14 @@ def test_nested_branches_share_what_is_around_them() -> None:
     func = Function([x, c, d], op.add(If(c, inner, y), If(d, y, x)))
     for flags in ((True, True), (True, False), (False, True), (False, False)):
         exe = check(func, X, *map(np.array, flags))
-    assert sum("segment" in entry for entry in exe.manifest["packed"]) == 4
+    assert sum(entry.segment is not None for entry in exe.manifest.packed) == 4
 
 
 def test_a_straight_graph_is_one_segment() -> None:
     x = var("x", shape=(4,))
     a, b = op.exp(x), op.negative(x)
     exe = check(Function([x], Tuple([op.add(a, b), op.split(a, 2)[1]])), X)
-    assert len(exe.manifest["segments"]) == 1 and len(exe.program.functions) == 1
+    assert len(exe.manifest.segments) == 1 and len(exe.program.functions) == 1
 
 
 def test_tail_calls_take_no_space(monkeypatch: pytest.MonkeyPatch) -> None:

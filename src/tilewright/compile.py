@@ -29,7 +29,6 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
-from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
 from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
@@ -71,22 +70,21 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fold_constant", lambda mod, target: fold_constant(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
-    ("fuse_attention", lambda mod, target: fuse_attention(mod)),
+    ("fuse_attention", fuse_attention),
     ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
-    ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),
-    ("fuse_ops", lambda mod, target: fuse_ops(mod, target=target)),
+    ("fuse_ops", lambda mod, target: _fused(mod, target)),
 )
 
 #: The passes that run only for the kinds of target whose backend names them among its `target_passes`.
 TARGET_PASSES = frozenset({
-    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "winograd_conv2d", "pack_dense",
+    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "pack_dense",
     "pack_recurrent",
 })  # fmt: skip
 
@@ -230,6 +228,12 @@ def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     )
 
 
+def _fused(mod: IRModule, target: Target) -> IRModule:
+    """`fuse_ops`; each call is a kernel of its own where the open `PassContext` wants none fused."""
+    wanted = PassContext.current().enabled(PassInfo(1, "fuse_ops"))
+    return fuse_ops(mod, target=target) if wanted else fuse_ops(mod, max_group=1, target=target)
+
+
 def optimize(mod: IRModule, target: Target) -> IRModule:
     """Run the graph passes; the result's `main` calls fused functions only."""
     *_, (_, optimized) = optimize_stages(mod, target)
@@ -239,7 +243,7 @@ def optimize(mod: IRModule, target: Target) -> IRModule:
 def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModule]]:
     """The imported module as "relay", then the module after each graph pass, with the pass's name, in order.
 
-    An open `PassContext` switches passes off and watches them; without one, all run.
+    An open `PassContext` switches passes off and watches them; without one, all run. Those of level 0 always do.
     """
     backend = backend_of(target)
     if backend.refusal():
@@ -249,7 +253,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     for name, graph_pass in GRAPH_PASSES:
         info = PassInfo(opt_level_of(name), name)
         wanted = name not in TARGET_PASSES or name in backend.target_passes
-        if not wanted or not PassContext.current().enabled(info):
+        if not wanted or (info.opt_level > 0 and not PassContext.current().enabled(info)):
             continue
         with trace.span(name):
             mod = infer_type(run(info, lambda m, apply=graph_pass: apply(m, target), mod))  # type: ignore[misc]

@@ -30,7 +30,7 @@ def specialize_sizes(executable: Model, model: Any, limit: int, compiled: Callab
             f'specialize={limit}: this model runs on the executor "{executable.executor}", and only the graph executor '
             "specializes; leave it out, or fix sizes with input_shapes"
         )
-    if "dynamic" not in executable.manifest:
+    if executable.manifest.dynamic is None:
         return
     contents, context = contents_digest(model, DiskCache(None)), copy_context()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import mmap
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,8 @@ def test_figures_follow_from_times(timer: dict[str, float], known: Machine) -> N
     for level in ("read_l2", "read_l3", "read_memory"):
         assert getattr(found, level).one == pytest.approx(12, rel=0.01)
     assert found.huge_page_gain == 1
-    assert (found.l1, found.page, found.kernel_start) == (known.l1, known.page, known.kernel_start)
+    assert (found.l1, found.line, found.kernel_start) == (known.l1, known.line, known.kernel_start)
+    assert found.page == mmap.PAGESIZE
 
 
 def test_a_real_measurement_is_possible(known: Machine) -> None:

@@ -44,16 +44,17 @@ def test_calibrating_keeps_what_was_measured(
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", "1")
+    monkeypatch.delenv("TILEWRIGHT_TARGET", raising=False)
     monkeypatch.setattr(doctor, "measure", _slow_barrier)
     outcome = tilewright("doctor", "--calibrate")
     lines = {line[:24].strip(): line[24:].split() for line in outcome.out.splitlines()}
-    known = doctor.shipped(Target("cpu")).machine
+    known = doctor.shipped(Target.host()).machine
     assert outcome.status == 0
     assert lines["barrier"] == [f"{known.barrier:.4g}", f"{2 * known.barrier:.4g}", "differs"]
     assert lines["shuffle"] == [f"{known.shuffle:.4g}"] * 2
     assert lines["differ"][0] == "1"
-    assert lines["kept as"] == [Target("cpu").measured] != [""]
-    assert Target("cpu").machine.barrier == 2 * known.barrier
+    assert lines["kept as"] == [Target.host().measured] != [""]
+    assert Target.host().machine.barrier == 2 * known.barrier
     assert "(measured, " in tilewright("doctor").out
 
 

@@ -16,6 +16,8 @@ from tilewright.cli.engines import ENGINES, Engine
 from tilewright.cli.saturation import saturates, saturating_nodes
 from tilewright.target import Target
 
+HASWELL = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+ZEN4 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4")
 SCALE, SCALES = np.float32(0.1), np.float32([0.01, 0.02, 0.03, 0.04])
 
 
@@ -53,17 +55,17 @@ def test_processors(cpu: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(("left", "right"), [(np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)])
 def test_only_unsigned_by_signed_saturates(tmp_path: Path, left: Any, right: Any) -> None:
-    found = saturating_nodes(str(saved(product(left, right), tmp_path / "product.onnx")))
+    found = saturating_nodes(str(saved(product(left, right), tmp_path / "product.onnx")), HASWELL)
     assert found == (["times (MatMulInteger)"] if (left, right) == (np.uint8, np.int8) else [])
 
 
 def test_what_the_engines_make_products_of_bytes(tmp_path: Path, model: Path) -> None:
-    assert saturating_nodes(str(saved(dequantized(), tmp_path / "dequantized.onnx"))) == ["times (MatMul)"]
+    assert saturating_nodes(str(saved(dequantized(), tmp_path / "dequantized.onnx")), HASWELL) == ["times (MatMul)"]
     node = helper.make_node("DynamicQuantizeMatMul", ["x", "w", "s"], ["y"], domain="com.microsoft")
     shapes = {"x": (TensorProto.FLOAT, (3, 2))}, {"y": (TensorProto.FLOAT, (3, 4))}
     dynamic = make_model([node], *shapes, {"w": np.ones((2, 4), np.int8), "s": SCALE})
-    assert saturating_nodes(str(saved(dynamic, tmp_path / "dynamic.onnx"))) == ["y (DynamicQuantizeMatMul)"]
-    assert saturating_nodes(str(model)) == []
+    assert saturating_nodes(str(saved(dynamic, tmp_path / "dynamic.onnx")), HASWELL) == ["y (DynamicQuantizeMatMul)"]
+    assert saturating_nodes(str(model), HASWELL) == []
 
 
 def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +77,7 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     path = saved(product(), tmp_path / "product.onnx")
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     arguments = ("verify", path, "--input", f"x={tmp_path / 'x.npy'}", "--against")
-    monkeypatch.setattr("tilewright.cli.verify.saturates", lambda target: True)
+    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
     outcome = tilewright(*arguments, "narrow")
     note = "sums of uint8 x int8 products saturate in narrow; nodes that have them: 1, the first times (MatMulInteger)"
     assert outcome.status == 1 and note in outcome.out and "DIFFERS  y" in outcome.out
@@ -84,9 +86,24 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     outcome = tilewright(*arguments, "reference")
     assert outcome.status == 0 and outcome.err == "" and "note" not in outcome.out
     assert "against ONNX's evaluator" in outcome.out and "ok       y" in outcome.out
-    monkeypatch.setattr("tilewright.cli.verify.saturates", lambda target: False)
+    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, ZEN4))
     outcome = tilewright(*arguments, "narrow")
     assert outcome.status == 1 and "note" not in outcome.out and "may be wrong" not in outcome.err
+
+
+def test_bisect_gives_the_same_advice(tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def saturated(model: Any, inputs: Any, names: list[str]) -> dict[str, Any]:
+        sums = inputs["x"].astype(int) @ np.full((2, 4), 127)
+        return {name: np.minimum(sums, 32767).astype(np.int32) for name in names}
+
+    monkeypatch.setattr("tilewright.cli.bisect.values_of", saturated)
+    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
+    path, minimal = saved(product(), tmp_path / "product.onnx"), tmp_path / "minimal.onnx"
+    np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
+    outcome = tilewright("bisect", path, "--input", f"x={tmp_path / 'x.npy'}", "-o", minimal)
+    assert outcome.status == 1 and "first to differ: node 0" in outcome.out
+    assert outcome.err.startswith("onnxruntime itself may be wrong from times (MatMulInteger) on")
+    assert outcome.err.endswith(f"tilewright verify {minimal} --against reference\n")
 
 
 @pytest.mark.parametrize("opset", [13, 17, 21])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tilewright.codegen.build import build
 from tilewright.codegen.size_plan import SizePlan, size_plan
 from tilewright.errors import InputError
+from tilewright.runtime.manifest import SegmentManifest
 from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec
 
@@ -23,22 +24,24 @@ EXPRESSIONS: list[Any] = [
 ]  # fmt: skip
 
 
-def manifest(buffers: list[tuple[Any, int, int]]) -> dict[str, Any]:
-    return {
-        "entry": "main",
-        "inputs": INPUTS,
-        "outputs": [],
-        "dynamic": {
-            "dims": [{"name": "H", "input": 0, "axis": 0}, {"name": "W", "input": 0, "axis": 1}],
-            "checks": [{"input": 1, "axis": 0, "value": ["*", "H", 2]}],
-            "equal": [{"a": ["%", "H", 2], "b": 0, "where": "the sum"}],
-            "buffers": [{"bytes": size, "first": first, "last": last} for size, first, last in buffers],
-            "values": EXPRESSIONS,
-            "workspace_bytes": [64, ["*", "H", 4]],
-            "worker_workspace_bytes": [0, ["*", "W", 12]],
-            "output_shapes": [["H", ["-", "W", 3]], []],
-        },
-    }
+def manifest(buffers: list[tuple[Any, int, int]]) -> SegmentManifest:
+    return SegmentManifest.from_json(
+        {
+            "entry": "main",
+            "inputs": INPUTS,
+            "outputs": [],
+            "dynamic": {
+                "dims": [{"name": "H", "input": 0, "axis": 0}, {"name": "W", "input": 0, "axis": 1}],
+                "checks": [{"input": 1, "axis": 0, "value": ["*", "H", 2]}],
+                "equal": [{"a": ["%", "H", 2], "b": 0, "where": "the sum"}],
+                "buffers": [{"bytes": size, "first": first, "last": last} for size, first, last in buffers],
+                "values": EXPRESSIONS,
+                "workspace_bytes": [64, ["*", "H", 4]],
+                "worker_workspace_bytes": [0, ["*", "W", 12]],
+                "output_shapes": [["H", ["-", "W", 3]], []],
+            },
+        }
+    )
 
 
 def compiled(plan: SizePlan) -> Any:
@@ -68,7 +71,7 @@ def test_it_is_what_the_run_time_computes(drawn: list[tuple[Any, int, int]], ran
     buffers = [(size, min(a, b), max(a, b)) for size, a, b in drawn]
     made = manifest(buffers)
     plan = compiled(size_plan(made, range(len(buffers))))
-    program = ShapeProgram(made["dynamic"], [TensorSpec.from_manifest(entry) for entry in INPUTS])
+    program = ShapeProgram(made.dynamic, [TensorSpec.from_json(entry) for entry in INPUTS])
     table_entries = 2 + len(buffers) + 2 + len(EXPRESSIONS)
     for _ in range(4):
         height, width = 2 * random.randint(0, 50), random.randint(0, 60)
@@ -103,7 +106,7 @@ def test_places_in_the_order_of_sizes_are_those_of_the_run_time() -> None:
     buffers = [(["*", "H", 256], 0, 2), (["*", "H", 64], 1, 4), (["*", "H", 512], 3, 5), (["*", "H", 128], 2, 3)]
     made = manifest(buffers)  # type: ignore[arg-type]
     plan = compiled(size_plan(made, [2, 0, 3, 1]))
-    wanted = ShapeProgram(made["dynamic"], [TensorSpec.from_manifest(entry) for entry in INPUTS]).plan(arrays(4, 6))
+    wanted = ShapeProgram(made.dynamic, [TensorSpec.from_json(entry) for entry in INPUTS]).plan(arrays(4, 6))
     found = np.zeros(len(wanted.table) + 3, np.int64)
     assert plan([4, 6], found) == 0
     assert tuple(found[: len(wanted.table)]) == wanted.table and found[len(wanted.table)] == wanted.arena_bytes
@@ -128,4 +131,4 @@ def test_checks(dims: list[int], message: str) -> None:
 
 def test_the_same_check_at_run_time() -> None:
     with pytest.raises(InputError, match="H % 2 = 1 and 0 must be equal: the sum needs it"):
-        ShapeProgram(manifest([])["dynamic"], [TensorSpec.from_manifest(e) for e in INPUTS]).plan(arrays(3, 3))
+        ShapeProgram(manifest([]).dynamic, [TensorSpec.from_json(e) for e in INPUTS]).plan(arrays(3, 3))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.runtime.link import compile_text
+from tilewright.codegen.native.pool_code import compile_text
+from tilewright.runtime.manifest import Manifest
 
 PRELUDE = """
 declare void @tilewright_barrier(ptr)
@@ -228,9 +229,9 @@ define i32 @main__entry(ptr %slots, ptr %ctx) {
 """
 )
 
-MANIFEST: dict[str, Any] = {
+DATA: dict[str, Any] = {
     "format": "tilewright-artifact",
-    "version": 1,
+    "version": 2,
     "target": "llvm -mcpu=test",
     "tilewright_version": "0.1.0",
     "inputs": [{"name": "x", "shape": [2, 4], "dtype": "float32"}],
@@ -249,6 +250,7 @@ MANIFEST: dict[str, Any] = {
     "entry": "main",
     "messages": ["the first output is not a number"],
 }
+MANIFEST = Manifest.from_json(DATA)
 
 _objects: dict[str, bytes] = {}
 

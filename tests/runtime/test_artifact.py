@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +22,7 @@ from tilewright.runtime.container import MAGIC, WeightPart, write_container
 from tilewright.runtime.load import load
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
-from tilewright.runtime.native import PoolCode, _pool_code, native
+from tilewright.runtime.native import PoolCode, _chosen, native
 from tilewright.runtime.weights_sum import weights_sum
 
 WEIGHTS = [np.arange(8, dtype=np.float32), np.ones(8, np.float32)]
@@ -36,7 +40,7 @@ def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
     offset, length = (int.from_bytes(data[at : at + 8], "little") for at in (24, 32))
     manifest = json.loads(data[offset : offset + length])
     pool, total = manifest.pop("pool"), manifest.pop("weights_sum")
-    assert data[:16] == MAGIC and manifest == kernels.MANIFEST
+    assert data[:16] == MAGIC and manifest == {k: v for k, v in kernels.DATA.items() if k != "entry"}
     behind = _place_of_pool(data)
     assert hashlib.sha256(data[behind : behind + pool["bytes"]]).hexdigest() == pool["sha256"]
     weights = int.from_bytes(data[56:64], "little")
@@ -89,25 +93,29 @@ def test_another_version(artifact: Path) -> None:
     data = bytearray(artifact.read_bytes())
     data[16] = 9
     artifact.write_bytes(data)
-    with pytest.raises(ArtifactError, match="artifact version 9; this Tilewright reads version 1"):
+    with pytest.raises(ArtifactError, match="artifact version 9; this Tilewright reads version 2"):
         load(artifact)
 
 
 def test_another_machine(kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
     host = processor.host_architecture()
-    save_artifact(path, {**kernels.MANIFEST, "arch": host, "cpu_features": ["avx1024", "zz"]}, code, WEIGHTS)
+    save_artifact(path, replace(kernels.MANIFEST, arch=host, cpu_features=("avx1024", "zz")), code, WEIGHTS)
     with pytest.raises(ArtifactError, match=r"features this one lacks: avx1024, zz\. Compile .*llvm -mcpu=test"):
         load(path)
-    save_artifact(path, {**kernels.MANIFEST, "arch": "riscv64"}, code, WEIGHTS)
+    save_artifact(path, replace(kernels.MANIFEST, arch="riscv64"), code, WEIGHTS)
     with pytest.raises(ArtifactError, match=f"compiled for riscv64 and this machine is {host}"):
         load(path)
 
 
 def test_incomplete_manifest(kernels: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "model.tw"
-    save_artifact(path, {"inputs": [{"name": "x"}], "weights": []}, kernels.object_of(kernels.MODEL), [])
-    with pytest.raises(ArtifactError, match="incomplete manifest"):
+    code = kernels.object_of(kernels.MODEL)
+    write_container(path, {**kernels.DATA, "inputs": [{"name": "x"}]}, code, pool=native().pool)
+    with pytest.raises(ArtifactError, match=r"damaged: its manifest.inputs\[0\] is no TensorSpec"):
+        load(path)
+    write_container(path, {k: v for k, v in kernels.DATA.items() if k != "outputs"}, code, pool=native().pool)
+    with pytest.raises(ArtifactError, match="its manifest is incomplete: it has no 'outputs'"):
         load(path)
 
 
@@ -134,7 +142,7 @@ def _place_of_pool(data: bytes) -> int:
 
 def test_the_pool_goes_with_the_model(artifact: Path) -> None:
     found = load_artifact(artifact)
-    assert found.pool == native().pool and "pool" not in found.manifest
+    assert found.pool == native().pool
     data = bytearray(artifact.read_bytes())
     data[_place_of_pool(data) + 300] ^= 1
     artifact.write_bytes(data)
@@ -145,15 +153,29 @@ def test_the_pool_goes_with_the_model(artifact: Path) -> None:
 def test_a_pool_of_another_runtime_is_left_alone(kernels: ModuleType, tmp_path: Path) -> None:
     path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
     parts = artifact_parts(kernels)
-    write_container(path, kernels.MANIFEST, code, *parts, pool=PoolCode("of another text", b"no code at all"))
+    write_container(path, kernels.DATA, code, *parts, pool=PoolCode("of another text", b"no code at all"))
     assert load_artifact(path).pool == PoolCode("of another text", b"no code at all")
-    assert _pool_code(load_artifact(path).pool) == native().pool
-    write_container(path, kernels.MANIFEST, code, *parts)  # as an earlier version wrote it
-    assert load_artifact(path).pool is None and _pool_code(None) == native().pool
+    assert _chosen(load_artifact(path).pool) == native().pool
+    write_container(path, kernels.DATA, code, *parts)
+    assert load_artifact(path).pool is None and _chosen(None) == native().pool
     for note in ({"bytes": 3}, {"bytes": "3", "sha256": "", "key": ""}, 5):
-        write_container(path, {**kernels.MANIFEST, "pool": note}, code, *parts)
+        write_container(path, {**kernels.DATA, "pool": note}, code, *parts)
         with pytest.raises(ArtifactError, match=r"damaged|incomplete manifest"):
             load(path)
+
+
+def test_a_process_without_a_compiler_says_that_it_needs_the_pool(kernels: ModuleType, tmp_path: Path) -> None:
+    path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
+    program = f"import tilewright as tw; tw.load({str(path)!r})"
+    for pool, said in ((None, "no worker pool"), (PoolCode("0-x86_64", b""), r"another runtime \(0-x86_64\)")):
+        write_container(path, kernels.DATA, code, *artifact_parts(kernels), pool=pool)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert re.search(f"ArtifactError: the artifact holds .*{said}.* Compile the model again", done.stderr)
+    write_container(path, kernels.DATA, code, *artifact_parts(kernels), pool=native().pool)
+    program += "; import sys; print('llvmlite' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
 
 
 def artifact_parts(kernels: ModuleType) -> tuple[list[WeightPart], int]:

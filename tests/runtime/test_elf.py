@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.errors import ArtifactError
 from tilewright.runtime import elf
 from tilewright.runtime.elf import parse_object
-from tilewright.runtime.link import compile_text
 
 TEXT = """
 @table = internal constant [3 x i64] [i64 5, i64 6, i64 7], align 64

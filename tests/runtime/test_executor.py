@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,10 @@ import pytest
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.load import load
+from tilewright.runtime.manifest import Kernel
+from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.tensor import Tensor
+from tilewright.support.dtype import DType
 
 W = np.arange(8, dtype=np.float32)
 B = np.full(8, 0.5, np.float32)
@@ -46,9 +49,8 @@ def test_attributes(exe: Executable, kernels: ModuleType) -> None:
 
 
 def test_single_output_comes_as_an_array(kernels: ModuleType) -> None:
-    manifest = copy.deepcopy(kernels.MANIFEST)
-    manifest |= {"entry": "scale", "outputs": [], "worker_workspace_bytes": 0}
-    assert Executable(kernels.object_of(kernels.MODEL), {**manifest, "inputs": []}).outputs == ()
+    manifest = replace(kernels.MANIFEST, entry="scale", inputs=(), outputs=(), worker_workspace_bytes=0, kernels=())
+    assert Executable(kernels.object_of(kernels.MODEL), manifest).outputs == ()
 
 
 def test_outputs_are_fresh_and_aligned(exe: Executable) -> None:
@@ -137,7 +139,7 @@ def test_set_threads(exe: Executable) -> None:
         y, z = exe(X)
         np.testing.assert_array_equal(y, Y)
         assert (exe.threads, int(z)) == (threads, threads)
-    small = Executable(exe.object_code, {**exe.manifest, "max_workers": 1}, exe._weights, threads=4)
+    small = Executable(exe.object_code, replace(exe.manifest, max_workers=1), exe._weights, threads=4)
     assert small.threads == 1
     for bad in (0, -1, True, 1.5):
         with pytest.raises(InputError, match="the number of threads must be"):
@@ -174,13 +176,10 @@ def test_profile_names_kernels_and_sources(exe: Executable) -> None:
 
 
 def test_profile_of_a_manifest_that_does_not_fit_the_code(kernels: ModuleType) -> None:
-    for kernel, message in (
-        ({"name": "gone", "args": []}, "kernel 'gone' of the manifest is not in"),
-        ({"name": "scale", "args": [["moon", 0]]}, "unknown space 'moon'"),
-    ):
-        exe = Executable(kernels.object_of(kernels.MODEL), {**kernels.MANIFEST, "kernels": [kernel]}, [W, B])
-        with pytest.raises(ArtifactError, match=message):
-            exe.profile({"x": X})
+    manifest = replace(kernels.MANIFEST, kernels=(Kernel(name="gone"),))
+    exe = Executable(kernels.object_of(kernels.MODEL), manifest, [W, B])
+    with pytest.raises(ArtifactError, match="kernel 'gone' of the manifest is not in"):
+        exe.profile({"x": X})
 
 
 def test_weights_as_one_buffer(kernels: ModuleType) -> None:
@@ -200,8 +199,7 @@ def test_weights_that_do_not_fit_the_manifest(kernels: ModuleType) -> None:
 
 
 def test_bfloat16_and_bool_specs(kernels: ModuleType) -> None:
-    manifest = copy.deepcopy(kernels.MANIFEST)
-    manifest["inputs"] = [{"name": "x", "shape": [2], "dtype": "bfloat16"}]
+    manifest = replace(kernels.MANIFEST, inputs=(TensorSpec("x", (2,), DType("bfloat16")),))
     exe = Executable(kernels.object_of(kernels.MODEL), manifest, [W, B])
     with pytest.raises(InputError, match=r"float32\[2\] given, bfloat16\[2\] expected"):
         exe(np.zeros(2, np.float32))

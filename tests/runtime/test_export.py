@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -174,7 +175,7 @@ def test_header_describes_the_model(kernels: ModuleType) -> None:
     text = header_text("tiny", kernels.MANIFEST)
     assert "[0] x: float32[2, 4], 32 bytes" in text and "[1] z: int32[], 4 bytes" in text
     assert "compiled by Tilewright 0.1.0 for llvm -mcpu=test" in text
-    odd = {**kernels.MANIFEST, "target": "evil */ int x; /*"}
+    odd = replace(kernels.MANIFEST, target="evil */ int x; /*")
     assert header_text("tiny", odd).count("*/") == header_text("tiny", kernels.MANIFEST).count("*/")
 
 

@@ -6,8 +6,9 @@ import ctypes
 
 import pytest
 
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.errors import ArtifactError
-from tilewright.runtime.link import bundle_objects, compile_text, link, split_objects
+from tilewright.runtime.link import bundle_objects, link, split_objects
 
 CALLEE = "define i32 @seven() {\n ret i32 7\n}\n"
 CALLER = "declare i32 @seven()\ndefine i32 @eight() {\n %x = call i32 @seven()\n %y = add i32 %x, 1\n ret i32 %y\n}\n"

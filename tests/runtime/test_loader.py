@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.codegen.native.pool import pool_text
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.errors import ArtifactError
 from tilewright.runtime.elf import parse_object
-from tilewright.runtime.link import compile_text, link
+from tilewright.runtime.link import link
 from tilewright.runtime.loader import Image, Layout, LoadedCode, load_objects
-from tilewright.runtime.native_ir import pool_text
 from tilewright.runtime.processor import host_architecture
 
 HOST = host_architecture()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -33,6 +35,19 @@ def test_regions_are_aligned_zeroed_and_writable(size: int) -> None:
     assert region.address % (2 << 20 if size > 4 << 20 else 64) == 0
     assert size == 0 or array.ctypes.data == region.address
     array[:] = 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux for its mappings")
+def test_regions_are_private_to_the_process() -> None:
+    """Shared memory, the default of `mmap`, has huge pages on few systems."""
+    region = Region(5 << 20)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, rights = line.split()[:2]
+        low, high = (int(end, 16) for end in span.split("-"))
+        if low <= region.address < high:
+            assert rights == "rw-p"
+            return
+    pytest.fail("the region is not mapped")
 
 
 def test_a_region_that_cannot_be_had() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewright.errors import ArtifactError, InputError
-from tilewright.runtime.module import FunctionInfo, Module, Param
+from tilewright.runtime.container import read_container, write_container
+from tilewright.runtime.module import FORMAT, FunctionInfo, Module, Param
 from tilewright.runtime.tensor import Tensor
 
 AXPY = FunctionInfo(
@@ -103,3 +105,21 @@ def test_code_that_does_not_link(kernels: ModuleType) -> None:
         Module(b"MZ nonsense", [AXPY])
     with pytest.raises(ArtifactError, match="does not link"):
         Module(kernels.object_of(kernels.AXPY), [FunctionInfo("absent", ())])
+
+
+def test_a_forged_module_is_an_artifact_error(module: Module, tmp_path: Path) -> None:
+    path = tmp_path / "module.tw"
+    module.save(path)
+    found = read_container(path, FORMAT)
+    assert Module.load(path).functions == module.functions
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"functions": 3}, r"manifest.functions must be a list; got 3"),
+        ({"functions": [{"name": "f"}]}, r"manifest.functions\[0\] is incomplete: it has no 'params'"),
+        ({"functions": [{"name": "f", "params": [{"name": "x"}]}]}, r"functions\[0\].params\[0\] is incomplete"),
+        ({"functions": [{"name": "f", "params": [], "workspace_bytes": -1}]}, r"workspace_bytes must be a number"),
+        ({"messages": [None]}, r"manifest.messages\[0\] must be a text; got None"),
+    ]
+    for fields, message in wrong:
+        write_container(path, found.manifest | fields, found.object_code, pool=found.pool)
+        with pytest.raises(ArtifactError, match=message):
+            Module.load(path)

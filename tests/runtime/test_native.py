@@ -15,11 +15,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tilewright.runtime import native_ir
 from tilewright.runtime.link import Linked, link
 from tilewright.runtime.memory import address_of
 from tilewright.runtime.native import native
-from tilewright.runtime.threads import available_processors
+from tilewright.runtime.threads import MAX_WORKERS, available_processors
 
 
 class Rounds:
@@ -27,7 +26,7 @@ class Rounds:
 
     def __init__(self, kernels: ModuleType, count: int) -> None:
         self.linked: Linked = link(kernels.object_of(kernels.ROUNDS), ["rounds__entry"], native().imports())
-        self.data = np.zeros(native_ir.MAX_WORKERS + 1, np.int64)
+        self.data = np.zeros(MAX_WORKERS + 1, np.int64)
         self.data[0] = count
         self.slots = (ctypes.c_uint64 * 1)(address_of(self.data))
 
@@ -64,7 +63,7 @@ def test_oversubscribed_barriers_lose_no_milliseconds(kernels: ModuleType) -> No
 
 def test_moving_workers_leaves_their_affinity_as_it_was(kernels: ModuleType) -> None:
     """Workers that keep waiting beside each other are moved by narrowing their masks; the masks come back whole."""
-    native().set_processors(native_ir.MAX_WORKERS)  # so that they count as sharing a processor without need
+    native().set_processors(MAX_WORKERS)  # so that they count as sharing a processor without need
     mask = os.sched_getaffinity(0)
     rounds = Rounds(kernels, 20)
     for _ in range(100):
@@ -74,8 +73,8 @@ def test_moving_workers_leaves_their_affinity_as_it_was(kernels: ModuleType) -> 
 
 
 def test_more_workers_than_the_limit_are_cut(rounds: Rounds) -> None:
-    assert rounds.run(native_ir.MAX_WORKERS + 50) == 0
-    assert native().threads() == native_ir.MAX_WORKERS - 1
+    assert rounds.run(MAX_WORKERS + 50) == 0
+    assert native().threads() == MAX_WORKERS - 1
     native().stop()
 
 
@@ -153,18 +152,3 @@ def test_one_processor_and_clean_exit(kernels: ModuleType) -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("machine", native_ir.supported_machines())
-def test_text_compiles_for_each_machine(machine: str) -> None:
-    from llvmlite import binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu")
-    module = llvm.parse_assembly(native_ir.pool_text(machine))
-    module.triple = target.triple
-    module.verify()
-    code = target.create_target_machine(opt=2, reloc="pic").emit_object(module)
-    assert code[18:20] == {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}[machine]
-    assert "$" not in native_ir.pool_text(machine)

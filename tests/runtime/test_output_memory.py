@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.runtime.memory import address_of
 from tilewright.runtime.output_memory import OutputMemory
 
-SHAPE, FLOAT = (256, 128), np.dtype(np.float32)
+SHAPE, FLOAT = (256, 256), np.dtype(np.float32)
 
 
 def test_an_array_is_aligned_and_writable() -> None:

@@ -15,6 +15,7 @@ from tilewright.cli.options import ModelOptions, model_options, parse_inputs, re
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import read_whole, values_of
 from tilewright.cli.run import store
+from tilewright.cli.saturation import advice, saturating_nodes
 from tilewright.cli.straight_line import straight_line
 from tilewright.cli.verify import compare
 
@@ -64,6 +65,9 @@ def bisect_command(
     click.echo(f"minimal model:   {output}, {len(finding.minimal.graph.node)} of {len(search.model.graph.node)} nodes")
     click.echo(f"its inputs:      {data}")
     click.echo(f"compilations:    {search.compilations}")
+    doubtful = saturating_nodes(output)
+    if doubtful:
+        click.echo(advice("onnxruntime", doubtful, output), err=True)
     click.get_current_context().exit(1)
 
 
@@ -95,5 +99,5 @@ def _run(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], lis
     shapes = {name: array.shape for name, array in used.items()}
     executable = tw.compile(model, input_shapes=shapes, cache=False)
     results = executable.run(used)
-    kernels = [(k.get("name", ""), k.get("source", "")) for k in executable.manifest.get("kernels", ())]
+    kernels = [(kernel.name, kernel.source_text) for kernel in executable.manifest.kernels]
     return {spec.name: np.asarray(r) for spec, r in zip(executable.outputs, results, strict=True)}, kernels

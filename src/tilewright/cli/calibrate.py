@@ -5,7 +5,7 @@
 
 Every figure is the best of short rounds with rests between: other work on a shared machine makes a round slower, never
 faster. Cycles are of the clock that an instruction chain of known length shows beside vector arithmetic, so that no
-figure needs a processor's nominal frequency. What arithmetic ports do is rounded to halves of an instruction.
+figure needs a processor's nominal frequency. What arithmetic ports do is rounded to whole instructions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tilewright.codegen.build import build
 from tilewright.machine import Bandwidth, Machine
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.module import Module
-from tilewright.runtime.threads import default_workers
+from tilewright.runtime.threads import available_processors
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
@@ -81,17 +81,17 @@ class Row:
 
 
 def measure(known: Machine, each: float = EACH, sizes: Mapping[str, int] | None = None) -> Machine:
-    """The figures of this machine; those of `known` where nothing is measured (`kernel_start`, ways, page).
+    """The figures of this machine; those of `known` where nothing is measured (`kernel_start`, ways, lines).
 
     `each` is in seconds. `sizes` are the bytes to read of "L2", "L3" and "DRAM" (default: `memory_sizes`).
     """
     sizes = {**memory_sizes(), "DRAM": min(memory_sizes()["DRAM"], _MEMORY_BYTES)} if sizes is None else sizes
     meter = _Meter(known, each)
-    found: dict[str, object] = {"ghz": _rounded(meter.ghz), "name": known.name}
-    found |= _arithmetic(meter)
+    found = _arithmetic(meter)
     found |= _level_one(meter)
     found |= _memory(meter, sizes)
     found["barrier"] = _rounded(meter.cycles("barriers", (_BARRIERS,), _BARRIERS, workers=meter.workers))
+    found |= {"ghz": _rounded(meter.ghz), "page": mmap.PAGESIZE}
     return dataclasses.replace(known, **found)  # type: ignore[arg-type]
 
 
@@ -111,22 +111,31 @@ class _Meter:
     """The kernels, built once, and the clock in cycles a second."""
 
     def __init__(self, known: Machine, each: float) -> None:
-        self.known, self.each, self.workers = known, each, default_workers()
+        self.known, self.each, self.workers = known, each, available_processors()
         target = Target.host()
         built = build(_kernels(known), target, 1)
         shared = Module(built.object_code, built.functions.values(), built.messages, str(target), self.workers)
         self.modules = {1: built, self.workers: shared}
+        self.ghz = 0.0
+        self._tick(2 * each)
+
+    def _tick(self, seconds: float) -> float:
+        """The clock now, in GHz; `ghz` is the fastest that was seen."""
         out, total = np.zeros(lanes(), np.float32), np.zeros(1, np.int32)
-        best = fastest(self.modules[1], "clock", (out, total, _ROUNDS, 7, 0.5), 2 * each)
-        self.ghz = 2 * STEPS * _ROUNDS / best / 1e9
+        best = fastest(self.modules[1], "clock", (out, total, _ROUNDS, 7, 0.5), seconds)
+        clock = 2 * STEPS * _ROUNDS / best / 1e9
+        self.ghz = max(self.ghz, clock)
+        return clock
 
     def cycles(self, name: str, args: Sequence[object], count: float, workers: int = 1) -> float:
-        """Cycles of each of the `count` things that one call does."""
-        return fastest(self.modules[workers], name, tuple(args), self.each) * self.ghz * 1e9 / count
+        """Cycles of each of the `count` things that one call does, by the clock just before and after."""
+        before = self._tick(self.each / 4)
+        best = fastest(self.modules[workers], name, tuple(args), self.each)
+        return best * max(before, self._tick(self.each / 4)) * 1e9 / count
 
     def read(self, data: Array, workers: int) -> float:
         """Bytes a cycle that `workers` workers read of `data` together."""
-        return read_rate(data, workers, 2 * self.each) / self.ghz
+        return read_rate(data, workers, 2 * self.each) / self._tick(self.each / 4)
 
 
 def _kernels(known: Machine) -> list[PrimFunc]:
@@ -184,7 +193,7 @@ def _memory(meter: _Meter, sizes: Mapping[str, int]) -> dict[str, object]:
         found[name] = Bandwidth(_rounded(one), _rounded(max(one, together)))
     factors = []
     for level in ("L2", "L3"):
-        copied = copy_bandwidth(sizes[level], 1, meter.each) / meter.ghz
+        copied = copy_bandwidth(sizes[level], 1, 2 * meter.each) / meter.ghz
         factors.append(max(1.0, 2 * small[level] / copied - 1))
     found["write_factor"] = _rounded(sum(factors) / len(factors))
     plain = meter.read(_filled(sizes["L3"], huge=False), 1)
@@ -213,8 +222,8 @@ def _first(data: Array, nbytes: int) -> Array:
 
 
 def _ports(cycles: float) -> float:
-    """Instructions a cycle: a whole number of halves, at least one half."""
-    return max(0.5, round(2 / cycles) / 2)
+    """Instructions a cycle: a whole number, or every second cycle one."""
+    return max(0.5, float(round(1 / cycles)))
 
 
 def _rounded(value: float) -> float:

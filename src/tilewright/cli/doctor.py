@@ -49,7 +49,7 @@ def installation_rows() -> list[tuple[str, str]]:
 
 def calibrated_rows() -> list[tuple[str, str]]:
     """Measure this machine, keep the figures; each beside the shipped one, and what became of them."""
-    known = shipped(Target("cpu")).machine
+    known = shipped(Target.host()).machine
     machine = measure(known)
     key = store(machine, host_identity())
     rows = [("figure", f"{'shipped':>10}{'measured':>10}")]

@@ -57,7 +57,7 @@ def inspect_command(
     if is_artifact(model):
         if stage not in (None, "manifest"):
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
-        click.echo(json.dumps(load_artifact(model, check=True).manifest, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
     usual = "fused" if kernel is None and not measure else "choice"
     for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):

@@ -2,5 +2,9 @@
 
 from tilewright.codegen.build import build
 from tilewright.codegen.function_info import function_info
+from tilewright.codegen.native.pool_code import pool_code
+from tilewright.runtime.native import provide_pool
 
 __all__ = ["build", "function_info"]
+
+provide_pool(pool_code)

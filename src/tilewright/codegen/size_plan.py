@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.runtime.manifest import SegmentManifest
 from tilewright.runtime.shape_program import MOST_ELEMENTS, expression_text
 from tilewright.tir import op
 from tilewright.tir.expr import Expr
@@ -37,7 +38,7 @@ class SizePlan:
     messages: tuple[str, ...]
 
 
-def size_plan(manifest: Mapping[str, Any], order: Sequence[int]) -> SizePlan:
+def size_plan(manifest: SegmentManifest, order: Sequence[int]) -> SizePlan:
     """The plan of the segment `manifest`, which has a ``dynamic`` part; `order` is that of placing its buffers."""
     return _Planner(manifest, order).build()
 
@@ -45,9 +46,10 @@ def size_plan(manifest: Mapping[str, Any], order: Sequence[int]) -> SizePlan:
 class _Planner:
     """Writes the function statement by statement."""
 
-    def __init__(self, manifest: Mapping[str, Any], order: Sequence[int]) -> None:
+    def __init__(self, manifest: SegmentManifest, order: Sequence[int]) -> None:
         self.manifest, self.order = manifest, order
-        self.sizes: Mapping[str, Any] = manifest["dynamic"]
+        assert manifest.dynamic is not None
+        self.sizes = manifest.dynamic
         self.ib = IRBuilder()
         self.dims = self.ib.pointer("int64", "dims")
         self.plan = self.ib.pointer("int64", "plan")
@@ -58,56 +60,54 @@ class _Planner:
     def build(self) -> SizePlan:
         """All of it."""
         ib, sizes = self.ib, self.sizes
-        for index, dim in enumerate(sizes["dims"]):
-            name = str(dim["name"])
+        for index, dim in enumerate(sizes.dims):
+            name = dim.name
             dim_value = ib.let(name, self.dims[index])
             self.check(op.all(dim_value >= 0, dim_value <= _LARGEST_DIM), f"{name} must be from 0 to {_LARGEST_DIM}")
             self.values[name] = dim_value
         self.check_limits()
-        for pair in sizes["equal"]:
-            texts = " and ".join(expression_text(pair[side]) for side in "ab")
-            self.check(
-                op.eq(self.exact(pair["a"]), self.exact(pair["b"])), f"{texts} must be equal: {pair['where']} needs it"
-            )
+        for pair in sizes.equal:
+            texts = " and ".join(map(expression_text, (pair.a, pair.b)))
+            self.check(op.eq(self.exact(pair.a), self.exact(pair.b)), f"{texts} must be equal: {pair.where} needs it")
         for value in self.values.values():
             self.append(value)
         total = self.place_buffers()
         self.append(total)  # the workspace that kernels share lies behind all buffers
-        self.append(self.largest(sizes["worker_workspace_bytes"]))
-        for value in sizes["values"]:
+        self.append(self.largest(sizes.worker_workspace_bytes))
+        for value in sizes.values:
             self.append(self.exact(value))
-        self.append(total + self.largest(sizes["workspace_bytes"]))
-        for shape in sizes["output_shapes"]:
+        self.append(total + self.largest(sizes.workspace_bytes))
+        for shape in sizes.output_shapes:
             for value in shape:
                 self.append(op.maximum(self.exact(value), 0))
-        name = f"{self.manifest['entry']}__plan"
+        name = f"{self.manifest.entry}__plan"
         params = [self.dims.buffer, self.plan.buffer]
         return SizePlan(PrimFunc(name, params, ib.get(), {"noalias": True}), tuple(self.messages))
 
     def check_limits(self) -> None:
         """Refuse sizes that compiled code cannot index; in floating point, where nothing overflows."""
-        inputs = self.manifest["inputs"]
-        given = [[*entry["shape"]] for entry in inputs]
-        for check in self.sizes["checks"]:
-            given[check["input"]][check["axis"]] = check["value"]
-        named = [(f"input {entry['name']}", shape) for entry, shape in zip(inputs, given)]
-        named += [(f"output {index}", shape) for index, shape in enumerate(self.sizes["output_shapes"])]
+        inputs = self.manifest.inputs
+        given: list[list[Any]] = [[*spec.shape] for spec in inputs]
+        for check in self.sizes.checks:
+            given[check.input][check.axis] = check.value
+        named: list[tuple[str, Sequence[Any]]] = [(f"input {spec.name}", shape) for spec, shape in zip(inputs, given)]
+        named += [(f"output {index}", shape) for index, shape in enumerate(self.sizes.output_shapes)]
         for name, shape in named:
             if any(not isinstance(size, int) for size in shape):
                 count = self.real(1)
                 for size in shape:
                     count = count * self.real(size)
                 self.check(count <= float(MOST_ELEMENTS), f"{name} has more than {MOST_ELEMENTS} elements")
-        if self.sizes["buffers"]:
+        if self.sizes.buffers:
             largest = self.real(0)
-            for buffer in self.sizes["buffers"]:
-                largest = op.maximum(largest, self.real(buffer["bytes"]))
+            for buffer in self.sizes.buffers:
+                largest = op.maximum(largest, self.real(buffer.bytes))
             most = 4 * MOST_ELEMENTS - _ALIGNMENT + 4
             self.check(largest <= float(most), "they need a tensor of more than the 8 GB that compiled code can index")
 
     def place_buffers(self) -> Expr:
         """Find and append the offsets of the arena's buffers; the bytes that all of them need."""
-        ib, buffers, count = self.ib, self.sizes["buffers"], len(self.order)
+        ib, buffers, count = self.ib, self.sizes.buffers, len(self.order)
         if not count:
             return op.const(0, "int64")
         size, first, last, offset = (
@@ -115,8 +115,8 @@ class _Planner:
         )
         moved, total = (ib.allocate("int64", 1, name, "local") for name in ("moved", "total"))
         for place, index in enumerate(self.order):
-            size[place] = _aligned(op.maximum(self.exact(buffers[index]["bytes"]), 1))
-            first[place], last[place] = (op.const(buffers[index][key], "int64") for key in ("first", "last"))
+            size[place] = _aligned(op.maximum(self.exact(buffers[index].bytes), 1))
+            first[place], last[place] = (op.const(at, "int64") for at in (buffers[index].first, buffers[index].last))
         total[0] = op.const(0, "int64")
         with ib.for_range(0, count, "i") as i:
             self._place(i, size, first, last, offset, moved)

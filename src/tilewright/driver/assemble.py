@@ -9,7 +9,7 @@ the run time finds them (`runtime.shape_program`), and the run loop reads them f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,19 @@ from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op.assumptions import assumed_equal
 from tilewright.relay.op.cost import flops, moved_bytes
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
+from tilewright.runtime.manifest import (
+    ArenaBuffer,
+    CheckedAxis,
+    EqualSizes,
+    Kernel,
+    Manifest,
+    SegmentManifest,
+    SymbolicDim,
+    SymbolicSizes,
+    Weight,
+)
+from tilewright.runtime.signature import TensorSpec, ValueSpec
+from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.size_hint import size_hint
@@ -77,7 +90,7 @@ class Kernels:
         return Kernels(names, workspaces, choices)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Segment:
     """A run loop, the copy kernels it calls beside the others, and the manifest of the segment.
 
@@ -86,7 +99,7 @@ class Segment:
 
     loop: PrimFunc
     copies: list[PrimFunc]
-    manifest: dict[str, Any]
+    manifest: SegmentManifest
     order: tuple[int, ...]
 
 
@@ -106,20 +119,20 @@ def assemble(
     used = [kernels.workspaces[kernels.names[call]] for call in plan.order]
     scratch = _aligned(max((w.private for w in used if isinstance(w.private, int)), default=0))
     shared = _aligned(max((w.shared for w in used if isinstance(w.shared, int)), default=0))
-    names = table.names if table is not None else {}
-    manifest: dict[str, Any] = {
-        "entry": name,
-        "inputs": [{"name": p.name} | tensor_manifest(p.checked_type, names) for p in main.params],
-        "outputs": [{"name": f"output{i}"} | tensor_manifest(t, names) for i, t in enumerate(outputs)],
-        "arena_bytes": 0 if table is not None else _aligned(plan.arena_bytes) + shared,
-        "worker_workspace_bytes": 0 if table is not None else scratch,
-    }
-    if table is not None:
-        manifest["dynamic"] = table.data(outputs, shared, scratch)
-    manifest["kernels"] = [
-        {"name": c.kernel, "source": c.source, "args": [[a.space, a.offset, *a.slots] for a in c.arguments]} | cost
-        for c, cost in zip(kernel_calls, costs, strict=True)
-    ]
+    manifest = SegmentManifest(
+        entry=name,
+        inputs=tuple(tensor_spec(p.name, p.checked_type) for p in main.params),
+        outputs=tuple(tensor_spec(f"output{i}", t) for i, t in enumerate(outputs)),
+        arena_bytes=0 if table is not None else _aligned(plan.arena_bytes) + shared,
+        worker_workspace_bytes=0 if table is not None else scratch,
+        dynamic=None if table is None else table.sizes(outputs, shared, scratch),
+        kernels=tuple(
+            Kernel(
+                name=c.kernel, source=c.source, args=tuple((a.space, a.offset, *a.slots) for a in c.arguments), **cost
+            )
+            for c, cost in zip(kernel_calls, costs, strict=True)
+        ),
+    )
     stride = table.stride_entry if table is not None else None
     loop = build_run_loop(kernel_calls, len(main.params), len(outputs), scratch, name, stride)
     order = sorted(range(len(plan.buffers)), key=lambda i: (-size_hint(plan.buffers[i].nbytes), plan.buffers[i].first))
@@ -179,22 +192,22 @@ class _Table:
         """The number of the entry with the place of a buffer of the arena."""
         return len(self.sources) + number
 
-    def data(self, outputs: Sequence[TensorType], shared: int, scratch: int) -> dict[str, Any]:
+    def sizes(self, outputs: Sequence[TensorType], shared: int, scratch: int) -> SymbolicSizes:
         """The manifest's ``dynamic`` part."""
 
         def plain(size: Dim) -> Any:
             return size_data(size, self.names)
 
-        return {
-            "dims": [{"name": self.names[v], "input": i, "axis": a} for v, (i, a) in self.sources.items()],
-            "checks": [{"input": index, "axis": axis, "value": plain(dim)} for index, axis, dim in self.checks],
-            "buffers": [{"bytes": plain(b.nbytes), "first": b.first, "last": b.last} for b in self.plan.buffers],
-            "values": [plain(size) for size in self.values],
-            "equal": [{"a": plain(a), "b": plain(b), "where": where} for (a, b), where in self.equal.items()],
-            "workspace_bytes": [shared, *self.shared],
-            "worker_workspace_bytes": [scratch, *self.private],
-            "output_shapes": [[plain(dim) for dim in type_.shape] for type_ in outputs],
-        }
+        return SymbolicSizes(
+            dims=tuple(SymbolicDim(name=self.names[v], input=i, axis=a) for v, (i, a) in self.sources.items()),
+            checks=tuple(CheckedAxis(input=i, axis=axis, value=plain(dim)) for i, axis, dim in self.checks),
+            buffers=tuple(ArenaBuffer(bytes=plain(b.nbytes), first=b.first, last=b.last) for b in self.plan.buffers),
+            values=tuple(plain(size) for size in self.values),
+            equal=tuple(EqualSizes(a=plain(a), b=plain(b), where=where) for (a, b), where in self.equal.items()),
+            workspace_bytes=(shared, *self.shared),
+            worker_workspace_bytes=(scratch, *self.private),
+            output_shapes=tuple(tuple(plain(dim) for dim in type_.shape) for type_ in outputs),
+        )
 
 
 @dataclass
@@ -263,7 +276,7 @@ def substituted_data(size: Expr, mapping: Mapping[Any, Dim], names: Mapping[Any,
 
 
 def common_manifest(main: Function, target: Target) -> dict[str, Any]:
-    """What every kind of executable says of itself: what made it, for which machine, its inputs and outputs."""
+    """The fields by which every kind of executable says what made it, for which machine, its inputs and outputs."""
     outputs = main.body.checked_type
     leaves: list[Any] = list(tensor_types(outputs)) if is_tensors(outputs) else [outputs]
     names = list(main.attrs.get("output_names", ())) or [f"output{i}" for i in range(len(leaves))]
@@ -271,10 +284,18 @@ def common_manifest(main: Function, target: Target) -> dict[str, Any]:
         "tilewright_version": metadata.version("tilewright"),
         "target": str(target),
         "arch": target.architecture,
-        "cpu_features": list(target.features),
-        "inputs": [{"name": param.name} | tensor_manifest(param.checked_type) for param in main.params],
-        "outputs": [{"name": name} | tensor_manifest(type_) for name, type_ in zip(names, leaves)],
+        "cpu_features": tuple(target.features),
+        "inputs": tuple(tensor_spec(param.name, param.checked_type) for param in main.params),
+        "outputs": tuple(tensor_spec(name, type_) for name, type_ in zip(names, leaves)),
     }
+
+
+def model_manifest(
+    segment: SegmentManifest, main: Function, target: Target, constants: Mapping[Constant, int]
+) -> Manifest:
+    """The manifest of a model that is one segment."""
+    own = {one.name: getattr(segment, one.name) for one in fields(segment)}
+    return Manifest(**(own | common_manifest(main, target)), weights=weights_manifest(constants))
 
 
 def is_tensors(type_: Type) -> bool:
@@ -284,12 +305,12 @@ def is_tensors(type_: Type) -> bool:
     return isinstance(type_, TensorType)
 
 
-def tensor_manifest(type_: Type, names: Mapping[Any, str] | None = None) -> dict[str, Any]:
-    """Shape and dtype in plain data; a symbolic dimension is its text, an unknown one None."""
+def tensor_spec(name: str, type_: Type) -> TensorSpec:
+    """An input or output of the model; a symbolic dimension is its text, an unknown one None."""
     if not isinstance(type_, TensorType):
-        return {"shape": None, "dtype": str(type_)}
+        return ValueSpec(name, (), DType("handle"), str(type_))
     shape = [dim if isinstance(dim, int) else None if isinstance(dim, AnyDim) else str(dim) for dim in type_.shape]
-    return {"shape": shape, "dtype": str(type_.dtype)}
+    return TensorSpec(name, tuple(shape), DType(type_.dtype))
 
 
 def unique_constants(constants: Sequence[Constant]) -> dict[Constant, int]:
@@ -299,12 +320,12 @@ def unique_constants(constants: Sequence[Constant]) -> dict[Constant, int]:
     return {constant: int(offset) for constant, offset in zip(found, np.cumsum(sizes) - sizes)}
 
 
-def weights_manifest(constants: Mapping[Constant, int]) -> list[dict[str, Any]]:
+def weights_manifest(constants: Mapping[Constant, int]) -> tuple[Weight, ...]:
     """The manifest's list of what the weights section holds."""
-    return [
-        {"name": f"constant{i}", "offset": offset, "bytes": constant.data.nbytes}
+    return tuple(
+        Weight(name=f"constant{i}", offset=offset, bytes=constant.data.nbytes)
         for i, (constant, offset) in enumerate(constants.items())
-    ]
+    )
 
 
 def _cost(call: Call, choice: dict[str, Any] | None, table: _Table | None) -> dict[str, Any]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.backend import backend_of
 from tilewright.codegen.kernel_code import Form
+from tilewright.codegen.native.call import call_text
+from tilewright.codegen.native.pool_code import compile_text
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
     Kernels,
     Segment,
     Workspace,
     assemble,
-    common_manifest,
+    model_manifest,
     unique_constants,
-    weights_manifest,
 )
 from tilewright.driver.lower import lower_function
 from tilewright.relay.ir.expr import Call, Constant, Function
@@ -27,11 +28,11 @@ from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import plan_memory
-from tilewright.runtime.c_call_ir import call_text
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
-from tilewright.runtime.link import bundle_objects, compile_text, split_objects
+from tilewright.runtime.link import bundle_objects, split_objects
+from tilewright.runtime.manifest import SegmentManifest
 from tilewright.support import trace
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
@@ -94,12 +95,12 @@ def build_executable(
     """
     built = build_segments([("main", mod)], target, jobs, for_c=True)
     main = mod["main"]
-    manifest = built.segments[0] | common_manifest(main, target) | {"weights": weights_manifest(built.constants)}
+    manifest = model_manifest(built.segments[0], main, target, built.constants)
     weights = [c.data for c in built.constants]
     with trace.span("link"):
         if not ahead_of_time:
             return Executable(built.code, manifest, weights, threads)
-        manifest["executor"] = AheadOfTime.executor
+        manifest = replace(manifest, executor=AheadOfTime.executor)
         code = bundle_objects([*split_objects(built.code), compile_text(call_text(CInterface.of(manifest)))])
         return AheadOfTime(code, manifest, weights, threads)
 
@@ -134,7 +135,7 @@ def build_segments(
             for (name, mod), plan in zip(modules, plans, strict=True)
         ]
         copies = {func.name: func for segment in made for func in segment.copies}
-        plans_for_c = [add_size_plan(segment) for segment in made if for_c and "dynamic" in segment.manifest]
+        plans_for_c = [add_size_plan(segment) for segment in made if for_c and segment.manifest.dynamic is not None]
         loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
         objects = [*objects, compile_functions(loops, target, form)]
     code = bundle_objects([c.code for c in objects])
@@ -144,7 +145,7 @@ def build_segments(
 def add_size_plan(segment: Segment) -> PrimFunc:
     """The function that computes the segment's symbolic sizes; the texts of its checks go into the manifest."""
     planned = size_plan(segment.manifest, segment.order)
-    segment.manifest["checks"] = list(planned.messages)
+    segment.manifest = replace(segment.manifest, checks=planned.messages)
     return planned.function
 
 
@@ -153,7 +154,7 @@ class BuiltSegments:
     """Object code of several segments, the manifest of each, and the constants that they share."""
 
     code: bytes
-    segments: list[dict[str, Any]]
+    segments: list[SegmentManifest]
     constants: dict[Constant, int]
 
 

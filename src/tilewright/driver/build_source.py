@@ -16,13 +16,14 @@ import numpy as np
 from tilewright.codegen.kernel_code import c_source
 from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
-from tilewright.driver.assemble import common_manifest, weights_manifest
+from tilewright.driver.assemble import model_manifest
 from tilewright.driver.build import build_segments
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_source import functions_text, header_text
 from tilewright.runtime.export import c_name, move_into_place
 from tilewright.runtime.link import split_objects
+from tilewright.runtime.manifest import Manifest
 from tilewright.target import Target
 
 #: Weights up to this size stand in the source; a compiler takes about a second for each 4 MiB of them.
@@ -55,15 +56,14 @@ def write_source(mod: IRModule, target: Target, path: Path, name: str | None = N
     """
     name = c_name(path, name)
     built = build_segments([(f"{name}_model", mod)], target, for_c=True, form=c_source)
-    manifest = built.segments[0] | common_manifest(mod["main"], target)
-    manifest["weights"] = weights_manifest(built.constants)
+    manifest = model_manifest(built.segments[0], mod["main"], target, built.constants)
     weights = [constant.data for constant in built.constants]
     large = weights_bytes(manifest, weights) > MOST_WEIGHTS_IN_SOURCE
     stored = path.with_name(f"{name}.weights")
     kernels = [text.decode() for text in split_objects(built.code)]
-    entry = f"{manifest['entry']}__entry(slots, &tilewright_alone)"
+    entry = f"{manifest.entry_symbol}(slots, &tilewright_alone)"
     parts = [
-        _TOP.format(name=name, version=manifest["tilewright_version"], semantics=" ".join(SEMANTICS)),
+        _TOP.format(name=name, version=manifest.tilewright_version, semantics=" ".join(SEMANTICS)),
         c_prelude(one_worker=True),
         *kernels,
         _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(manifest, weights),
@@ -81,7 +81,7 @@ def write_source(mod: IRModule, target: Target, path: Path, name: str | None = N
     return [target for _, target in files]
 
 
-def _section(manifest: dict[str, Any], weights: Sequence[Any]) -> np.ndarray:
+def _section(manifest: Manifest, weights: Sequence[Any]) -> np.ndarray:
     """The weights as they lie in memory, in whole 64-bit words."""
     section = np.zeros(-(-max(weights_bytes(manifest, weights), 8) // 8) * 8, np.uint8)
     for offset, part in weight_parts(manifest, weights):
@@ -90,7 +90,7 @@ def _section(manifest: dict[str, Any], weights: Sequence[Any]) -> np.ndarray:
     return section
 
 
-def _weights_text(manifest: dict[str, Any], weights: Sequence[Any]) -> str:
+def _weights_text(manifest: Manifest, weights: Sequence[Any]) -> str:
     """The weights as an array of little-endian words."""
     words = [f"0x{word:x}u" for word in _section(manifest, weights).view("<u8").tolist()]
     lines = ["  " + ", ".join(words[start : start + 8]) for start in range(0, len(words), 8)]

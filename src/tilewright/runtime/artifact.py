@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import ArtifactError
-from tilewright.runtime.container import Container, WeightPart, is_container, read_container, write_container
+from tilewright.runtime.container import WeightPart, is_container, read_container, write_container
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, Region
-from tilewright.runtime.native import native
+from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.processor import host_architecture, host_features
 from tilewright.runtime.weights_sum import weights_sum
 
 FORMAT = "tilewright-artifact"
+_VERSION = 2  # of the manifest
 _SUM = "weights_sum"  # the manifest's key for the checksum of the weights
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What an artifact file held: see `Container`."""
+
+    manifest: Manifest
+    object_code: bytes
+    weights: Array
+    pool: PoolCode | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest as it stands in the file, but for checksums."""
+        return file_manifest(self.manifest)
+
+
+def file_manifest(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as it stands in an artifact file."""
+    return {"format": FORMAT, "version": _VERSION, **manifest.to_json()}
 
 
 def is_artifact(path: str | os.PathLike[str]) -> bool:
@@ -25,71 +47,75 @@ def is_artifact(path: str | os.PathLike[str]) -> bool:
 
 
 def save_artifact(
-    path: str | os.PathLike[str], manifest: Mapping[str, Any], object_code: bytes, weights: Any, durable: bool = True
+    path: str | os.PathLike[str], manifest: Manifest, object_code: bytes, weights: Any, durable: bool = True
 ) -> None:
     """Write one artifact file, whole or not at all. `weights` as `Executable` takes them.
 
     With it goes this process's native runtime, unless the model is for another architecture.
     """
-    pool = native().pool if manifest.get("arch", host_architecture()) == host_architecture() else None
+    pool = native().pool if manifest.arch in ("", host_architecture()) else None
     size = weights_bytes(manifest, weights)
-    noted = {"format": FORMAT, "version": 1, _SUM: weights_sum(weight_parts(manifest, weights), size)}
-    write_container(path, {**manifest, **noted}, object_code, weight_parts(manifest, weights), size, durable, pool)
+    noted = file_manifest(manifest) | {_SUM: weights_sum(weight_parts(manifest, weights), size)}
+    write_container(path, noted, object_code, weight_parts(manifest, weights), size, durable, pool)
 
 
-def load_artifact(path: str | os.PathLike[str], check: bool = False) -> Container:
+def load_artifact(path: str | os.PathLike[str], check: bool = False) -> Artifact:
     """Open an artifact and check that this machine can run it; with `check`, also that its weights are undamaged.
 
     Raises `ArtifactError`.
     """
     found = read_container(path, FORMAT)
-    check_machine(found.manifest, str(path))
-    expected = found.manifest.pop(_SUM, None)
+    try:
+        manifest = Manifest.from_json(found.manifest)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path} is damaged: its {error}. Compile the model again") from None
+    check_machine(manifest, str(path))
+    expected = found.manifest.get(_SUM)
     if check and expected is not None and weights_sum([(0, found.weights)], found.weights.size) != expected:
         raise ArtifactError(f"{path} is damaged: the checksum of its weights does not match. Compile the model again")
-    return found
+    return Artifact(manifest, found.object_code, found.weights, found.pool)
 
 
-def check_machine(manifest: Mapping[str, Any], where: str) -> None:
+def check_machine(manifest: Manifest, where: str) -> None:
     """Raise `ArtifactError` when the code is for another architecture, or for features this processor lacks."""
-    architecture = manifest.get("arch")
+    architecture = manifest.arch
     if architecture and architecture != host_architecture():
         raise ArtifactError(
             f"{where} was compiled for {architecture} and this machine is {host_architecture()}; "
             "compile the model for this machine"
         )
-    required = manifest.get("cpu_features", ())
+    required = manifest.cpu_features
     missing = sorted(set(required) - host_features()) if required else []
     if missing:
         raise ArtifactError(
             f"{where} was compiled for a processor with features this one lacks: {', '.join(missing)}. "
-            f"Compile the model here, or for a target both machines have (it was {manifest.get('target', 'unknown')})"
+            f"Compile the model here, or for a target both machines have (it was {manifest.target or 'unknown'})"
         )
 
 
-def weights_bytes(manifest: Mapping[str, Any], weights: Any) -> int:
+def weights_bytes(manifest: Manifest, weights: Any) -> int:
     """The size of the weights section: a single buffer's own size, or the end of the last listed weight."""
     if isinstance(weights, (list, tuple)):
-        return max((entry["offset"] + entry["bytes"] for entry in manifest.get("weights", ())), default=0)
+        return max((entry.offset + entry.bytes for entry in manifest.weights), default=0)
     return np.frombuffer(weights, np.uint8).size if len(weights) else 0
 
 
-def weight_parts(manifest: Mapping[str, Any], weights: Any) -> Iterator[WeightPart]:
+def weight_parts(manifest: Manifest, weights: Any) -> Iterator[WeightPart]:
     """The weights as (offset, buffer) parts in order of offset."""
     if not isinstance(weights, (list, tuple)):
         yield 0, np.frombuffer(weights, np.uint8) if len(weights) else b""
         return
-    entries = manifest.get("weights", ())
+    entries = manifest.weights
     if len(entries) != len(weights):
         raise ArtifactError(f"the manifest lists {len(entries)} weights, {len(weights)} were given")
-    for entry, array in sorted(zip(entries, weights), key=lambda pair: pair[0]["offset"]):
+    for entry, array in sorted(zip(entries, weights), key=lambda pair: pair[0].offset):
         data = np.ascontiguousarray(array)
-        if data.nbytes != entry["bytes"]:
-            raise ArtifactError(f"weight {entry['name']!r} has {data.nbytes} bytes, the manifest says {entry['bytes']}")
-        yield entry["offset"], data
+        if data.nbytes != entry.bytes:
+            raise ArtifactError(f"weight {entry.name!r} has {data.nbytes} bytes, the manifest says {entry.bytes}")
+        yield entry.offset, data
 
 
-def gather_weights(manifest: Mapping[str, Any], weights: Any) -> tuple[Array, Any]:
+def gather_weights(manifest: Manifest, weights: Any) -> tuple[Array, Any]:
     """The weights as one block of aligned bytes, and its owner. A single buffer on a cache line is used as it is."""
     size = weights_bytes(manifest, weights)
     if not isinstance(weights, (list, tuple)) and size:

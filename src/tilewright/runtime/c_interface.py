@@ -6,14 +6,13 @@ The workspace holds the arena of intermediates and behind it the scratch memory 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import ALIGNMENT, round_up
-from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.threads import MAX_WORKERS
 
 #: Codes 1 and 2. The model's own checks follow, then one for all checks within kernels.
 INTERFACE_ERRORS = ("a pointer is null", "threads must be at least 1")
@@ -41,34 +40,33 @@ class CInterface:
     errors: tuple[str, ...]
 
     @staticmethod
-    def of(manifest: Mapping[str, Any]) -> CInterface:
+    def of(manifest: Manifest) -> CInterface:
         """Read off a model's manifest. Raises `UnsupportedError` for a model that needs the virtual machine."""
-        if "program" in manifest:
+        if manifest.program is not None:
             raise UnsupportedError(
                 "a model that runs on the virtual machine (branches, loops, values that are no tensors) is no single "
                 'C function; save it as an artifact (.tw) instead, or compile it with executor="aot" to see why'
             )
-        inputs, outputs = (tuple(map(TensorSpec.from_manifest, manifest[key])) for key in ("inputs", "outputs"))
-        sizes = manifest.get("dynamic")
+        sizes = manifest.dynamic
         dims: tuple[str, ...] = ()
         table = stride = plan = 0
         if sizes is not None:
-            dims = tuple(str(dim["name"]) for dim in sizes["dims"])
-            stride = len(dims) + len(sizes["buffers"]) + 1
-            table = stride + 1 + len(sizes["values"])
-            plan = table + 1 + sum(map(len, sizes["output_shapes"]))
+            dims = tuple(dim.name for dim in sizes.dims)
+            stride = len(dims) + len(sizes.buffers) + 1
+            table = stride + 1 + len(sizes.values)
+            plan = table + 1 + sum(map(len, sizes.output_shapes))
         return CInterface(
-            entry=str(manifest.get("entry", "main")),
-            inputs=inputs,
-            outputs=outputs,
+            entry=manifest.entry,
+            inputs=manifest.inputs,
+            outputs=manifest.outputs,
             dims=dims,
             table=table,
             stride=stride,
             plan=plan,
-            arena_bytes=round_up(int(manifest.get("arena_bytes", 0)), ALIGNMENT),
-            scratch_bytes=int(manifest.get("worker_workspace_bytes", 0)),
-            max_threads=min(int(manifest.get("max_workers", MAX_WORKERS)), MAX_WORKERS),
-            errors=(*INTERFACE_ERRORS, *manifest.get("checks", ()), KERNEL_ERROR),
+            arena_bytes=round_up(manifest.arena_bytes, ALIGNMENT),
+            scratch_bytes=manifest.worker_workspace_bytes,
+            max_threads=min(manifest.max_workers or MAX_WORKERS, MAX_WORKERS),
+            errors=(*INTERFACE_ERRORS, *(manifest.checks or ()), KERNEL_ERROR),
         )
 
     @property
@@ -78,7 +76,7 @@ class CInterface:
 
     @property
     def call_symbol(self) -> str:
-        """The function of `c_call_ir`."""
+        """The function of `codegen/native/call.py`."""
         return f"{self.entry}__call"
 
     @property

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from tilewright.runtime.c_interface import INTERFACE_ERRORS, CInterface
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.signature import TensorSpec
 
 _HEADER = """\
@@ -148,16 +148,14 @@ _ANY_THREADS = "threads workers share the work, the calling thread among them; s
 _ONE_THREAD = "The calling thread does the work; threads must be at least 1."
 
 
-def header_text(
-    name: str, manifest: Mapping[str, Any], one_thread: bool = False, weights_file: str | None = None
-) -> str:
+def header_text(name: str, manifest: Manifest, one_thread: bool = False, weights_file: str | None = None) -> str:
     """The C header of an exported model; `weights_file` is the file of weights that the program has to provide."""
     interface = CInterface.of(manifest)
     return _HEADER.format(
         name=name,
         upper=name.upper(),
-        version=_comment(str(manifest.get("tilewright_version", ""))),
-        target=_comment(str(manifest.get("target", ""))),
+        version=_comment(manifest.tilewright_version),
+        target=_comment(manifest.target),
         dims="".join(["   dimensions:\n", *_dims(interface), "\n"]) if interface.dims else "",
         inputs="\n".join(_described(interface.inputs)),
         outputs="\n".join(_described(interface.outputs)),
@@ -170,7 +168,7 @@ def header_text(
     )
 
 
-def functions_text(name: str, manifest: Mapping[str, Any], run: str, given_weights: bool = False) -> str:
+def functions_text(name: str, manifest: Manifest, run: str, given_weights: bool = False) -> str:
     """The functions that the header declares; `run` is the C expression that runs the model on `slots`.
 
     With `given_weights` the program has to give the weights, and a call before that is an error.
@@ -211,7 +209,7 @@ def functions_text(name: str, manifest: Mapping[str, Any], run: str, given_weigh
     return "\n".join([text, query, _TEXTS.format(name=name, texts=listed, count=len(texts))])
 
 
-def library_text(name: str, manifest: Mapping[str, Any]) -> str:
+def library_text(name: str, manifest: Manifest) -> str:
     """The C file that is linked with a model's object code, its weights and the worker pool."""
     interface = CInterface.of(manifest)
     run = f"tilewright_parallel_run({interface.entry}__entry, slots, threads)"

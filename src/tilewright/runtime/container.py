@@ -25,7 +25,7 @@ from tilewright.runtime.native import PoolCode
 from tilewright.support.cache import atomic_file
 
 MAGIC = b"\x89TILEWRIGHT\r\n\x1a\n\x00"
-VERSION = 1
+VERSION = 2
 PAGE = 4096
 
 # magic, version, header bytes, then offset and length of manifest, code and weights, then the length of the file
@@ -123,7 +123,12 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
     if _digest(header, text, code) != digest:
         raise ArtifactError(f"{path} is damaged: its checksum does not match. Compile the model again")
-    manifest = json.loads(text)
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is damaged: its manifest is no JSON text ({error}). Compile again") from None
+    if not isinstance(manifest, dict):
+        raise ArtifactError(f"{path} is damaged: its manifest is no JSON object. Compile again")
     if manifest.get("format") != kind:
         raise ArtifactError(f"{path} holds a {manifest.get('format')}, not a {kind}")
     offset, length = layout.weights

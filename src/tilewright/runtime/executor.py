@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.runtime.artifact import save_artifact
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, same_bytes
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
-from tilewright.runtime.segment import Segment, entry_symbol
+from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.specializations import Shapes, Specializations
 
@@ -35,7 +36,7 @@ class Executable(Model):
 
     executor = "graph"
 
-    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any = b"", threads: int | None = None):
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any = b"", threads: int | None = None):
         """Link a compiled model.
 
         `weights` is one buffer laid out as the manifest's ``weights`` offsets say (used in place when 64-byte aligned),
@@ -49,9 +50,9 @@ class Executable(Model):
         self.set_threads(threads)
 
     @classmethod
-    def _entries(cls, manifest: Mapping[str, Any]) -> list[str]:
+    def _entries(cls, manifest: Manifest) -> list[str]:
         """The symbols that the object code must define."""
-        return [entry_symbol(manifest)]
+        return [manifest.entry_symbol]
 
     def specialize(self, limit: int, make: Callable[[Shapes], Executable]) -> None:
         """From now on run sizes that come often by executables of their own, at most `limit` (`Specializations`).
@@ -73,12 +74,13 @@ class Executable(Model):
         """The sizes that have an executable of their own, by the names of the dimensions, least recently used first."""
         if self._specializations is None:
             return []
-        names = [dim["name"] for dim in self.manifest["dynamic"]["dims"]]
+        assert self.manifest.dynamic is not None
+        names = [dim.name for dim in self.manifest.dynamic.dims]
         return [dict(zip(names, sizes, strict=True)) for sizes in self._specializations.sizes]
 
     def _with_own_weights(self, made: Executable) -> Executable:
         """`made` on the weights of this executable, where it has the same ones in the same places."""
-        if made.manifest["weights"] != self.manifest["weights"] or not same_bytes(made._weights, self._weights):
+        if made.manifest.weights != self.manifest.weights or not same_bytes(made._weights, self._weights):
             return made
         return Executable(made.object_code, made.manifest, self._weights, made.threads)
 

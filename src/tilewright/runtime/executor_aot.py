@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.errors import InputError
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, Region, address_of
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.profile import KernelTime
@@ -28,7 +29,7 @@ class AheadOfTime(Executable):
 
     executor = "aot"
 
-    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any = b"", threads: int | None = None):
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any = b"", threads: int | None = None):
         """Link a compiled model; arguments and errors are those of `Executable`."""
         self._workspace = Region(0)
         self._interface = CInterface.of(manifest)
@@ -60,7 +61,7 @@ class AheadOfTime(Executable):
         return super().profile(inputs, repeat)
 
     @classmethod
-    def _entries(cls, manifest: Mapping[str, Any]) -> list[str]:
+    def _entries(cls, manifest: Manifest) -> list[str]:
         return [*super()._entries(manifest), CInterface.of(manifest).call_symbol]
 
     def _infer(self, arrays: list[Array], outputs: Sequence[Array] | None) -> list[Array]:

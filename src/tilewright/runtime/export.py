@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import header_text, library_text
 from tilewright.runtime.link import split_objects
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.native import native
 from tilewright.support.cache import atomic_file
 
@@ -46,7 +47,7 @@ tilewright_weights:
 
 def export_library(
     path: str | os.PathLike[str],
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     object_code: bytes,
     weights: Any,
     name: str | None = None,
@@ -120,7 +121,7 @@ def c_name(path: Path, name: str | None) -> str:
     return cleaned
 
 
-def _check_exportable(library: Path, interface: CInterface, manifest: Mapping[str, Any], weights: Any) -> None:
+def _check_exportable(library: Path, interface: CInterface, manifest: Manifest, weights: Any) -> None:
     if library.suffix not in KINDS:
         raise InputError(f"a library's name ends in one of {', '.join(KINDS)}; {library.name!r} does not")
     size = weights_bytes(manifest, weights)
@@ -129,7 +130,7 @@ def _check_exportable(library: Path, interface: CInterface, manifest: Mapping[st
             f"a library holds at most {_MOST_WEIGHTS} bytes of weights, the model has {size}; save it as an artifact "
             "(.tw), or write it as C source (.c), which reads them from a file"
         )
-    if interface.is_symbolic and "checks" not in manifest:
+    if interface.is_symbolic and manifest.checks is None:
         raise UnsupportedError("the model was compiled without functions for its symbolic sizes; compile it again")
 
 
@@ -190,7 +191,7 @@ def _write_objects(work: Path, object_code: bytes) -> Iterator[str]:
         yield f"part{index}.o"
 
 
-def _write_weights(work: Path, manifest: Mapping[str, Any], weights: Any) -> Iterator[str]:
+def _write_weights(work: Path, manifest: Manifest, weights: Any) -> Iterator[str]:
     """Write the weights and an assembly file that takes them in; the name of the latter."""
     with open(work / "weights.bin", "wb") as file:
         for offset, part in weight_parts(manifest, weights):

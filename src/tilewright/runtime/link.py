@@ -1,4 +1,4 @@
-"""Object code into this process: bundles of objects, linking them, and compiling IR text for the runtime's own needs.
+"""Object code into this process: bundles of objects, and linking them.
 
 Every linked bundle is a world of its own, so two models may define the same symbol. Undefined symbols are resolved from
 the `imports` given and then from the process (libc and libm). `loader.py` does the work.
@@ -60,19 +60,3 @@ def split_objects(code: bytes) -> list[bytes]:
     if position != len(code):
         raise ArtifactError("the object code is damaged: it ends within an object. Compile the model again")
     return objects
-
-
-def compile_text(text: str) -> bytes:
-    """The object code of IR text written for the baseline processor of this machine's architecture."""
-    # saved models link without LLVM
-    from llvmlite import binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(text)
-    target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    module.verify()
-    return machine.emit_object(module)

@@ -25,11 +25,11 @@ def load(path: str | os.PathLike[str], threads: int | None = None, check: bool =
     """
     found = load_artifact(path, check)
     native(found.pool)
-    name = found.manifest.get("executor", Executable.executor)
+    name = found.manifest.executor
     if name not in _EXECUTORS:
         raise ArtifactError(f"{path} is for an executor {name!r}, which this version has not. Compile the model again")
     kind = _EXECUTORS[name]
     try:
         return kind(found.object_code, found.manifest, found.weights, threads)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ArtifactError(f"{path} has an incomplete manifest ({error!r}). Compile the model again") from None
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
+        raise ArtifactError(f"{path} has a manifest that does not fit its code ({error!r}). Compile it again") from None

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 from tilewright.errors import InputError
 from tilewright.runtime.artifact import check_machine, gather_weights
 from tilewright.runtime.link import Linked, link
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import native
-from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.runtime.profile import KernelTime
-from tilewright.runtime.signature import TensorSpec, by_name, by_position, describe
-from tilewright.runtime.threads import available_processors, default_workers
+from tilewright.runtime.signature import by_name, by_position, describe
+from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
 
 
@@ -36,18 +36,18 @@ class Model(ABC):
 
     executor: ClassVar[str]
 
-    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any, entries: Sequence[str]) -> None:
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any, entries: Sequence[str]) -> None:
         """Link a compiled model whose code defines the symbols `entries`."""
         check_machine(manifest, "the model")
         self.object_code = object_code
-        self.manifest = dict(manifest)
-        self.inputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["inputs"])
-        self.outputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["outputs"])
-        self.target: str = manifest.get("target", "")
-        self.version: str = manifest.get("tilewright_version", "")
+        self.manifest = manifest
+        self.inputs = manifest.inputs
+        self.outputs = manifest.outputs
+        self.target = manifest.target
+        self.version = manifest.tilewright_version
         self._weights, self._weights_owner = gather_weights(manifest, weights)
         self._linked: Linked = link(object_code, entries, native().imports())
-        self._memory = WorkingMemory(int(manifest.get("arena_bytes", 0)))
+        self._memory = WorkingMemory(manifest.arena_bytes)
         self._lock = threading.Lock()
 
     def set_threads(self, threads: int | None = None) -> None:
@@ -55,7 +55,7 @@ class Model(ABC):
 
         The manifest's ``max_workers``, where the compiler set it, is an upper bound: a model too small to share out.
         """
-        workers = min(default_workers(threads), int(self.manifest.get("max_workers", MAX_WORKERS)))
+        workers = min(default_workers(threads), self.manifest.max_workers or MAX_WORKERS)
         native().set_processors(available_processors())
         with self._lock:
             self.threads = workers
@@ -107,7 +107,7 @@ class Model(ABC):
 
     def _check(self, code: int) -> None:
         if code:
-            raise InputError(f"the model stopped: {failure_text(self.manifest.get('messages', ()), code)}")
+            raise InputError(f"the model stopped: {failure_text(self.manifest.messages, code)}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tilewright.runtime.link import link
 from tilewright.runtime.memory import ALIGNMENT, Array, Region, address_of, round_up
 from tilewright.runtime.native import native
 from tilewright.runtime.packed import raise_failure
+from tilewright.runtime.record import Record
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.threads import available_processors, default_workers
 from tilewright.support.dtype import DType
@@ -36,7 +37,7 @@ FORMAT = "tilewright-module"
 
 
 @dataclass(frozen=True)
-class Param:
+class Param(Record):
     """One parameter: a buffer (`shape` None: any; an entry None: any extent) or, with `is_scalar`, a scalar.
 
     An entry of `shape` that is a string names the scalar parameter that must equal the extent. An `inferred` scalar is
@@ -59,7 +60,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class FunctionInfo:
+class FunctionInfo(Record):
     """How to call one function: its parameters (working memory not among them) and its working memory in bytes.
 
     Where one of the two sizes is not 0, the entry takes both pointers after the parameters. It does so too where
@@ -73,25 +74,16 @@ class FunctionInfo:
     worker_workspace_bytes: int = 0
     workspace_function: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for the module's manifest."""
-        return {
-            "name": self.name,
-            "params": [vars(param) for param in self.params],
-            "workspace_bytes": self.workspace_bytes,
-            "worker_workspace_bytes": self.worker_workspace_bytes,
-            "workspace_function": self.workspace_function,
-        }
 
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> FunctionInfo:
-        """The inverse of `to_json`."""
-        params = []
-        for fields in entry["params"]:
-            shape = fields["shape"]
-            params.append(Param(**{**fields, "shape": None if shape is None else tuple(shape)}))
-        memory = entry["workspace_bytes"], entry["worker_workspace_bytes"], entry["workspace_function"]
-        return cls(entry["name"], tuple(params), *memory)
+@dataclass(frozen=True, kw_only=True)
+class ModuleManifest(Record):
+    """What stands in a saved module's file beside its code."""
+
+    target: str = ""
+    messages: tuple[str, ...] = ()
+    functions: tuple[FunctionInfo, ...]
+
+    what: ClassVar[str] = "manifest"
 
 
 class Module:
@@ -126,21 +118,17 @@ class Module:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to one file, whole or not at all."""
-        manifest = {
-            "format": FORMAT,
-            "target": self.target,
-            "messages": list(self.messages),
-            "functions": [info.to_json() for info in self.functions.values()],
-        }
-        write_container(path, manifest, self.object_code, pool=native().pool)
+        functions = tuple(self.functions.values())
+        manifest = ModuleManifest(target=self.target, messages=self.messages, functions=functions)
+        write_container(path, {"format": FORMAT} | manifest.to_json(), self.object_code, pool=native().pool)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], threads: int | None = None) -> Module:
         """Read what `save` wrote. Raises `ArtifactError` for anything else."""
         found = read_container(path, FORMAT)
         native(found.pool)
-        functions = [FunctionInfo.from_json(entry) for entry in found.manifest["functions"]]
-        return cls(found.object_code, functions, found.manifest["messages"], found.manifest["target"], threads)
+        manifest = ModuleManifest.from_json(found.manifest)
+        return cls(found.object_code, manifest.functions, manifest.messages, manifest.target, threads)
 
 
 class Function:

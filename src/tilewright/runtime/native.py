@@ -1,8 +1,7 @@
-"""The native runtime of this process: the pool and barrier of `native_ir`, compiled once, and how Python calls them.
+"""The native runtime of this process: the worker pool with its barrier, and how Python calls them.
 
 `native()` gives the one instance. Its object code comes from the artifact that is being loaded, where that holds it
-(`PoolCode`), else from the disk cache, where it is kept under its text; else it is compiled: 50 ms, half of them for
-importing llvmlite.
+(`PoolCode`), else from the compiler (`codegen/native/pool_code.py`), which registers itself with `provide_pool`.
 """
 
 from __future__ import annotations
@@ -14,17 +13,28 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.errors import EnvironmentError_
+from tilewright.errors import ArtifactError
 from tilewright.runtime import packed
-from tilewright.runtime.link import compile_text, link
-from tilewright.runtime.native_ir import EXPORTS, pool_text
+from tilewright.runtime.link import link
 from tilewright.runtime.processor import host_architecture
-from tilewright.support.cache import DiskCache, digest, open_cache
+
+#: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
+INTERFACE = 1
+
+EXPORTS = (
+    "tilewright_barrier",
+    "tilewright_parallel_run",
+    "tilewright_call_with_worker_memory",
+    "tilewright_set_processors",
+    "tilewright_pool_threads",
+    "tilewright_pool_stop",
+    "tilewright_pool_forget",
+)
 
 
 @dataclass(frozen=True)
 class PoolCode:
-    """The native runtime as object code. `key` stands for its architecture and text: another runtime has another."""
+    """The native runtime as object code. `key` says for which version of its interface and architecture."""
 
     key: str
     code: bytes
@@ -59,16 +69,17 @@ class Native:
 
 
 _native: Native | None = None
+_build: Callable[[], bytes] | None = None
 _lock = threading.Lock()
 
 
 def native(offered: PoolCode | None = None) -> Native:
-    """The process's native runtime, made on first use: of `offered` code when that is of this runtime's own text."""
+    """The process's native runtime, made on first use, of `offered` code when that fits. Raises `ArtifactError`."""
     global _native
     if _native is None:
         with _lock:
             if _native is None:
-                made = Native(_pool_code(offered))
+                made = Native(_chosen(offered))
                 # Threads still spinning when the interpreter is torn down would run in code that is going away.
                 atexit.register(made.stop)
                 os.register_at_fork(after_in_child=made.forget)
@@ -76,19 +87,24 @@ def native(offered: PoolCode | None = None) -> Native:
     return _native
 
 
-def _pool_code(offered: PoolCode | None) -> PoolCode:
-    text = pool_text(host_architecture())
-    key = digest("native", host_architecture(), text)
-    if offered is not None and offered.key == key:
+def provide_pool(build: Callable[[], bytes]) -> None:
+    """Have `build` asked for the pool's object code where no artifact brings it: by the compiler, when it is there."""
+    global _build
+    _build = build
+
+
+def pool_key() -> str:
+    """What a pool must be made for to run here."""
+    return f"{INTERFACE}-{host_architecture()}"
+
+
+def _chosen(offered: PoolCode | None) -> PoolCode:
+    if offered is not None and offered.key == pool_key():
         return offered
-    try:
-        cache = open_cache()
-    except EnvironmentError_:
-        # Whoever needs the cache for its own sake reports that; running a model does not.
-        cache = DiskCache(None)
-    known = cache.get("native", key)
-    if known is not None and known[:4] == b"\x7fELF":
-        return PoolCode(key, known)
-    made = compile_text(text)
-    cache.put("native", key, made)
-    return PoolCode(key, made)
+    if _build is None:
+        made = "no worker pool" if offered is None else f"a worker pool for another runtime ({offered.key})"
+        raise ArtifactError(
+            f"the artifact holds {made}; this runtime needs {pool_key()}, and this process has no compiler to make it. "
+            "Compile the model again, or import tilewright.codegen first"
+        )
+    return PoolCode(pool_key(), _build())

@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.runtime.memory import Array, Region, aligned_empty
 
 #: Bytes from which an output's memory is kept; smaller arrays come from memory that the allocator keeps itself.
-_WORTH_KEEPING = 64 << 10
+_WORTH_KEEPING = 128 << 10
 
 
 class OutputMemory:

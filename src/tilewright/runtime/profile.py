@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.link import Linked
+from tilewright.runtime.manifest import Kernel, SegmentManifest
 from tilewright.runtime.native import native
 
 
@@ -45,15 +46,15 @@ class _Call:
 
 def profile_kernels(
     linked: Linked,
-    manifest: Mapping[str, Any],
+    manifest: SegmentManifest,
     bases: Mapping[str, Any],
     threads: int,
     repeat: int,
     check: Callable[[int], None],
 ) -> list[KernelTime]:
     """Time each kernel of one inference, `repeat` times in order; the least time of each. Addresses come in `bases`."""
-    kernels = manifest.get("kernels", ())
-    stride = int(bases.get("stride", manifest.get("worker_workspace_bytes", 0)))
+    kernels = manifest.kernels
+    stride = int(bases.get("stride", manifest.worker_workspace_bytes))
     calls = [_prepare(linked, kernel, bases, stride) for kernel in kernels]
     run, clock = native().parallel_run, time.perf_counter
     best = [float("inf")] * len(calls)
@@ -66,36 +67,30 @@ def profile_kernels(
     return [_row(kernel, seconds) for kernel, seconds in zip(kernels, best)]
 
 
-def _row(kernel: Mapping[str, Any], seconds: float) -> KernelTime:
-    operations, nbytes = kernel.get("flops", 0), kernel.get("bytes", 0)
-    return KernelTime(kernel["name"], _source(kernel), seconds, operations, nbytes, kernel.get("choice", {}))
+def _row(kernel: Kernel, seconds: float) -> KernelTime:
+    return KernelTime(kernel.name, kernel.source_text, seconds, kernel.flops or 0, kernel.bytes or 0, kernel.choice)
 
 
-def _prepare(linked: Linked, kernel: Mapping[str, Any], bases: Mapping[str, Any], stride: int) -> _Call:
-    entry = linked.find(f"{kernel['name']}__entry")
+def _prepare(linked: Linked, kernel: Kernel, bases: Mapping[str, Any], stride: int) -> _Call:
+    entry = linked.find(f"{kernel.name}__entry")
     if entry is None:
-        raise ArtifactError(f"kernel {kernel['name']!r} of the manifest is not in the model's object code")
-    args = kernel["args"]
+        raise ArtifactError(f"kernel {kernel.name!r} of the manifest is not in the model's object code")
+    args = kernel.args
     slots = (ctypes.c_uint64 * max(len(args), 1))()
     private = None
     table = bases.get("table", ())
-    for i, (space, offset, *entries) in enumerate(args):
+    for i, arg in enumerate(args):
+        space: Any = arg[0]  # `Manifest` has checked them
+        offset, *entries = [int(number) for number in arg[1:]]
         if space in ("input", "output"):
             slots[i] = bases[space][offset]
         elif space == "table":
             slots[i] = table[offset]
-        elif space in ("weights", "arena", "scratch"):
+        else:
             slots[i] = bases[space] + offset + sum(table[entry] for entry in entries)
             private = i if space == "scratch" else private
-        else:
-            raise ArtifactError(f"kernel {kernel['name']!r} takes an argument from an unknown space {space!r}")
     address = ctypes.addressof(slots)
     if private is None:
         return _Call(entry, address, (slots,))
     record = (ctypes.c_uint64 * 5)(entry, address, len(args), private, stride)
     return _Call(native().call_with_worker_memory, ctypes.addressof(record), (slots, record))
-
-
-def _source(kernel: Mapping[str, Any]) -> str:
-    source = kernel.get("source", "")
-    return source if isinstance(source, str) else ", ".join(source)

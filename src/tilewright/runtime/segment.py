@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.link import Linked
+from tilewright.runtime.manifest import SegmentManifest
 from tilewright.runtime.memory import Array, address_of
 from tilewright.runtime.native import native
 from tilewright.runtime.output_memory import OutputMemory
@@ -30,14 +31,14 @@ _SMALL = 1024
 class Segment:
     """One native function and what it needs. Not for use by several threads at a time: the owner holds a lock."""
 
-    def __init__(self, manifest: Mapping[str, Any], linked: Linked, weights: Array, memory: WorkingMemory) -> None:
+    def __init__(self, manifest: SegmentManifest, linked: Linked, weights: Array, memory: WorkingMemory) -> None:
         self.manifest = manifest
-        self.inputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["inputs"])
-        self.outputs = tuple(TensorSpec.from_manifest(entry) for entry in manifest["outputs"])
-        self.entry = linked.addresses[entry_symbol(manifest)]
+        self.inputs = manifest.inputs
+        self.outputs = manifest.outputs
+        self.entry = linked.addresses[manifest.entry_symbol]
         self.memory = memory
-        self.shapes = ShapeProgram(manifest["dynamic"], self.inputs) if "dynamic" in manifest else None
-        self.scratch_bytes = int(manifest.get("worker_workspace_bytes", 0))
+        self.shapes = None if manifest.dynamic is None else ShapeProgram(manifest.dynamic, self.inputs)
+        self.scratch_bytes = manifest.worker_workspace_bytes
         count = len(self.inputs) + len(self.outputs)
         table = 0 if self.shapes is None else 1
         self._slots = (ctypes.c_uint64 * (count + 3 + table))()
@@ -58,7 +59,7 @@ class Segment:
 
     def reserve(self, threads: int) -> None:
         """Provide the memory that is known to be needed for `threads` workers."""
-        self.memory.reserve(int(self.manifest.get("arena_bytes", 0)), self.scratch_bytes * threads)
+        self.memory.reserve(self.manifest.arena_bytes, self.scratch_bytes * threads)
 
     def prepare(self, arrays: Sequence[Array], given: Sequence[Array] | None, threads: int) -> list[Array]:
         """Set all addresses up for a run on `arrays`, which are checked; the arrays that it will fill."""
@@ -145,8 +146,3 @@ class Segment:
                 raise InputError(f"output {spec.name!r} must be filled into a writable, C-contiguous NumPy array")
             arrays.append(checked)
         return arrays
-
-
-def entry_symbol(manifest: Mapping[str, Any]) -> str:
-    """The symbol of a segment's packed entry."""
-    return f"{manifest.get('entry', 'main')}__entry"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import ArtifactError, InputError
+from tilewright.runtime.manifest import SymbolicSizes
 from tilewright.runtime.memory import ALIGNMENT, Array, round_up
 
 #: How each operator is written in Python.
@@ -51,22 +52,22 @@ class RunPlan:
 class ShapeProgram:
     """The symbolic sizes of one compiled segment, from the ``dynamic`` part of its manifest (docs/executors.md)."""
 
-    def __init__(self, manifest: Mapping[str, Any], inputs: Sequence[Any]) -> None:
+    def __init__(self, symbolic: SymbolicSizes, inputs: Sequence[Any]) -> None:
         """`inputs` are the segment's `TensorSpec`s, whose names errors show."""
-        self._sources = [(str(d["name"]), int(d["input"]), int(d["axis"])) for d in manifest["dims"]]
+        self._sources = [(d.name, d.input, d.axis) for d in symbolic.dims]
         self._inputs = tuple(inputs)
         names = [name for name, _, _ in self._sources]
-        self._checks = [(c["input"], c["axis"], c["value"]) for c in manifest["checks"]]
+        self._checks = [(c.input, c.axis, c.value) for c in symbolic.checks]
         self._check_values = compile_expressions(names, [value for _, _, value in self._checks])
-        self._equal = [(e["a"], e["b"], e["where"]) for e in manifest["equal"]]
+        self._equal = [(e.a, e.b, e.where) for e in symbolic.equal]
         self._equal_values = compile_expressions(names, [side for pair in self._equal for side in pair[:2]])
-        self._buffers = [(b["first"], b["last"]) for b in manifest["buffers"]]
-        self._sizes = compile_expressions(names, [b["bytes"] for b in manifest["buffers"]])
-        self._values = compile_expressions(names, manifest["values"])
-        self._shared = compile_expressions(names, manifest["workspace_bytes"])
-        self._private = compile_expressions(names, manifest["worker_workspace_bytes"])
-        self._output_ranks = [len(shape) for shape in manifest["output_shapes"]]
-        self._output_dims = compile_expressions(names, [dim for shape in manifest["output_shapes"] for dim in shape])
+        self._buffers = [(b.first, b.last) for b in symbolic.buffers]
+        self._sizes = compile_expressions(names, [b.bytes for b in symbolic.buffers])
+        self._values = compile_expressions(names, symbolic.values)
+        self._shared = compile_expressions(names, symbolic.workspace_bytes)
+        self._private = compile_expressions(names, symbolic.worker_workspace_bytes)
+        self._output_ranks = [len(shape) for shape in symbolic.output_shapes]
+        self._output_dims = compile_expressions(names, [dim for shape in symbolic.output_shapes for dim in shape])
         self._plans: OrderedDict[tuple[int, ...], RunPlan] = OrderedDict()
 
     def sizes(self, arrays: Sequence[Array]) -> tuple[int, ...]:

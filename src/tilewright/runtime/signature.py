@@ -28,12 +28,20 @@ class TensorSpec:
     dtype: DType
 
     @classmethod
-    def from_manifest(cls, entry: Mapping[str, Any]) -> TensorSpec:
-        """From a manifest's `{"name":, "shape":, "dtype":}`."""
-        if entry["shape"] is None:
-            return ValueSpec(str(entry["name"]), (), DType("handle"), str(entry["dtype"]))
-        shape = tuple(int(d) if isinstance(d, int) else d for d in entry["shape"])
-        return cls(str(entry["name"]), shape, DType(entry["dtype"]))
+    def from_json(cls, entry: Mapping[str, Any]) -> TensorSpec:
+        """From a manifest's `{"name":, "shape":, "dtype":}`. Raises TypeError or KeyError for anything else."""
+        name, shape, dtype = entry["name"], entry["shape"], entry["dtype"]
+        if not isinstance(name, str) or not isinstance(dtype, str):
+            raise TypeError(f"name and dtype must be texts; got {name!r} and {dtype!r}")
+        if shape is None:
+            return ValueSpec(name, (), DType("handle"), dtype)
+        if not all(dim is None or isinstance(dim, str) or (isinstance(dim, int) and dim >= 0) for dim in shape):
+            raise TypeError(f"no shape of a tensor: {shape!r}")
+        return cls(name, tuple(int(d) if isinstance(d, int) else d for d in shape), DType(dtype))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a manifest."""
+        return {"name": self.name, "shape": list(self.shape), "dtype": str(self.dtype)}
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
@@ -81,6 +89,10 @@ class ValueSpec(TensorSpec):
     def type_text(self) -> str:
         """The name of the type."""
         return self.type
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a manifest: no shape, and the type for the dtype."""
+        return {"name": self.name, "shape": None, "dtype": self.type}
 
 
 def describe(specs: Sequence[TensorSpec]) -> str:

@@ -13,8 +13,9 @@ import os
 from pathlib import Path
 
 from tilewright.errors import InputError
-from tilewright.runtime.native_ir import MAX_WORKERS
 from tilewright.support import knobs
+
+MAX_WORKERS = 256  # that the pool has room for
 
 
 def default_workers(explicit: int | None = None, root: Path = Path("/")) -> int:

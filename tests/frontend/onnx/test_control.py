@@ -71,7 +71,7 @@ def test_what_follows_branches_of_different_ranks_is_compiled_for_each() -> None
     for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, "abc"):
         dim.dim_param = name
     compiled = tw.compile(model, cache=False)
-    assert "onnx.Exp" not in {entry.get("host") for entry in compiled.manifest["packed"]}
+    assert "onnx.Exp" not in {entry.host for entry in compiled.manifest.packed}
     for shape in ((2, 3, 4), (5, 2, 1), (1, 1, 1)):
         x = RNG.standard_normal(shape).astype(np.float32)
         expected = np.exp(x[..., 0] if shape[2] == 1 else x).sum(-1)

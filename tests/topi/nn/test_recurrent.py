@@ -12,7 +12,7 @@ from tilewright.target import Target
 from tilewright.topi import nn
 from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES, Activation, Recurrence
 from tilewright.topi.reference import recurrent as ref
-from tilewright.topi.schedule.cpu.dispatch import schedule
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 
 
 def _inputs(kind: str, steps: int, batch: int, directions: int, hidden: int) -> dict[str, np.ndarray]:
@@ -36,11 +36,16 @@ def _recurrence(kind: str, direction: str = "forward", **options: Any) -> Recurr
     return Recurrence(kind, reverse, options.pop("activations", (plain,) * len(reverse)), **options)
 
 
-def _run(inputs: dict[str, np.ndarray], recurrence: Recurrence, threads: int = 2) -> list[np.ndarray]:
+def _run(
+    inputs: dict[str, np.ndarray], recurrence: Recurrence, threads: int = 2, position: int = 0
+) -> list[np.ndarray]:
+    """The outputs, computed by the configuration at `position` of the ranking."""
     places = {name: te.placeholder(x.shape, str(x.dtype), name) for name, x in inputs.items()}
     outs = nn.recurrent(recurrence=recurrence, **places)
     target = Target("cpu")
-    func = te.lower(schedule(outs, target), [*places.values(), *outs], "layer")
+    space = space_of(outs, target)
+    assert space is not None
+    func = te.lower(schedule(outs, target, space.ranked[position][1]), [*places.values(), *outs], "layer")
     results = [np.full([int(n.value) for n in out.shape], np.nan, "float32") for out in outs]
     codegen.build([func], target, threads=threads)["layer"](*inputs.values(), *results)
     return results
@@ -50,6 +55,15 @@ def _check(inputs: dict[str, np.ndarray], recurrence: Recurrence) -> None:
     expected = ref.recurrent(recurrence=recurrence, **inputs)
     for got, want in zip(_run(inputs, recurrence), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_configurations_compute_the_same(kind: str) -> None:
+    inputs, recurrence = _inputs(kind, 3, 4, 1, 24), _recurrence(kind)
+    expected = ref.recurrent(recurrence=recurrence, **inputs)
+    for position in (0, 3, 5, -1):
+        for got, want in zip(_run(inputs, recurrence, position=position), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", GATES)

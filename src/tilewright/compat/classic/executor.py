@@ -110,7 +110,7 @@ class ExecutorFactory:
     @property
     def graph_json(self) -> str:
         """What the compiler recorded of the model, as JSON text: inputs, outputs, kernels."""
-        return json.dumps(self.executable.manifest)
+        return json.dumps(self.executable.manifest.to_json())
 
     def get_graph_json(self) -> str:
         """The text of `graph_json`."""

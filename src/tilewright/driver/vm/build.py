@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tilewright.driver.assemble import common_manifest, weights_manifest
 from tilewright.driver.build import build_segments
@@ -29,6 +28,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
+from tilewright.runtime.manifest import LoadedConstant, Manifest
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
@@ -55,24 +55,25 @@ def build_virtual_machine(
     segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
     built = build_segments(segments, target, jobs, loaded)
-    manifest = common_manifest(mod["main"], target) | {
-        "executor": kind.executor,
-        "segments": built.segments,
-        "program": program,
-        "packed": builder.packed,
-        "constants": [_constant(constant, built.constants) for constant in builder.constants],
-        "weights": weights_manifest(built.constants),
-    }
+    manifest = Manifest(
+        **common_manifest(mod["main"], target),
+        executor=kind.executor,
+        segments=tuple(built.segments),
+        program=program,
+        packed=tuple(builder.packed),
+        constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
+        weights=weights_manifest(built.constants),
+    )
     with trace.span("link"):
         return kind(built.code, manifest, [c.data for c in built.constants], threads)
 
 
-def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> dict[str, Any]:
+def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> LoadedConstant:
     """The manifest's entry of a constant that instructions load: among the weights, or text in place."""
-    shape = list(constant.data.shape)
+    shape = constant.data.shape
     if constant.data.dtype == object:
-        return {"shape": shape, "value": [str(item) for item in constant.data.reshape(-1)]}
-    return {"shape": shape, "dtype": str(constant.tensor_type.dtype), "offset": offsets[constant]}
+        return LoadedConstant(shape=shape, value=tuple(str(item) for item in constant.data.reshape(-1)))
+    return LoadedConstant(shape=shape, dtype=str(constant.tensor_type.dtype), offset=offsets[constant])
 
 
 def needs_machine(mod: IRModule) -> str:

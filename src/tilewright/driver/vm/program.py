@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.driver.vm.bytecode import compile_function
@@ -15,6 +16,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.host import plain_attrs
 from tilewright.runtime.host_ops import HOST_OPS
+from tilewright.runtime.manifest import Packed
 
 
 class ProgramBuilder:
@@ -27,7 +29,7 @@ class ProgramBuilder:
         self.mod = mod
         self.one_by_one = one_by_one
         self.segments: list[Function] = []
-        self.packed: list[dict[str, Any]] = []
+        self.packed: list[Packed] = []
         self.constants: list[Constant] = []
         self._constant_numbers: dict[Constant, int] = {}
         self._global_numbers: dict[GlobalVar, int] = {}
@@ -68,11 +70,11 @@ class ProgramBuilder:
     def segment_number(self, segment: SegmentNodes, scopes: Scopes, function: Function) -> tuple[int, list[Expr]]:
         """The packed number of a segment, and the values to call it with."""
         body, arguments = segment_function(segment, scopes, function)
-        entry: dict[str, Any] = {"segment": len(self.segments)}
+        entry = Packed(segment=len(self.segments))
         if self.one_by_one:
             (call,) = segment.members
             assert isinstance(call.op, Op)
-            entry |= {"operator": call.op.name, "source": call.span}
+            entry = replace(entry, operator=call.op.name, source=call.span)
         self.packed.append(entry)
         self.segments.append(body)
         return len(self.packed) - 1, arguments
@@ -85,12 +87,12 @@ class ProgramBuilder:
             raise UnsupportedError(
                 f"the operator {call.op.name}{where} has neither a compute nor a host function, so nothing can run it"
             )
-        self.packed.append({"host": call.op.name, "attrs": plain_attrs(call.attrs), "source": call.span})
+        self.packed.append(Packed(host=call.op.name, attrs=plain_attrs(call.attrs), source=call.span))
         return len(self.packed) - 1
 
     def check_number(self, type_: TensorType, callee: str, argument: int) -> int:
         """The packed number of the check that an argument has the fixed extents of `type_`."""
         shape = [dim if isinstance(dim, int) else None for dim in type_.shape]
         attrs = {"shape": shape, "callee": callee, "argument": argument}
-        self.packed.append({"host": "check_shape", "attrs": attrs, "source": ""})
+        self.packed.append(Packed(host="check_shape", attrs=attrs))
         return len(self.packed) - 1

@@ -33,9 +33,6 @@ from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order
 
-#: Operators whose arguments a pattern matches either way round.
-COMMUTATIVE = ("add", "multiply")
-
 #: What matched each pattern, in the order in which it was found; a path of a dominator may have many.
 NodeMap = dict[DFPattern, list[Expr]]
 Users = dict[Expr, list[Expr]]
@@ -121,7 +118,7 @@ def _call(matcher: _Matcher, pattern: CallPattern, node: Expr | Op) -> bool:
     if matcher.all(pattern.args, node.args):
         return True
     matcher.back_to(mark)
-    turned = isinstance(node.op, Op) and node.op.name in COMMUTATIVE
+    turned = isinstance(node.op, Op) and node.op.commutative
     return turned and matcher.all(pattern.args, node.args[::-1])
 
 

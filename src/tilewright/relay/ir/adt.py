@@ -9,22 +9,25 @@ match (%list) {
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import field
+from typing import ClassVar
 
 from tilewright.relay.ir.expr import Expr, Var
+from tilewright.relay.ir.node import Node, binder, node, operand
 from tilewright.relay.ir.type import GlobalTypeVar, Type
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Constructor(Expr):
     """One way to make a value of the data type `belong_to`, number `tag` among its constructors: `Cons`.
 
     A call makes the value, even of a constructor without fields: `Call(nil, [])`.
     """
 
-    name: str
-    inputs: tuple[Type, ...]
-    belong_to: GlobalTypeVar
+    is_name: ClassVar[bool] = True
+    name: str = field()
+    inputs: tuple[Type, ...] = field()
+    belong_to: GlobalTypeVar = field()
     tag: int = 0
 
     def __init__(self, name: str, inputs: Iterable[Type], belong_to: GlobalTypeVar, tag: int = 0) -> None:
@@ -39,55 +42,55 @@ class Constructor(Expr):
         return self.name
 
 
-class Pattern:
+class Pattern(Node):
     """Base of what may stand left of `=>`."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@node
 class PatternWildcard(Pattern):
     """`_`: anything."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@node
 class PatternVar(Pattern):
     """`%x`: anything, bound to `var` in the clause."""
 
-    var: Var
+    var: Var = binder()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@node
 class PatternConstructor(Pattern):
     """`Cons(%x, _)`: a value made by `constructor` whose fields match `patterns`."""
 
-    constructor: Constructor
-    patterns: tuple[Pattern, ...] = ()
+    constructor: Constructor = field()
+    patterns: tuple[Pattern, ...] = operand()
 
     def __init__(self, constructor: Constructor, patterns: Iterable[Pattern] = ()) -> None:
         object.__setattr__(self, "constructor", constructor)
         object.__setattr__(self, "patterns", tuple(patterns))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@node
 class PatternTuple(Pattern):
     """`(%x, _)`: a tuple whose fields match `patterns`."""
 
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[Pattern, ...] = operand()
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         object.__setattr__(self, "patterns", tuple(patterns))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Clause:
+@node
+class Clause(Node):
     """`lhs => rhs` of a match."""
 
     lhs: Pattern
     rhs: Expr
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Match(Expr):
     """The right side of the first of `clauses` whose pattern fits `data`.
 
@@ -95,8 +98,8 @@ class Match(Expr):
     clause fits is an error at run time.
     """
 
-    data: Expr
-    clauses: tuple[Clause, ...]
+    data: Expr = operand()
+    clauses: tuple[Clause, ...] = operand()
     complete: bool = True
 
     def __init__(self, data: Expr, clauses: Iterable[Clause], complete: bool = True) -> None:
@@ -104,17 +107,28 @@ class Match(Expr):
         object.__setattr__(self, "clauses", tuple(clauses))
         object.__setattr__(self, "complete", complete)
 
+    def operands(self) -> tuple[Expr, ...]:
+        """The value and the right sides."""
+        return (self.data, *[clause.rhs for clause in self.clauses])
+
+    def bound(self) -> tuple[Var, ...]:
+        """The variables of the patterns."""
+        return tuple([var for clause in self.clauses for var in pattern_vars(clause.lhs)])
+
+    def with_operands(self, kids: tuple[Expr, ...]) -> Match:
+        """The same match of another value, with other right sides."""
+        clauses = [Clause(clause.lhs, rhs) for clause, rhs in zip(self.clauses, kids[1:], strict=True)]
+        return Match(kids[0], clauses, self.complete)
+
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:
     """The variables that `pattern` binds, left to right."""
     for part in walk_pattern(pattern):
-        if isinstance(part, PatternVar):
-            yield part.var
+        yield from part.bound()
 
 
 def walk_pattern(pattern: Pattern) -> Iterator[Pattern]:
     """`pattern` and all patterns inside it, itself first."""
     yield pattern
-    if isinstance(pattern, PatternConstructor | PatternTuple):
-        for part in pattern.patterns:
-            yield from walk_pattern(part)
+    for part in pattern.operands():
+        yield from walk_pattern(part)

@@ -10,12 +10,13 @@ The type of a node follows from the node alone, so it is computed once, by `tran
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tilewright.errors import InternalError, TypeMismatchError
+from tilewright.relay.ir.node import Node, binder, label, node, operand
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeVar
 from tilewright.support.dtype import DType
 
@@ -88,10 +89,12 @@ def _plain(value: Any) -> Any:
 NO_ATTRS = Attrs()
 
 
-class Expr:
+class Expr(Node):
     """Base of all graph nodes."""
 
     __slots__ = ("_type",)
+    #: True for what only names a function or constructor: no operand of the call that names it.
+    is_name: ClassVar[bool] = False
 
     @property
     def checked_type(self) -> Type:
@@ -177,12 +180,11 @@ class Expr:
         return Call(get("cast"), (self,), {"dtype": str(DType(dtype))})
 
 
-# `repr=False`: printing is the printer's; `eq=False`: identity.
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Var(Expr):
     """An input of a function or a name bound by `Let`. Identity is the object; the name is for printing and feeding."""
 
-    name: str
+    name: str = label()
     type_annotation: Type | None = None
 
     @property
@@ -191,7 +193,7 @@ class Var(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Constant(Expr):
     """A tensor known at compile time. `data` is never written to; a view is fine."""
 
@@ -203,35 +205,35 @@ class Constant(Expr):
         return TensorType(self.data.shape, DType(self.data.dtype))
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Tuple(Expr):
     """Several values as one."""
 
-    fields: tuple[Expr, ...]
+    fields: tuple[Expr, ...] = operand()
 
     def __init__(self, fields: Iterable[Expr]) -> None:
         object.__setattr__(self, "fields", tuple(fields))
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class TupleGetItem(Expr):
     """Field `index` of a tuple-valued expression."""
 
-    tuple_value: Expr
-    index: int
+    tuple_value: Expr = operand()
+    index: int = field()
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Call(Expr):
     """`op` applied to `args`: an operator, or an expression whose value is a function or constructor.
 
     `span` names the source model's nodes it came from, separated by ";".
     """
 
-    op: Op | Expr
-    args: tuple[Expr, ...]
+    op: Op | Expr = operand()
+    args: tuple[Expr, ...] = operand()
     attrs: Attrs = NO_ATTRS
-    span: str = ""
+    span: str = label("")
 
     def __init__(
         self, op: Op | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
@@ -241,30 +243,44 @@ class Call(Expr):
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
         object.__setattr__(self, "span", span)
 
+    def operands(self) -> tuple[Expr, ...]:
+        """The callee, unless it is an operator, a fused function or a mere name, and the arguments."""
+        op = self.op
+        if not isinstance(op, Expr) or op.is_name or (type(op) is Function and op.is_primitive):
+            return self.args
+        return (op, *self.args)
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+    def with_operands(self, kids: tuple[Expr, ...]) -> Call:
+        """The same call with other operands."""
+        if len(kids) == len(self.args):
+            return Call(self.op, kids, self.attrs, self.span)
+        return Call(kids[0], kids[1:], self.attrs, self.span)
+
+
+@node
 class Let(Expr):
     """`value` bound to `var` within `body`."""
 
-    var: Var
-    value: Expr
-    body: Expr
+    var: Var = binder()
+    value: Expr = operand()
+    body: Expr = operand()
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class If(Expr):
     """`true_branch` if the scalar bool `cond` holds, else `false_branch`; only the branch taken is evaluated."""
 
-    cond: Expr
-    true_branch: Expr
-    false_branch: Expr
+    cond: Expr = operand()
+    true_branch: Expr = operand()
+    false_branch: Expr = operand()
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class GlobalVar(Expr):
     """The name of a function of a module. A pass that changes the function's type makes a new `GlobalVar`."""
 
-    name: str
+    is_name: ClassVar[bool] = True
+    name: str = field()
 
     @property
     def name_hint(self) -> str:
@@ -272,7 +288,7 @@ class GlobalVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class Function(Expr):
     """A function of `params`, polymorphic in `type_params`; a closure if its body uses variables from around it.
 
@@ -280,8 +296,8 @@ class Function(Expr):
     function: closed, and one kernel.
     """
 
-    params: tuple[Var, ...]
-    body: Expr
+    params: tuple[Var, ...] = binder()
+    body: Expr = operand()
     ret_type: Type | None = None
     type_params: tuple[TypeVar, ...] = ()
     attrs: Attrs = field(default=NO_ATTRS)
@@ -299,6 +315,14 @@ class Function(Expr):
         object.__setattr__(self, "ret_type", ret_type)
         object.__setattr__(self, "type_params", _type_vars(type_params or ()))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
+
+    def operands(self) -> tuple[Expr, ...]:
+        """The body, which may use variables from around it; none for a fused function, which walkers take as a leaf."""
+        return () if self.is_primitive else (self.body,)
+
+    def with_operands(self, kids: tuple[Expr, ...]) -> Function:
+        """The same function with another body."""
+        return self.with_body(kids[0])
 
     @property
     def is_primitive(self) -> bool:
@@ -331,26 +355,26 @@ def _type_vars(type_params: Iterable[TypeVar]) -> tuple[TypeVar, ...]:
     return found
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class RefCreate(Expr):
     """A new reference, which holds `value`."""
 
-    value: Expr
+    value: Expr = operand()
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class RefRead(Expr):
     """The value that the reference `ref` holds now."""
 
-    ref: Expr
+    ref: Expr = operand()
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@node
 class RefWrite(Expr):
     """Put `value` into the reference `ref`; the result is the empty tuple."""
 
-    ref: Expr
-    value: Expr
+    ref: Expr = operand()
+    value: Expr = operand()
 
 
 def var(

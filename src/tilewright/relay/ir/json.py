@@ -19,48 +19,13 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.relay.ir import json_reader
-from tilewright.relay.ir.adt import (
-    Clause,
-    Constructor,
-    Match,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
-from tilewright.relay.ir.defaults import with_defaults
-from tilewright.relay.ir.expr import (
-    Attrs,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from tilewright.relay.ir.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Function, Var
+from tilewright.relay.ir.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA, classic_name, declared_key
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.node import Node
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    RefType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeData,
-    TypeVar,
-)
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, Kind, Type
 from tilewright.support.array_format import array_bytes
 from tilewright.tir import expr as tir
 
@@ -169,9 +134,7 @@ class _Writer:
         return [(item, lambda n, i=i: data.__setitem__(i, n)) for i, item in enumerate(items)]  # type: ignore[misc]
 
     def _fields(self, entry: dict[str, Any], record: _Record) -> list[tuple[Any, Callable[[int], None]]]:
-        schema = SCHEMA.get(record.type_key) or next(
-            (fields for key, fields in ATTRS.values() if key == record.type_key), {}
-        )
+        schema = SCHEMA.get(record.type_key) or ATTRS.get(record.type_key, {})
         if not schema:
             return []
         texts: dict[str, str] = dict.fromkeys(sorted(schema), "0")
@@ -213,7 +176,7 @@ def _record(value: Any, device: _Record) -> _Record:
     """The fields of an object, by their classic names."""
     if isinstance(value, _Record):
         return value
-    make = _RECORDS.get(type(value))
+    make = _RECORDS.get(type(value)) or (_declared if isinstance(value, Node) else None)
     if make is None:
         raise InputError(f"a {type(value).__name__} cannot be written to JSON")
     type_key, fields = make(value)
@@ -248,14 +211,13 @@ def _call_attrs(call: Call) -> _Record | None:
     """Classic attributes where the operator has them and what is left out are defaults; a dictionary otherwise."""
     if not call.attrs:
         return None
-    classic = ATTRS.get(call.op.name) if isinstance(call.op, Op) else None
-    if classic is not None and isinstance(call.op, Op):
-        key, fields = classic
+    if isinstance(call.op, Op) and call.op.attrs_class:
+        key = f"relay.attrs.{call.op.attrs_class}"
+        fields = ATTRS[key]
         kept = {name: value for name, value in call.attrs.items() if name in fields}
-        if (
-            len(kept) == len(fields.keys() & call.attrs.keys())
-            and Attrs(with_defaults(call.op, call.args, kept)) == call.attrs
-        ):
+        schema = call.op.attributes or {}
+        left_out = {name: value for name, value in call.attrs.items() if name not in fields}
+        if all(name in schema and schema[name].default == value for name, value in left_out.items()):
             return _Record(key, kept)
     return _dict_attrs(call.attrs)
 
@@ -280,56 +242,33 @@ def _binary(node: tir.BinaryExpr) -> tuple[str, dict[str, Any]]:
     return f"tir.{type(node).__name__}", {"dtype": node.dtype, "a": node.a, "b": node.b}
 
 
+def _declared(value: Node) -> tuple[str, dict[str, Any]]:
+    """Any node, by the fields that it declares."""
+    return declared_key(type(value)), {classic_name(f): _classic_value(getattr(value, f)) for f in value.FIELDS}
+
+
+def _classic_value(value: Any) -> Any:
+    if isinstance(value, Kind):
+        return value.value
+    return _Array(value) if isinstance(value, tuple) else value
+
+
+def _function_type(type_: FuncType) -> tuple[str, dict[str, Any]]:
+    key, fields = _declared(type_)
+    return key, {**fields, "type_constraints": _Array()}
+
+
+#: Values that are no nodes, and nodes whose classic fields are others.
 _RECORDS: dict[type, Callable[[Any], tuple[str, dict[str, Any]]]] = {
     IRModule: _module,
-    GlobalVar: lambda e: ("GlobalVar", {"name_hint": e.name}),
     Var: lambda e: (
         "relay.Var",
         {"vid": _Record("relay.Id", {"name_hint": e.name}), "type_annotation": e.type_annotation},
     ),
-    Constant: lambda e: ("relay.Constant", {"data": e.data}),
-    Tuple: lambda e: ("relay.Tuple", {"fields": _Array(e.fields)}),
-    TupleGetItem: lambda e: ("relay.TupleGetItem", {"tuple_value": e.tuple_value, "index": e.index}),
     Call: _call,
-    Let: lambda e: ("relay.Let", {"var": e.var, "value": e.value, "body": e.body}),
-    If: lambda e: ("relay.If", {"cond": e.cond, "true_branch": e.true_branch, "false_branch": e.false_branch}),
     Function: _function,
-    RefCreate: lambda e: ("relay.RefCreate", {"value": e.value}),
-    RefRead: lambda e: ("relay.RefRead", {"ref": e.ref}),
-    RefWrite: lambda e: ("relay.RefWrite", {"ref": e.ref, "value": e.value}),
-    Constructor: lambda e: (
-        "relay.Constructor",
-        {"name_hint": e.name, "inputs": _Array(e.inputs), "belong_to": e.belong_to, "tag": e.tag},
-    ),
-    Match: lambda e: ("relay.Match", {"data": e.data, "clauses": _Array(e.clauses), "complete": e.complete}),
-    Clause: lambda e: ("relay.Clause", {"lhs": e.lhs, "rhs": e.rhs}),
-    PatternWildcard: lambda e: ("relay.PatternWildcard", {}),
-    PatternVar: lambda e: ("relay.PatternVar", {"var": e.var}),
-    PatternConstructor: lambda e: (
-        "relay.PatternConstructor",
-        {"constructor": e.constructor, "patterns": _Array(e.patterns)},
-    ),
-    PatternTuple: lambda e: ("relay.PatternTuple", {"patterns": _Array(e.patterns)}),
-    TensorType: lambda t: ("relay.TensorType", {"shape": _Array(t.shape), "dtype": t.dtype}),
-    TupleType: lambda t: ("TupleType", {"fields": _Array(t.fields)}),
-    FuncType: lambda t: (
-        "FuncType",
-        {
-            "arg_types": _Array(t.arg_types),
-            "ret_type": t.ret_type,
-            "type_params": _Array(t.type_params),
-            "type_constraints": _Array(),
-        },
-    ),
-    TypeVar: lambda t: ("TypeVar", {"name_hint": t.name, "kind": t.kind.value}),
+    FuncType: _function_type,
     GlobalTypeVar: lambda t: ("GlobalTypeVar", {"name_hint": t.name, "kind": t.kind.value}),
-    TypeCall: lambda t: ("TypeCall", {"func": t.func, "args": _Array(t.args)}),
-    RefType: lambda t: ("relay.RefType", {"value": t.value}),
-    TypeData: lambda t: (
-        "relay.TypeData",
-        {"header": t.header, "type_vars": _Array(t.type_vars), "constructors": _Array(t.constructors)},
-    ),
-    IncompleteType: lambda t: ("IncompleteType", {"kind": t.kind.value}),
     AnyDim: lambda d: ("tir.Any", {"dtype": "int32"}),
     tir.SizeVar: lambda d: ("tir.SizeVar", {"dtype": d.dtype, "name": d.name}),
     tir.Var: lambda d: ("tir.Var", {"dtype": d.dtype, "name": d.name}),

@@ -5,58 +5,23 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.errors import ModelError, TilewrightError
-from tilewright.relay.ir.adt import (
-    Clause,
-    Constructor,
-    Match,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
-from tilewright.relay.ir.defaults import kept, with_defaults
-from tilewright.relay.ir.expr import (
-    Attrs,
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from tilewright.relay.ir.json_schema import ATTRS, SCHEMA, Fields
+from tilewright.errors import ModelError, TilewrightError, TypeMismatchError
+from tilewright.relay.ir.attributes import complete
+from tilewright.relay.ir.expr import Attrs, Call, Function, Var
+from tilewright.relay.ir.json_schema import ATTR_DEFAULTS, ATTRS, SCHEMA, Fields, classic_name, declared_key
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.node import DECLARED, Node
 from tilewright.relay.ir.registry import Op, get
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    Kind,
-    RefType,
-    TensorType,
-    TupleType,
-    TypeCall,
-    TypeData,
-    TypeVar,
-)
+from tilewright.relay.ir.type import Kind
 from tilewright.support.array_format import read_array
 from tilewright.tir import expr as tir
 
 #: Fields that hold what Relay here has not.
 _IGNORED = {"virtual_device_", "_checked_type_", "struct_info_", "source_map", "global_infos", "type_constraints"}
-
-_ATTR_FIELDS = dict(ATTRS.values())
 
 
 def load_json(text: str) -> Any:
@@ -112,7 +77,7 @@ class _Reader:
 
     def _schema(self, node: dict[str, Any]) -> Fields:
         key = node["type_key"]
-        return SCHEMA.get(key) or _ATTR_FIELDS.get(key) or {}
+        return SCHEMA.get(key) or ATTRS.get(key) or {}
 
     def _needs(self, number: int) -> list[int]:
         node = self._node(number)
@@ -132,14 +97,16 @@ class _Reader:
             return node.get("repr_str", "")
         if key == "Op":
             return get(node["repr_str"])
-        if key.startswith("relay.attrs.") and key not in _ATTR_FIELDS:
+        if key.startswith("relay.attrs.") and key not in ATTRS:
             raise ModelError(f"attributes of class {key} are not known to this reader")
         make = _MAKE.get(key)
-        if make is None and key not in _ATTR_FIELDS:
+        if make is None and key not in ATTRS:
             raise ModelError(f"nodes of class {key!r} are not known to this reader")
         try:
             fields = self._fields(node)
             return Attrs(_tidied(fields)) if make is None else make(fields)
+        except TypeMismatchError as error:
+            raise ModelError(f"node {number} of the JSON, a {key}: {error}") from None
         except (KeyError, ValueError, TypeError) as error:
             raise ModelError(f"node {number} of the JSON, a {key}, is malformed: {error!r}") from None
 
@@ -183,8 +150,19 @@ def _call(fields: dict[str, Any]) -> Call:
     op, args = fields["op"], fields["args"]
     attrs = fields.get("attrs") or {}
     if isinstance(op, Op):
-        attrs = with_defaults(op, args, kept(op, args, attrs) if op.name in ATTRS else attrs)
+        attrs = complete(op.name, op.attributes, _without_neutral(op, attrs))
     return Call(op, args, attrs, fields.get("span") or "")
+
+
+def _without_neutral(op: Op, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`attrs` without those of the classic class that the operator lacks, where they say what it does anyway."""
+    if not op.attrs_class or op.attributes is None:
+        return attrs
+    return {
+        name: value
+        for name, value in attrs.items()
+        if name in op.attributes or (value != ATTR_DEFAULTS[name] if name in ATTR_DEFAULTS else bool(value))
+    }
 
 
 def _module(fields: dict[str, Any]) -> IRModule:
@@ -199,41 +177,29 @@ def _binary(cls: type[tir.BinaryExpr]) -> Callable[[dict[str, Any]], Any]:
     return lambda fields: cls(fields["a"], fields["b"])
 
 
+def _declared(cls: type[Node]) -> Callable[[dict[str, Any]], Any]:
+    """Makes a node of the fields that its class declares."""
+
+    def make(fields: dict[str, Any]) -> Any:
+        values = {name: fields[classic_name(name)] for name in cls.FIELDS}
+        if "kind" in values:
+            values["kind"] = Kind(values["kind"])
+        return cls(**{name: value for name, value in values.items() if value is not None})
+
+    return make
+
+
 _MAKE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    **{declared_key(cls): _declared(cls) for cls in DECLARED},
     "IRModule": _module,
     "SourceMap": lambda f: None,
     "VirtualDevice": lambda f: None,
-    "GlobalVar": lambda f: GlobalVar(f["name_hint"]),
     "relay.Id": lambda f: f["name_hint"],
     "relay.Var": lambda f: Var(f["vid"], f["type_annotation"]),
-    "relay.Constant": lambda f: Constant(f["data"]),
-    "relay.Tuple": lambda f: Tuple(f["fields"]),
-    "relay.TupleGetItem": lambda f: TupleGetItem(f["tuple_value"], f["index"]),
     "relay.Call": _call,
-    "relay.Let": lambda f: Let(f["var"], f["value"], f["body"]),
-    "relay.If": lambda f: If(f["cond"], f["true_branch"], f["false_branch"]),
     "relay.Function": lambda f: Function(
         f["params"], f["body"], f["ret_type"], f["type_params"] or (), f["attrs"] or {}
     ),
-    "relay.RefCreate": lambda f: RefCreate(f["value"]),
-    "relay.RefRead": lambda f: RefRead(f["ref"]),
-    "relay.RefWrite": lambda f: RefWrite(f["ref"], f["value"]),
-    "relay.Constructor": lambda f: Constructor(f["name_hint"], f["inputs"], f["belong_to"], f["tag"]),
-    "relay.Match": lambda f: Match(f["data"], f["clauses"], f["complete"]),
-    "relay.Clause": lambda f: Clause(f["lhs"], f["rhs"]),
-    "relay.PatternWildcard": lambda f: PatternWildcard(),
-    "relay.PatternVar": lambda f: PatternVar(f["var"]),
-    "relay.PatternConstructor": lambda f: PatternConstructor(f["constructor"], f["patterns"]),
-    "relay.PatternTuple": lambda f: PatternTuple(f["patterns"]),
-    "relay.TensorType": lambda f: TensorType(f["shape"], f["dtype"]),
-    "TupleType": lambda f: TupleType(f["fields"]),
-    "FuncType": lambda f: FuncType(f["arg_types"], f["ret_type"], f["type_params"] or ()),
-    "TypeVar": lambda f: TypeVar(f["name_hint"], Kind(f["kind"])),
-    "GlobalTypeVar": lambda f: GlobalTypeVar(f["name_hint"]),
-    "TypeCall": lambda f: TypeCall(f["func"], f["args"]),
-    "relay.RefType": lambda f: RefType(f["value"]),
-    "relay.TypeData": lambda f: TypeData(f["header"], f["type_vars"], f["constructors"]),
-    "IncompleteType": lambda f: IncompleteType(Kind(f["kind"])),
     "tir.Any": lambda f: AnyDim(),
     "IntImm": lambda f: tir.IntImm(f["dtype"], f["value"]),
     "FloatImm": lambda f: tir.FloatImm(f["dtype"], f["value"]),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tilewright.relay.ir.node import Node
+
 #: "o": the number of a node; "n": the number of an array; the rest are plain values.
 Kind = Literal["o", "i", "f", "b", "s", "n"]
 Fields = dict[str, Kind]
@@ -80,40 +82,45 @@ _POOL = "pool_size strides dilation padding layout:s out_layout:s"
 #: What the classic attributes have and operators here may lack: what it is then.
 ATTR_DEFAULTS = {"center": True, "scale": True, "num_newaxis": 1}
 
-#: Operators whose attributes classic JSON types: the type key behind "relay.attrs.", and the fields.
-ATTRS: dict[str, tuple[str, Fields]] = {
-    op: (f"relay.attrs.{key}", _fields(fields))
-    for op, key, fields in (
-        ("nn.dense", "DenseAttrs", "units out_dtype:s"),
-        ("nn.batch_matmul", "BatchMatmulAttrs", "out_dtype:s transpose_a:b transpose_b:b"),
-        ("nn.conv1d", "Conv1DAttrs", _CONV),
-        ("nn.conv2d", "Conv2DAttrs", _CONV),
-        ("nn.conv3d", "Conv3DAttrs", _CONV),
-        ("nn.bias_add", "BiasAddAttrs", "axis:i"),
-        ("nn.softmax", "SoftmaxAttrs", "axis:i"),
-        ("nn.log_softmax", "SoftmaxAttrs", "axis:i"),
-        ("nn.leaky_relu", "LeakyReluAttrs", "alpha:f"),
-        ("nn.prelu", "PReluAttrs", "axis:i"),
-        ("nn.dropout", "DropoutAttrs", "rate:f"),
-        ("nn.batch_norm", "BatchNormAttrs", "axis:i epsilon:f center:b scale:b"),
-        ("nn.layer_norm", "LayerNormAttrs", "axis:i epsilon:f center:b scale:b"),
-        ("nn.max_pool2d", "MaxPool2DAttrs", f"{_POOL} ceil_mode:b"),
-        ("nn.avg_pool2d", "AvgPool2DAttrs", f"{_POOL} ceil_mode:b count_include_pad:b"),
-        ("nn.global_avg_pool2d", "GlobalPool2DAttrs", "layout:s out_layout:s"),
-        ("nn.global_max_pool2d", "GlobalPool2DAttrs", "layout:s out_layout:s"),
-        ("concatenate", "ConcatenateAttrs", "axis:i"),
-        ("stack", "StackAttrs", "axis"),
-        ("split", "SplitAttrs", "indices_or_sections axis:i"),
-        ("transpose", "TransposeAttrs", "axes"),
-        ("reshape", "ReshapeAttrs", "newshape allowzero:b"),
-        ("squeeze", "SqueezeAttrs", "axis"),
-        ("expand_dims", "ExpandDimsAttrs", "axis:i num_newaxis:i"),
-        ("cast", "CastAttrs", "dtype:s"),
-        ("clip", "ClipAttrs", "a_min:f a_max:f"),
-        ("layout_transform", "LayoutTransformAttrs", "src_layout:s dst_layout:s"),
-        *[
-            (name, "ReduceAttrs", "axis keepdims:b exclude:b")
-            for name in ("sum", "mean", "max", "min", "prod", "all", "any")
-        ],
-    )
+#: The fields of classes of attributes, which operators name (`Op.attrs_class`), by type key.
+ATTRS: dict[str, Fields] = {
+    f"relay.attrs.{name}": _fields(fields)
+    for name, fields in {
+        "DenseAttrs": "units out_dtype:s",
+        "BatchMatmulAttrs": "out_dtype:s transpose_a:b transpose_b:b",
+        "Conv1DAttrs": _CONV,
+        "Conv2DAttrs": _CONV,
+        "Conv3DAttrs": _CONV,
+        "BiasAddAttrs": "axis:i",
+        "SoftmaxAttrs": "axis:i",
+        "LeakyReluAttrs": "alpha:f",
+        "PReluAttrs": "axis:i",
+        "DropoutAttrs": "rate:f",
+        "BatchNormAttrs": "axis:i epsilon:f center:b scale:b",
+        "LayerNormAttrs": "axis:i epsilon:f center:b scale:b",
+        "MaxPool2DAttrs": f"{_POOL} ceil_mode:b",
+        "AvgPool2DAttrs": f"{_POOL} ceil_mode:b count_include_pad:b",
+        "GlobalPool2DAttrs": "layout:s out_layout:s",
+        "ConcatenateAttrs": "axis:i",
+        "StackAttrs": "axis",
+        "SplitAttrs": "indices_or_sections axis:i",
+        "TransposeAttrs": "axes",
+        "ReshapeAttrs": "newshape allowzero:b",
+        "SqueezeAttrs": "axis",
+        "ExpandDimsAttrs": "axis:i num_newaxis:i",
+        "CastAttrs": "dtype:s",
+        "ClipAttrs": "a_min:f a_max:f",
+        "LayoutTransformAttrs": "src_layout:s dst_layout:s",
+        "ReduceAttrs": "axis keepdims:b exclude:b",
+    }.items()
 }
+
+
+def declared_key(cls: type[Node]) -> str:
+    """The classic type key of a class of nodes."""
+    return f"relay.{cls.__name__}" if f"relay.{cls.__name__}" in SCHEMA else cls.__name__
+
+
+def classic_name(field: str) -> str:
+    """What the field of a node is called in the format."""
+    return "name_hint" if field == "name" else field

@@ -5,7 +5,7 @@
         def @main(%x: Tensor[(1, 4), float32]) { nn.relu(%x + 1f) }
     ''')
 
-Grammar and examples: docs/relay.md. An operator's attributes that are left out take the defaults of its builder.
+Grammar and examples: docs/relay.md. An operator's attributes that are left out take their defaults.
 Errors are `ParseError`s with line and column, the place underlined.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright.errors import ParseError, UnsupportedError
+from tilewright.errors import ParseError, TypeMismatchError, UnsupportedError
 from tilewright.relay.ir.adt import (
     Clause,
     Constructor,
@@ -29,7 +29,7 @@ from tilewright.relay.ir.adt import (
     PatternVar,
     PatternWildcard,
 )
-from tilewright.relay.ir.defaults import with_defaults
+from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import (
     Call,
     Constant,
@@ -306,7 +306,11 @@ class _Parser(TypeParser):
                 args.append(self.expr())
 
         self.sequence("(", item, ")")
-        return self._placed(Call(op, args, with_defaults(op, args, attrs)), token)
+        try:
+            call = Call(op, args, complete(op.name, op.attributes, attrs))
+        except TypeMismatchError as error:
+            self.tokens.fail(str(error), token.start, token.end)
+        return self._placed(call, token)
 
     def _placed(self, call: Call, token: Token) -> Call:
         """`call`, which begins at `token`; its place is kept."""

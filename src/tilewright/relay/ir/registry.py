@@ -16,11 +16,13 @@ Conventions of the functions in an `Op`:
   be checked before and after `alter_layout`.
 - `gradient(call, output_gradient)` gives the gradient of each argument of `call`, in Relay operators: an expression of
   the argument's type (a `Tuple` for a tuple), or None where nothing flows (an index, a constant piece). The types of
-  `call` and of its arguments are known. Gradients are tables of their own (`relay/op/gradients`), entered by
-  `set_gradient`.
+  `call` and of its arguments are known. Gradients are written in other operators, so they are given after all of
+  these are registered, by `set_gradient` (`relay/op/gradients`); operators themselves never change.
 - `expansion(args, attrs)` writes the operator in other operators. Such an operator needs nothing else but its
   reference: type, compute and gradient follow (`relay/op/composite.py`), and `transform.expand_operators` puts the
   expansion in its place before any other pass looks at it.
+- What a pass asks of an operator (`costly`, `neutral`, `view` …) is a field, said where it is registered; no other
+  table has operators as its keys.
 - `data_dependent` marks an operator whose output shape depends on the values of its inputs: its type has `Any`
   dimensions, it has no compute, and its reference runs on the host.
 """
@@ -28,20 +30,23 @@ Conventions of the functions in an `Op`:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tilewright.errors import InternalError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.relay.ir.attributes import Schema
     from tilewright.relay.ir.expr import Attrs, Call, Expr
-    from tilewright.relay.ir.type import TensorType, Type
+    from tilewright.relay.ir.type import Dim, TensorType, Type
     from tilewright.target import Target
     from tilewright.te import Tensor
+
+P = ParamSpec("P")
 
 
 class OpPattern(IntEnum):
@@ -69,13 +74,41 @@ class LayoutChoice:
     """What a layout rule wants: a layout per (flattened) input, that of the output, and the new attributes.
 
     A layout of None leaves that input as it is: a scalar, or a vector that has no layout. The cost is what the operator
-    takes in these layouts, in cycles; operators that only follow say 0.
+    takes in these layouts, in cycles; operators that only follow say 0. Where another operator does the work,
+    `rewrite(call, inputs)` makes it of the call, given its inputs in the layouts wanted; of those, `constants` must be
+    constants.
     """
 
     inputs: tuple[str | None, ...]
     output: str
     attrs: Attrs
     cost: float = 0.0
+    rewrite: Callable[[Call, Sequence[Expr]], Call] | None = None
+    constants: tuple[int, ...] = ()
+
+
+class Precision(IntEnum):
+    """In which precision an operator is computed where a program asks for 16 bits; the numbers are the classic ones."""
+
+    ALWAYS = 0
+    """in 16 bits whatever its inputs are: the operators that cost; with an `out_dtype` sums are float32"""
+    FOLLOW = 1
+    """in 16 bits if all its inputs that are no constants come in 16 bits: casts would cost more than they save"""
+    NEVER = 2
+    """in float32: sums of many terms, exponentials"""
+
+
+#: A permutation: axis i of the permuted value is axis `order[i]` of the plain one.
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChoice:
+    """The order each operand is wanted in (None: plain), that of the result, and the new attributes."""
+
+    inputs: tuple[Order | None, ...]
+    output: Order | None
+    attrs: Attrs
 
 
 TypeRule = Callable[["Sequence[Type]", "Attrs"], "Type"]
@@ -90,22 +123,96 @@ LayoutRule = Callable[
     ["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"],
     "LayoutChoice | tuple[LayoutChoice, ...] | None",
 ]
+#: (attrs, types of the tensors it reads, type of its first result) -> floating-point operations.
+Flops = Callable[["Attrs", "Sequence[TensorType]", "TensorType"], int]
+#: (type of the first operand, attrs) -> the type of each operand after it, None where nothing follows.
+ExpectedOperands = Callable[["TensorType", "Attrs"], "list[TensorType | None]"]
+#: (call, types of the tensors it reads) -> pairs of sizes that must be equal.
+EqualSizes = Callable[["Call", "Sequence[TensorType]"], "Iterable[tuple[Dim, Dim]]"]
+#: (call, type of its input) -> where its results lie in the memory of its input, in bytes; None if it has to move them.
+View = Callable[["Call", "TensorType"], "tuple[Dim, ...] | None"]
+#: (call, the order its data come in, types of its operands and result) -> how it follows, None if it does not.
+Reorder = Callable[["Call", Order, "Sequence[TensorType]"], OrderChoice | None]
+#: (weights, a factor for each output channel, attrs) -> the weights whose result is the scaled one.
+ScaledWeights = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "Attrs"], "np.ndarray[Any, Any]"]
+#: (call, values of its arguments from `first_shape` on) -> the call of a static operator, or None.
+Static = Callable[..., "Expr | None"]
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Op:
     """An operator; see the module's docstring for the conventions. `num_inputs` is -1 where it varies."""
 
     name: str
+    _: KW_ONLY
     num_inputs: int
     type_rule: TypeRule
     pattern: OpPattern
     reference: Reference
+    attributes: Schema | None = field(default_factory=dict)
+    """what its calls have beside arguments (`relay/ir/attributes.py`); None: whatever they say"""
     compute: Compute | None = None
-    gradient: Gradient | None = None
     layout: LayoutRule | None = None
     expansion: Expansion | None = None
     data_dependent: bool = False
+    effects: bool = False
+    """its calls make or change storage: they are not to be merged, folded or moved"""
+    # what it costs
+    flops: Flops | None = None
+    """where the default of `relay.cost` (one for each element) is wrong"""
+    passes: int = 1
+    """how often it reads each element of its input"""
+    costly: bool = False
+    """too costly to compute an element of several times within one kernel"""
+    precision: Precision | None = None
+    # what it expects of its operands
+    always_folded: bool = False
+    """its value for constants is stored however large it is: what reads it reads nothing else"""
+    expected_operands: ExpectedOperands | None = None
+    equal_sizes: EqualSizes | None = None
+    # its algebra
+    commutative: bool = False
+    associative: bool = False
+    """as far as rounding does not matter: constants may combine"""
+    neutral: float | None = None
+    """x op neutral is x; for a commutative operator, neutral op x too"""
+    absorbing: float | None = None
+    """x op absorbing is absorbing"""
+    idempotent: bool = False
+    """op(op(x)) is op(x)"""
+    involution: bool = False
+    """op(op(x)) is x"""
+    homogeneous: bool = False
+    """op(s x) is s op(x) for a positive factor of each channel"""
+    fill: float | None = None
+    """every element of the result is this number"""
+    # how it moves elements
+    rearranges: bool = False
+    """its result has the elements of its input, each once, in another place or shape"""
+    picks: bool = False
+    """each element of its result is one of its first input"""
+    identity_on_same_type: bool = False
+    """its result is its input where both have one type"""
+    view: View | None = None
+    spatial_axes: int = 0
+    """of images, the axes beside batch and channels, whose order a program may choose (`convert_layout`)"""
+    reorder: Reorder | None = None
+    # what stands for it elsewhere
+    attrs_class: str = ""
+    """the class of its attributes in classic JSON, where they have one"""
+    fast: str = ""
+    """the operator that computes the same, cheaper and coarser"""
+    quantized: str = ""
+    """the operator that computes the same on quantized operands"""
+    scaled_weights: ScaledWeights | None = None
+    first_shape: int = 0
+    static: Static | None = None
+    """the operator of known shapes in its place, where its arguments from `first_shape` on are known"""
+
+    @property
+    def gradient(self) -> Gradient | None:
+        """What `set_gradient` gave it."""
+        return _GRADIENTS.get(self.name)
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
@@ -115,46 +222,30 @@ class Op:
 
 
 _OPS: dict[str, Op] = {}
+_GRADIENTS: dict[str, Gradient] = {}
 
 
-def register(
-    name: str,
-    *,
-    num_inputs: int,
-    type_rule: TypeRule,
-    pattern: OpPattern,
-    reference: Reference,
-    compute: Compute | None = None,
-    gradient: Gradient | None = None,
-    layout: LayoutRule | None = None,
-    expansion: Expansion | None = None,
-    data_dependent: bool = False,
-) -> Op:
-    """Enter an operator into the table and return it. A second registration of a name is an internal error."""
-    if name in _OPS:
-        raise InternalError(f"the operator {name!r} is registered twice")
-    op = Op(
-        name=name,
-        num_inputs=num_inputs,
-        type_rule=type_rule,
-        pattern=pattern,
-        reference=reference,
-        compute=compute,
-        gradient=gradient,
-        layout=layout,
-        expansion=expansion,
-        data_dependent=data_dependent,
-    )
-    _OPS[name] = op
-    return op
+def _registering(make: Callable[P, Op]) -> Callable[P, Op]:
+    def register(*args: P.args, **fields: P.kwargs) -> Op:
+        """Enter an operator into the table and return it. A second registration of a name is an internal error."""
+        op = make(*args, **fields)
+        if op.name in _OPS:
+            raise InternalError(f"the operator {op.name!r} is registered twice")
+        _OPS[op.name] = op
+        return op
+
+    return register
+
+
+#: Takes the fields of an `Op`, its name first.
+register = _registering(Op)
 
 
 def set_gradient(name: str, gradient: Gradient) -> None:
     """Give the operator `name` its gradient, once; a second one is an internal error."""
-    op = get(name)
-    if op.gradient is not None:
+    if get(name).name in _GRADIENTS:
         raise InternalError(f"the operator {name!r} has two gradients")
-    object.__setattr__(op, "gradient", gradient)
+    _GRADIENTS[name] = gradient
 
 
 def get(name: str) -> Op:

@@ -16,11 +16,8 @@ from tilewright.relay.ir.adt import (
     Constructor,
     Match,
     Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
 )
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, TupleGetItem, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeData, TypeVar, parts
@@ -111,9 +108,19 @@ def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
-    """What distinguishes `node` besides its operands and the variables it binds."""
+    """What distinguishes `node` besides its operands and the variables it binds: its class and its plain fields."""
     make = _OWN.get(type(node))
-    return (type(node).__name__,) if make is None else make(node, types)
+    if make is not None:
+        return make(node, types)
+    return (type(node).__name__, *[_plain(value, types) for _, value in node.plain_fields()])
+
+
+def _plain(value: Any, types: _TypeTexts) -> Any:
+    if isinstance(value, np.ndarray):
+        return array_key(value)
+    if isinstance(value, tuple):
+        return tuple([_plain(item, types) for item in value])
+    return types.text(value) if isinstance(value, Type) else value
 
 
 def _binding(var: Expr, types: _TypeTexts) -> tuple[Any, ...]:
@@ -140,12 +147,8 @@ def _callee_key(op: Any, types: _TypeTexts) -> Any:
 
 
 def _pattern_key(pattern: Pattern) -> Any:
-    if isinstance(pattern, PatternVar):
-        return "%"
-    if isinstance(pattern, PatternConstructor):
-        name = f"{pattern.constructor.belong_to}.{pattern.constructor.name}"
-        return (name, *map(_pattern_key, pattern.patterns))
-    return tuple(map(_pattern_key, pattern.patterns)) if isinstance(pattern, PatternTuple) else "_"
+    named = [f"{value.belong_to}.{value.name}" for _, value in pattern.plain_fields()]
+    return (type(pattern).__name__, *named, *map(_pattern_key, pattern.operands()))
 
 
 def _definition_key(data: TypeData) -> tuple[Any, ...]:
@@ -155,12 +158,10 @@ def _definition_key(data: TypeData) -> tuple[Any, ...]:
     return (data.header.name, len(params), tuple(fields))
 
 
+#: Classes that are alike by more, or less, than their fields.
 _OWN: dict[type, Callable[..., tuple[Any, ...]]] = {
     Call: lambda node, types: ("call", _callee_key(node.op, types), attrs_key(node.attrs)),
     Var: lambda node, types: ("var", types.text(node.type_annotation or node.inferred_type)),
-    Constant: lambda node, types: ("const", *array_key(node.data)),
-    TupleGetItem: lambda node, types: ("field", node.index),
-    GlobalVar: lambda node, types: ("global", node.name),
     Constructor: lambda node, types: ("constructor", f"{node.belong_to}.{node.name}"),
     Function: _function_row,
     Match: lambda node, types: ("match", node.complete, tuple([_pattern_key(c.lhs) for c in node.clauses])),

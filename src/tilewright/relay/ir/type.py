@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.errors import TypeMismatchError
+from tilewright.relay.ir.node import Node, binder, node, operand, value_node
 from tilewright.support.dtype import DType
 from tilewright.tir.expr import Expr, IntImm
 
@@ -60,7 +61,7 @@ class Any:
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _absorb
 
 
-class Type:
+class Type(Node):
     """Base of all types."""
 
     __slots__ = ()
@@ -81,7 +82,7 @@ class Kind(Enum):
     TYPE_DATA = 6
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_node
 class TensorType(Type):
     """A dense tensor: `shape` in elements (`()` is a scalar) and the `dtype` of one element."""
 
@@ -134,11 +135,11 @@ class TensorType(Type):
         return f"Tensor[({dims}{',' if len(self.shape) == 1 else ''}), {self.dtype}]"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_node
 class TupleType(Type):
     """A tuple of values, each with its own type."""
 
-    fields: tuple[Type, ...]
+    fields: tuple[Type, ...] = operand()
 
     def __init__(self, fields: Iterable[Type]) -> None:
         object.__setattr__(self, "fields", tuple(fields))
@@ -147,7 +148,7 @@ class TupleType(Type):
         return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class TypeVar(Type):
     """A type that a polymorphic function or data type leaves open. Identity is the object; the name is for printing."""
 
@@ -163,13 +164,13 @@ class TypeVar(Type):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class FuncType(Type):
     """A function from `arg_types` to `ret_type`, for every choice of `type_params`, whose names do not count."""
 
-    arg_types: tuple[Type, ...]
-    ret_type: Type
-    type_params: tuple[TypeVar, ...] = ()
+    arg_types: tuple[Type, ...] = operand()
+    ret_type: Type = operand()
+    type_params: tuple[TypeVar, ...] = binder(())
 
     def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Iterable[TypeVar] = ()) -> None:
         object.__setattr__(self, "arg_types", tuple(arg_types))
@@ -198,17 +199,17 @@ class FuncType(Type):
         return f"fn {params}({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_node
 class RefType(Type):
     """A reference to a value of type `value`, which may be overwritten."""
 
-    value: Type
+    value: Type = operand()
 
     def __str__(self) -> str:
         return f"ref({self.value})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_node
 class GlobalTypeVar(Type):
     """The name of a data type; the module that defines it holds its `TypeData`. Compared by name."""
 
@@ -231,12 +232,12 @@ class GlobalTypeVar(Type):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@value_node
 class TypeCall(Type):
     """A data type applied to arguments, one for each of its type variables: `List[float32]`."""
 
-    func: GlobalTypeVar
-    args: tuple[Type, ...] = ()
+    func: GlobalTypeVar = field()
+    args: tuple[Type, ...] = operand()
 
     def __init__(self, func: GlobalTypeVar, args: Iterable[Type] = ()) -> None:
         object.__setattr__(self, "func", func)
@@ -246,7 +247,7 @@ class TypeCall(Type):
         return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class TypeData(Type):
     """The definition of a data type: `constructors`, whose fields may mention `type_vars` and the type itself."""
 
@@ -272,7 +273,7 @@ class TypeData(Type):
         return f"type {self.header}{params}"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class IncompleteType(Type):
     """A type still to be found. Type inference replaces it; none is left when it is done."""
 
@@ -311,26 +312,15 @@ def tensor_types(type_: Type) -> list[TensorType]:
 
 def parts(type_: Type) -> tuple[Type, ...]:
     """The types that `type_` is built from, outermost only; the head of a `TypeCall` is not among them."""
-    if isinstance(type_, TupleType):
-        return type_.fields
-    if isinstance(type_, FuncType):
-        return (*type_.arg_types, type_.ret_type)
-    if isinstance(type_, TypeCall):
-        return type_.args
-    return (type_.value,) if isinstance(type_, RefType) else ()
+    return type_.operands()
 
 
 def with_parts(type_: Type, kids: tuple[Type, ...]) -> Type:
     """`type_` built from other parts; the same object if they are the same objects."""
     if all(new is old for new, old in zip(kids, parts(type_), strict=True)):
         return type_
-    if isinstance(type_, TupleType):
-        return TupleType(kids)
-    if isinstance(type_, FuncType):
-        return FuncType(kids[:-1], kids[-1], type_.type_params)
-    if isinstance(type_, TypeCall):
-        return TypeCall(type_.func, kids)
-    return RefType(kids[0])
+    built: Type = type_.with_operands(kids)
+    return built
 
 
 def map_type(type_: Type, rule: typing.Callable[[Type], Type | None]) -> Type:

@@ -50,7 +50,6 @@ from tilewright.relay.ir.type import (
 from tilewright.relay.ir.unify import Unifier, bind_dims, has_holes, narrows, substitute_dims
 from tilewright.relay.ir.unknown_sizes import apply_rule
 from tilewright.relay.ir.visitor import children
-from tilewright.relay.op.operand_types import expected_operands
 from tilewright.support.dtype import DType
 
 _BOOL = TensorType((), "bool")
@@ -127,7 +126,9 @@ class Inference:
         if not isinstance(node, Call) or isinstance(node.op, Expr):
             return False
         known = [self._known(arg) for arg in node.args]
-        expected = expected_operands(node.op.name, [None if has_holes(t) else t for t in known], node.attrs)
+        if node.op.expected_operands is None or not isinstance(known[0], TensorType) or has_holes(known[0]):
+            return False
+        expected = node.op.expected_operands(known[0], node.attrs)
         given = False
         for arg, found, type_ in zip(node.args[1:], known[1:], expected):
             if isinstance(found, IncompleteType) and type_ is not None:

@@ -5,110 +5,34 @@ any other is walked like an operand, body included, since it may use variables f
 the body as a region of its own (it runs when the function is called, or never) looks at `Function` nodes itself, as
 it looks at the branches of `If` and `Match`. Passes reach the functions of a module through `IRModule.map_functions`.
 
-The variables that a node binds (`binders`) are not among its children.
+What a node's operands are is said where it is declared (`node.py`); the variables that it binds are not among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tilewright.relay.ir.adt import Clause, Constructor, Match, pattern_vars
-from tilewright.relay.ir.expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from tilewright.relay.ir.expr import Call, Expr, GlobalVar, Var
 
 Children = tuple[Expr, ...]
 
 
-def _call_children(call: Call) -> Children:
-    op = call.op
-    if not isinstance(op, Expr) or type(op) in _NAMES or (type(op) is Function and op.is_primitive):
-        return call.args
-    return (op, *call.args)
-
-
-def _rebuild_call(call: Call, kids: Children) -> Call:
-    if len(kids) == len(call.args):
-        return Call(call.op, kids, call.attrs, call.span)
-    return Call(kids[0], kids[1:], call.attrs, call.span)
-
-
-def _rebuild_function(func: Function, kids: Children) -> Function:
-    return func.with_body(kids[0])
-
-
-def _rebuild_match(match: Match, kids: Children) -> Match:
-    clauses = [Clause(clause.lhs, rhs) for clause, rhs in zip(match.clauses, kids[1:], strict=True)]
-    return Match(kids[0], clauses, match.complete)
-
-
-_NAMES = (GlobalVar, Constructor)
-
-_CHILDREN: dict[type, Callable[..., Children]] = {
-    Var: lambda e: (),
-    Constant: lambda e: (),
-    GlobalVar: lambda e: (),
-    Constructor: lambda e: (),
-    Function: lambda e: () if e.is_primitive else (e.body,),
-    Tuple: lambda e: e.fields,
-    TupleGetItem: lambda e: (e.tuple_value,),
-    Call: _call_children,
-    Let: lambda e: (e.value, e.body),
-    If: lambda e: (e.cond, e.true_branch, e.false_branch),
-    Match: lambda e: (e.data, *[clause.rhs for clause in e.clauses]),
-    RefCreate: lambda e: (e.value,),
-    RefRead: lambda e: (e.ref,),
-    RefWrite: lambda e: (e.ref, e.value),
-}
-
-_REBUILD: dict[type, Callable[..., Expr]] = {
-    Function: _rebuild_function,
-    Tuple: lambda e, kids: Tuple(kids),
-    TupleGetItem: lambda e, kids: TupleGetItem(kids[0], e.index),
-    Call: _rebuild_call,
-    Let: lambda e, kids: Let(e.var, *kids),
-    If: lambda e, kids: If(*kids),
-    Match: _rebuild_match,
-    RefCreate: lambda e, kids: RefCreate(*kids),
-    RefRead: lambda e, kids: RefRead(*kids),
-    RefWrite: lambda e, kids: RefWrite(*kids),
-}
-
-_BINDERS: dict[type, Callable[..., tuple[Var, ...]]] = {
-    Function: lambda e: e.params,
-    Let: lambda e: (e.var,),
-    Match: lambda e: tuple([var for clause in e.clauses for var in pattern_vars(clause.lhs)]),
-}
-
-
 def children(expr: Expr) -> Children:
     """The operands of `expr`, in order of evaluation: for a call its callee first, unless that is a mere name."""
-    return _CHILDREN[type(expr)](expr)
+    return expr.operands()
 
 
 def binders(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` binds: parameters, the variable of a `Let`, those of the patterns of a `Match`."""
-    find = _BINDERS.get(type(expr))
-    return () if find is None else find(expr)
+    return expr.bound()
 
 
 def rebuild(expr: Expr, kids: Children) -> Expr:
     """`expr` with other operands; the same object if they are all the same objects."""
     if all(new is old for new, old in zip(kids, children(expr), strict=True)):
         return expr
-    return _REBUILD[type(expr)](expr, kids)
+    rebuilt: Expr = expr.with_operands(kids)
+    return rebuilt
 
 
 def post_order(*roots: Expr, operands: Callable[[Expr], Sequence[Expr]] = children) -> list[Expr]:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import reduce, transform
 from tilewright.relay.op.common import (
@@ -84,6 +85,7 @@ register(
     compute=_einsum_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, *parts: np.asarray(np.einsum(attrs["equation"], *parts)).astype(parts[0].dtype),
+    attributes={"equation": attr.text()},
 )
 
 
@@ -122,7 +124,18 @@ def _variance_reference(attrs: Attrs, x: np.ndarray, mean: np.ndarray) -> np.nda
 
 
 register_composite(
-    "variance", num_inputs=2, type_rule=_variance_type, expansion=_variance, reference=_variance_reference
+    "variance",
+    num_inputs=2,
+    type_rule=_variance_type,
+    expansion=_variance,
+    reference=_variance_reference,
+    precision=Precision.NEVER,
+    attributes={
+        "axis": attr.axes(None),
+        "keepdims": attr.flag(False),
+        "exclude": attr.flag(False),
+        "unbiased": attr.flag(False),
+    },
 )
 
 
@@ -166,6 +179,7 @@ register(
     compute=with_attrs(topi.cumprod, "axis", "exclusive", "dtype"),
     pattern=OpPattern.OPAQUE,
     reference=_cumprod_reference,
+    attributes={"axis": attr.optional(attr.integer()), "dtype": attr.dtype(""), "exclusive": attr.flag(False)},
 )
 
 

@@ -5,41 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import call, one, same_as_input
 
 #: Each returns its operand unchanged.
-MARKS = (
-    "annotation.bitpack_start",
-    "annotation.bitpack_end",
-    "annotation.cast_hint",
-    "annotation.checkpoint",
-    "annotation.compiler_begin",
-    "annotation.compiler_end",
-    "annotation.stop_fusion",
-    "annotation.with_funcid",
-    "debug",
-    "device_copy",
-    "on_device",
-)
+MARKS: dict[str, attr.Schema] = {
+    "annotation.bitpack_start": {},
+    "annotation.bitpack_end": {},
+    "annotation.cast_hint": {"dtype": attr.dtype()},
+    "annotation.checkpoint": {},
+    "annotation.compiler_begin": {"compiler": attr.text()},
+    "annotation.compiler_end": {"compiler": attr.text()},
+    "annotation.stop_fusion": {},
+    "annotation.with_funcid": {"func_id": attr.integer()},
+    "debug": {},
+    "device_copy": {"src_device": attr.text("cpu"), "dst_device": attr.text("cpu")},
+    "on_device": {
+        "device": attr.text("cpu"),
+        "constrain_result": attr.flag(False),
+        "constrain_body": attr.flag(True),
+    },
+}
 
-
-def _register(name: str) -> None:
+for _name, _attributes in MARKS.items():
     register(
-        name,
+        _name,
         num_inputs=1,
         type_rule=same_as_input,
         compute=one(topi.identity),
-        pattern=OpPattern.OPAQUE if name in ("annotation.stop_fusion", "device_copy") else OpPattern.ELEMWISE,
+        pattern=OpPattern.OPAQUE if _name in ("annotation.stop_fusion", "device_copy") else OpPattern.ELEMWISE,
         reference=lambda _attrs, x: x,
+        attributes=_attributes,
         layout=layout_rules.follow_input,
     )
-
-
-for _name in MARKS:
-    _register(_name)
 
 
 def bitpack_start(data: Expr) -> Call:

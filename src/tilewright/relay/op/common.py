@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import te
 from tilewright.errors import TypeMismatchError
+from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple, const, element_type
 from tilewright.relay.ir.registry import Compute, get
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
@@ -22,11 +23,16 @@ Types = Sequence[Type]
 
 
 def call(name: str, *args: Any, **attrs: Any) -> Call:
-    """A call of the operator `name`; Python numbers among `args` become constants of the other arguments' dtype."""
+    """A call of the operator `name`; Python numbers among `args` become constants of the other arguments' dtype.
+
+    Raises TypeMismatchError where the operator does not take the attributes.
+    """
+    op = get(name)
+    complete_attrs = complete(name, op.attributes, attrs)
     if all(isinstance(arg, Expr) for arg in args):
-        return Call(get(name), args, attrs)
+        return Call(op, args, complete_attrs)
     dtype = next((d for d in map(element_type, args) if d is not None), None)
-    return Call(get(name), [_expr(arg, dtype) for arg in args], attrs)
+    return Call(op, [_expr(arg, dtype) for arg in args], complete_attrs)
 
 
 def _expr(value: Any, dtype: DType | None) -> Expr:

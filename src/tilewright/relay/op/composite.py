@@ -13,9 +13,10 @@ the expansion. The reference is written apart, and checks it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tilewright.relay.ir.expr import Attrs, Call, Expr, GlobalVar, Var
-from tilewright.relay.ir.registry import Expansion, Gradient, LayoutRule, Op, OpPattern, Reference, TypeRule, register
+from tilewright.relay.ir.registry import Expansion, Op, OpPattern, Reference, TypeRule, register
 from tilewright.relay.ir.type import FuncType, Type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.common import Types
@@ -29,19 +30,20 @@ def register_composite(
     reference: Reference,
     type_rule: TypeRule | None = None,
     pattern: OpPattern = OpPattern.OPAQUE,
-    gradient: Gradient | None = None,
-    layout: LayoutRule | None = None,
+    **fields: Any,
 ) -> Op:
-    """Enter an operator that `expansion(args, attrs)` writes in others; `type_rule` only where it checks more."""
+    """Enter an operator that `expansion(args, attrs)` writes in others; `type_rule` only where it checks more.
+
+    `fields` are further ones of `Op`.
+    """
     return register(
         name,
         num_inputs=num_inputs,
         type_rule=type_rule or (lambda types, attrs: type_of_expansion(expansion, types, attrs)),
         pattern=pattern,
         reference=reference,
-        gradient=gradient,
-        layout=layout,
         expansion=expansion,
+        **fields,
     )
 
 

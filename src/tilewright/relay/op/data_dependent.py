@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, tensor, tensors
@@ -31,7 +32,12 @@ def _unique_type(types: Types, attrs: Attrs) -> Type:
     return TupleType([*found, TensorType((count,), "int32")] if attrs["return_counts"] else found)
 
 
-register_host("unique", num_inputs=1, type_rule=_unique_type)
+register_host(
+    "unique",
+    num_inputs=1,
+    type_rule=_unique_type,
+    attributes={"sorted": attr.flag(True), "return_counts": attr.flag(False)},
+)
 
 
 def unique(data: Expr, is_sorted: bool = True, return_counts: bool = False) -> Call:
@@ -88,6 +94,7 @@ register_host(
     "random.threefry_generate",
     num_inputs=1,
     type_rule=lambda types, attrs: TupleType([_key(types[0]), TensorType(attrs["out_shape"], "uint64")]),
+    attributes={"out_shape": attr.integers()},
 )
 register_host(
     "random.threefry_split",
@@ -98,4 +105,5 @@ register_host(
     "random.uniform",
     num_inputs=3,
     type_rule=lambda types, attrs: TupleType([_key(types[0]), TensorType(attrs["out_shape"], attrs["out_dtype"])]),
+    attributes={"out_shape": attr.integers(), "out_dtype": attr.dtype()},
 )

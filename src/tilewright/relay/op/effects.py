@@ -6,9 +6,6 @@ from tilewright.relay.ir.expr import Call, Expr, Function, RefCreate, RefRead, R
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import children, post_order
 
-#: Operators on storage: each call makes a tensor of its own, or changes one.
-STORAGE = frozenset({"memory.alloc_storage", "memory.alloc_tensor", "memory.kill", "memory.write"})
-
 
 def has_references(*roots: Expr) -> bool:
     """True if a reference or storage is made, read or written anywhere in `roots`, in functions among them too."""
@@ -17,7 +14,7 @@ def has_references(*roots: Expr) -> bool:
 
 def _touches(node: Expr) -> bool:
     if isinstance(node, Call) and isinstance(node.op, Op):
-        return node.op.name in STORAGE
+        return node.op.effects
     return isinstance(node, RefCreate | RefRead | RefWrite)
 
 

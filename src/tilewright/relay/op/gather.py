@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import (
     Types,
@@ -44,6 +45,8 @@ register(
     compute=with_attrs(topi.take, "axis", "mode"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
+    precision=Precision.FOLLOW,
+    attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
 )
 
 
@@ -73,6 +76,8 @@ register(
     compute=lambda attrs, inputs, _out: [topi.gather(inputs[0], attrs["axis"], inputs[1])],
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
+    precision=Precision.FOLLOW,
+    attributes={"axis": attr.integer()},
 )
 
 
@@ -100,6 +105,8 @@ register(
     compute=with_attrs(topi.gather_nd, "batch_dims"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
+    precision=Precision.FOLLOW,
+    attributes={"batch_dims": attr.integer(0)},
 )
 
 
@@ -128,6 +135,7 @@ register(
     reference=lambda attrs, indices, on_value, off_value: ref.one_hot(
         indices, on_value, off_value, attrs["depth"], attrs["axis"], TensorType((), attrs["dtype"]).dtype.numpy
     ),
+    attributes={"depth": attr.integer(), "axis": attr.integer(-1), "dtype": attr.dtype("float32")},
 )
 
 

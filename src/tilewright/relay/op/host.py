@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing
 
 from tilewright.errors import InternalError
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import Op, OpPattern, TypeRule, register
 from tilewright.relay.ir.type import Any, GlobalTypeVar, TensorType, Type, TypeCall
@@ -25,8 +26,11 @@ OBJECT = GlobalTypeVar("Object")
 LIST = GlobalTypeVar("HostList")
 
 
-def register_host(name: str, *, num_inputs: int, type_rule: TypeRule) -> Op:
-    """Enter the host operator `name`. An internal error where `runtime.host_ops` has no function of that name."""
+def register_host(name: str, *, num_inputs: int, type_rule: TypeRule, **fields: typing.Any) -> Op:
+    """Enter the host operator `name`; `fields` are further ones of `Op`.
+
+    An internal error where `runtime.host_ops` has no function of that name.
+    """
     function = host_ops.HOST_OPS.get(name)
     if function is None:
         raise InternalError(f"there is no host operator {name!r}; declare it in tilewright.runtime.host_ops")
@@ -37,6 +41,7 @@ def register_host(name: str, *, num_inputs: int, type_rule: TypeRule) -> Op:
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, *values: function(plain_attrs(attrs), *values),
         data_dependent=True,
+        **fields,
     )
 
 
@@ -68,13 +73,24 @@ def element_of(type_: Type) -> TensorType:
     return tensor(type_.args[0])
 
 
-register_host("list.empty", num_inputs=0, type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)))
+register_host(
+    "list.empty",
+    num_inputs=0,
+    type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)),
+    attributes={"element": attr.anything()},
+)
 register_host("list.push", num_inputs=2, type_rule=lambda types, _attrs: types[0])
-register_host("list.stack", num_inputs=1, type_rule=_stack_type)
+register_host(
+    "list.stack",
+    num_inputs=1,
+    type_rule=_stack_type,
+    attributes={"axis": attr.integer(0), "shape": attr.integers(), "dtype": attr.dtype()},
+)
 register_host(
     "shape_of",
     num_inputs=1,
     type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs.get("dtype") or "int64"),
+    attributes={"dtype": attr.dtype("int64")},
 )
 
 

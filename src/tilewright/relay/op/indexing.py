@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple, TupleGetItem, const
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op import reduce, tensor, transform
@@ -153,6 +154,7 @@ register_composite(
     num_inputs=1,
     expansion=_ndarray_size,
     reference=lambda attrs, x: np.asarray(x.size, TensorType((), attrs["dtype"]).dtype.numpy),
+    attributes={"dtype": attr.dtype("int32")},
 )
 
 
@@ -194,6 +196,7 @@ register_composite(
     reference=lambda attrs, *parts: tuple(
         np.ascontiguousarray(grid) for grid in np.meshgrid(*parts, indexing=attrs["indexing"])
     ),
+    attributes={"indexing": attr.text("ij")},
 )
 
 
@@ -240,6 +243,7 @@ register_composite(
     type_rule=_sequence_mask_type,
     expansion=_sequence_mask,
     reference=_sequence_mask_reference,
+    attributes={"mask_value": attr.number(0), "axis": attr.integer(0)},
 )
 
 
@@ -288,6 +292,7 @@ register_composite(
     type_rule=_reverse_sequence_type,
     expansion=_reverse_sequence,
     reference=_reverse_sequence_reference,
+    attributes={"seq_axis": attr.integer(1), "batch_axis": attr.integer(0)},
 )
 
 
@@ -334,7 +339,12 @@ def _strided_set_reference(attrs: Attrs, x: np.ndarray, values: np.ndarray) -> n
 
 
 register_composite(
-    "strided_set", num_inputs=2, type_rule=_strided_set_type, expansion=_strided_set, reference=_strided_set_reference
+    "strided_set",
+    num_inputs=2,
+    type_rule=_strided_set_type,
+    expansion=_strided_set,
+    reference=_strided_set_reference,
+    attributes={"begin": attr.integers(), "end": attr.integers(), "strides": attr.optional(attr.integers())},
 )
 
 
@@ -408,6 +418,7 @@ register_composite(
     type_rule=_matrix_set_diag_type,
     expansion=_matrix_set_diag,
     reference=_matrix_set_diag_reference,
+    attributes={"k": attr.integers_or_one(0), "align": attr.text("RIGHT_LEFT")},
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import Reference
 from tilewright.relay.op import reduce, tensor, transform
@@ -65,6 +66,12 @@ register_composite(
     num_inputs=2,
     expansion=lambda args, attrs: transform.reshape(args[0], _reshaped(dims(args[0]), dims(args[1]), attrs)),
     reference=lambda attrs, x, like: x.reshape(_reshaped(x.shape, like.shape, attrs)),
+    attributes={
+        "lhs_begin": attr.integer(0),
+        "lhs_end": attr.optional(attr.integer()),
+        "rhs_begin": attr.integer(0),
+        "rhs_end": attr.optional(attr.integer()),
+    },
 )
 
 
@@ -96,6 +103,7 @@ register_composite(
     num_inputs=1,
     expansion=lambda args, attrs: transform.reshape(args[0], _reversed_reshape(dims(args[0]), attrs["newshape"])),
     reference=lambda attrs, x: x.reshape(_reversed_reshape(x.shape, attrs["newshape"])),
+    attributes={"newshape": attr.integers()},
 )
 
 
@@ -121,7 +129,13 @@ def _slice_like_reference(attrs: Attrs, x: np.ndarray, like: np.ndarray) -> np.n
     return np.ascontiguousarray(x[tuple(slice(like.shape[d]) if d in axes else slice(None) for d in range(x.ndim))])
 
 
-register_composite("slice_like", num_inputs=2, expansion=_slice_like, reference=_slice_like_reference)
+register_composite(
+    "slice_like",
+    num_inputs=2,
+    expansion=_slice_like,
+    reference=_slice_like_reference,
+    attributes={"axes": attr.optional(attr.integers(), ())},
+)
 
 
 def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] = ()) -> Call:
@@ -150,6 +164,7 @@ register_composite(
     num_inputs=1,
     expansion=lambda args, attrs: _collapse(args[0], attrs["shape"]),
     reference=lambda attrs, x: _collapse_reference(x, attrs["shape"]),
+    attributes={"shape": attr.integers()},
 )
 register_composite(
     "collapse_sum_like",

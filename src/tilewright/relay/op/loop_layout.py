@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.type import Type
 from tilewright.relay.op.common import Types, call, require, same_dims, tensor
@@ -64,7 +65,12 @@ def _reference(attrs: Attrs, data: np.ndarray) -> np.ndarray:
 
 
 register_composite(
-    "auto_scheduler_layout_transform", num_inputs=1, expansion=_expansion, reference=_reference, type_rule=_type
+    "auto_scheduler_layout_transform",
+    num_inputs=1,
+    expansion=_expansion,
+    reference=_reference,
+    type_rule=_type,
+    attributes={"src_layout": attr.text(), "dst_layout": attr.text()},
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, tir
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -31,6 +32,7 @@ def _unary(name: str, reference: Callable[[Any], Any]) -> Any:
         pattern=OpPattern.ELEMWISE,
         reference=lambda _attrs, x: reference(x).astype(x.dtype),
         layout=layout_rules.follow_input,
+        costly=True,
     )
     return named(lambda data: call(name, data), name, function.__doc__)
 
@@ -82,6 +84,7 @@ register(
         np.ascontiguousarray(x).view(TensorType((), attrs["dtype"]).dtype.numpy).reshape(x.shape)
     ),
     layout=layout_rules.follow_input,
+    attributes={"dtype": attr.dtype()},
 )
 
 
@@ -126,6 +129,7 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=_fixed_point_reference,
     layout=layout_rules.follow_input,
+    attributes={"multiplier": attr.integer(), "shift": attr.integer()},
 )
 
 

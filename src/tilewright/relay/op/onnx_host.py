@@ -48,7 +48,7 @@ def parts_of(type_: Type) -> tuple[str, tuple[Type, ...]]:
 
 for _name in sorted(HOST_OPS):
     if _name.startswith("onnx."):
-        register_host(_name, num_inputs=-1, type_rule=lambda _types, attrs: attrs["result"])
+        register_host(_name, num_inputs=-1, type_rule=lambda _types, attrs: attrs["result"], attributes=None)
 
 
 def has_host_operator(name: str) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import layout_rules
+from tilewright.relay.op import layout_rules, orders
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
 from tilewright.support.named import named
 from tilewright.topi.util import normalize_axes
@@ -27,6 +28,9 @@ def _shape(first: TensorType, attrs: Attrs) -> list[int]:
     return [1 if d in axes else s for d, s in enumerate(first.shape) if attrs["keepdims"] or d not in axes]
 
 
+_ATTRIBUTES = {"axis": attr.axes(None), "keepdims": attr.flag(False), "exclude": attr.flag(False)}
+
+
 def _reduced(kind: str) -> Any:
     def rule(types: Types, attrs: Attrs) -> Type:
         first = tensor(types[0])
@@ -39,8 +43,8 @@ def _reduced(kind: str) -> Any:
     return rule
 
 
-def _register(name: str, function: Callable[..., Any], kind: str = "number") -> Any:
-    """Register the reduction `name`; `function(x, axes, keepdims)` is its reference."""
+def _register(name: str, function: Callable[..., Any], kind: str = "number", **fields: Any) -> Any:
+    """Register the reduction `name`; `function(x, axes, keepdims)` is its reference, `fields` are further ones."""
 
     def reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
         axes = normalize_axes(attrs["axis"], x.ndim, attrs["exclude"])
@@ -54,6 +58,10 @@ def _register(name: str, function: Callable[..., Any], kind: str = "number") -> 
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
         layout=layout_rules.follow_reduce,
+        attributes=_ATTRIBUTES,
+        reorder=orders.reduction,
+        attrs_class="ReduceAttrs",
+        **fields,
     )
 
     def build(data: Expr, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Call:
@@ -71,11 +79,14 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     return np.trunc(value) if x.dtype.kind in "iu" else value
 
 
-sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep))
-mean = _register("mean", _mean)
-prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep))
-max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep))
-min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep))
+_NEVER: dict[str, Any] = {"precision": Precision.NEVER}
+_FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
+
+sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep), **_NEVER)
+mean = _register("mean", _mean, **_NEVER)
+prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep), **_NEVER)
+max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep), **_FOLLOW)
+min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep), **_FOLLOW)
 all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep), "bool")
 any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
 
@@ -99,6 +110,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
         compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
+        attributes={**_ATTRIBUTES, "select_last_index": attr.flag(False), "dtype": attr.dtype("int32")},
     )
 
     def build(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -41,8 +42,8 @@ def _elements_type(types: Types, attrs: Attrs) -> Type:
     return data
 
 
-def _register_elements(name: str, mode: str) -> None:
-    """Register a scatter along an axis; `mode` is what it does where it has no attribute `reduction`."""
+def _register_elements(name: str, mode: str, **more: attr.Attribute) -> None:
+    """Register a scatter along an axis; `mode` is what it does where it has no attribute `reduction` among `more`."""
     register(
         name,
         num_inputs=3,
@@ -54,12 +55,13 @@ def _register_elements(name: str, mode: str) -> None:
         reference=lambda attrs, x, indices, updates: ref.scatter_elements(
             x, indices, updates, attrs["axis"], attrs.get("reduction", mode)
         ),
+        attributes={"axis": attr.integer(0), **more},
     )
 
 
 _register_elements("scatter", "update")
 _register_elements("scatter_add", "add")
-_register_elements("scatter_elements", "update")
+_register_elements("scatter_elements", "update", reduction=attr.text("update"))
 
 
 def scatter(data: Expr, indices: Expr, updates: Expr, axis: int = 0) -> Call:
@@ -94,6 +96,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.scatter_nd(inputs[0], inputs[1], inputs[2], attrs["mode"])],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, indices, updates: ref.scatter_nd(x, indices, updates, attrs["mode"]),
+    attributes={"mode": attr.text("update")},
 )
 
 

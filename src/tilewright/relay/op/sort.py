@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.op import equal_sizes
 from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
@@ -46,6 +48,13 @@ register(
     compute=_argsort_compute,
     pattern=OpPattern.OPAQUE,
     reference=_argsort_reference,
+    equal_sizes=equal_sizes.of_argsort,
+    attributes={
+        "axis": attr.integer(-1),
+        "is_ascend": attr.flag(True),
+        "dtype": attr.dtype("int32"),
+        "count": attr.integer(0),
+    },
 )
 
 
@@ -74,6 +83,7 @@ register_composite(
     type_rule=_sort_type,
     expansion=_sort,
     reference=lambda attrs, x: np.take_along_axis(x, ref.argsort(x, attrs["axis"], attrs["is_ascend"]), attrs["axis"]),
+    attributes={"axis": attr.integer(-1), "is_ascend": attr.flag(True)},
 )
 
 
@@ -117,7 +127,20 @@ def _topk_reference(attrs: Attrs, x: np.ndarray) -> Any:
     return {"both": (values, indices), "values": values, "indices": indices}[attrs["ret_type"]]
 
 
-register_composite("topk", num_inputs=1, type_rule=_topk_type, expansion=_topk, reference=_topk_reference)
+register_composite(
+    "topk",
+    num_inputs=1,
+    type_rule=_topk_type,
+    expansion=_topk,
+    reference=_topk_reference,
+    attributes={
+        "k": attr.integer(1),
+        "axis": attr.integer(-1),
+        "ret_type": attr.text("both"),
+        "is_ascend": attr.flag(False),
+        "dtype": attr.dtype("int32"),
+    },
+)
 
 
 def topk(
@@ -150,6 +173,7 @@ register(
     reference=lambda attrs, rows, values: ref.searchsorted(rows, values, attrs["right"]).astype(
         TensorType((), attrs["dtype"]).dtype.numpy
     ),
+    attributes={"right": attr.flag(False), "dtype": attr.dtype("int32")},
 )
 
 

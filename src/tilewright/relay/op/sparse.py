@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const, element_type
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType, Type
@@ -63,6 +64,7 @@ register_composite(
     type_rule=_sparse_to_dense_type,
     expansion=_sparse_to_dense,
     reference=_sparse_to_dense_reference,
+    attributes={"output_shape": attr.integers()},
 )
 
 
@@ -130,6 +132,7 @@ for _name in ("nn.sparse_dense", "nn.internal.sparse_dense_padded"):
         type_rule=_sparse_type(_sparse_dense),
         expansion=_sparse_dense,
         reference=_sparse_dense_reference,
+        attributes={"sparse_lhs": attr.flag(False)},
     )
 
 
@@ -191,6 +194,7 @@ register_composite(
     type_rule=_sparse_type(_sparse_conv2d),
     expansion=_sparse_conv2d,
     reference=_sparse_conv2d_reference,
+    attributes={"layout": attr.text("NHWC"), "kernel_size": attr.integer(1)},
 )
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from tilewright import topi
 from tilewright.errors import TypeMismatchError
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, TypeRule, register
+from tilewright.relay.ir.registry import OpPattern, Precision, TypeRule, register
 from tilewright.relay.ir.type import Dim, TensorType, Type
 from tilewright.relay.op import layout_rules
 from tilewright.relay.op.common import (
@@ -57,8 +58,8 @@ def _float_to_bool(types: Types, attrs: Attrs) -> Type:
     return to_bool([same_as_float_input(types, attrs)], attrs)
 
 
-def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = same_as_float_input) -> Any:
-    """Register the element-wise operator `name` of one tensor, and return its builder."""
+def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = same_as_float_input, **fields: Any) -> Any:
+    """Register the element-wise operator `name` of one tensor, and return its builder; further `fields` of `Op`."""
     register(
         name,
         num_inputs=1,
@@ -67,6 +68,7 @@ def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = sam
         pattern=OpPattern.ELEMWISE,
         reference=lambda _attrs, x: reference(x),
         layout=layout_rules.follow_input,
+        **fields,
     )
 
     def build(data: Expr) -> Call:
@@ -75,24 +77,24 @@ def _unary(name: str, reference: Callable[[Any], Any], type_rule: TypeRule = sam
     return named(build, name, getattr(topi, name).__doc__)
 
 
-negative = _unary("negative", np.negative, _numeric_input)
-abs = _unary("abs", np.abs, _numeric_input)
+negative = _unary("negative", np.negative, _numeric_input, involution=True, precision=Precision.FOLLOW)
+abs = _unary("abs", np.abs, _numeric_input, idempotent=True, precision=Precision.FOLLOW)
 sign = _unary("sign", np.sign, _numeric_input)
-exp = _unary("exp", np.exp)
-log = _unary("log", np.log)
-sqrt = _unary("sqrt", np.sqrt)
-rsqrt = _unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype))
-tanh = _unary("tanh", np.tanh)
-sigmoid = _unary("sigmoid", ref.sigmoid)
-erf = _unary("erf", ref.erf)
-sin = _unary("sin", np.sin)
-cos = _unary("cos", np.cos)
-tan = _unary("tan", np.tan)
-floor = _unary("floor", np.floor)
-ceil = _unary("ceil", np.ceil)
+exp = _unary("exp", np.exp, costly=True, precision=Precision.NEVER, fast="fast_exp")
+log = _unary("log", np.log, costly=True, precision=Precision.NEVER)
+sqrt = _unary("sqrt", np.sqrt, precision=Precision.NEVER)
+rsqrt = _unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), precision=Precision.NEVER)
+tanh = _unary("tanh", np.tanh, costly=True, precision=Precision.FOLLOW, fast="fast_tanh")
+sigmoid = _unary("sigmoid", ref.sigmoid, costly=True, precision=Precision.FOLLOW)
+erf = _unary("erf", ref.erf, costly=True, precision=Precision.NEVER, fast="fast_erf")
+sin = _unary("sin", np.sin, costly=True)
+cos = _unary("cos", np.cos, costly=True)
+tan = _unary("tan", np.tan, costly=True)
+floor = _unary("floor", np.floor, idempotent=True)
+ceil = _unary("ceil", np.ceil, idempotent=True)
 trunc = _unary("trunc", np.trunc)
 round = _unary("round", np.rint)
-logical_not = _unary("logical_not", np.logical_not, _bool_input)
+logical_not = _unary("logical_not", np.logical_not, _bool_input, involution=True)
 bitwise_not = _unary("bitwise_not", np.invert, _int_input)
 isnan = _unary("isnan", np.isnan, _float_to_bool)
 isinf = _unary("isinf", np.isinf, _float_to_bool)
@@ -106,6 +108,7 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda _attrs, x: x,
     layout=layout_rules.follow_input,
+    precision=Precision.FOLLOW,
 )
 
 
@@ -127,6 +130,9 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=_clip_reference,
     layout=layout_rules.follow_input,
+    precision=Precision.FOLLOW,
+    attrs_class="ClipAttrs",
+    attributes={"a_min": attr.number(), "a_max": attr.number()},
 )
 
 
@@ -143,6 +149,10 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda attrs, x: ref.cast(x, TensorType((), attrs["dtype"]).dtype.numpy),
     layout=layout_rules.follow_input,
+    precision=Precision.NEVER,
+    identity_on_same_type=True,
+    attrs_class="CastAttrs",
+    attributes={"dtype": attr.dtype()},
 )
 
 
@@ -165,7 +175,9 @@ def _broadcast_type(types: Types, kind: str, result: str | None) -> TensorType:
     return TensorType(broadcast_shapes(*[t.shape for t in operands]), result or dtype)
 
 
-def _binary(name: str, reference: Callable[[Any, Any], Any], kind: str = "number", result: str | None = None) -> Any:
+def _binary(
+    name: str, reference: Callable[[Any, Any], Any], kind: str = "number", result: str | None = None, **fields: Any
+) -> Any:
     """Register the broadcasting operator `name` of two tensors of one `kind` of dtype, and return its builder."""
     register(
         name,
@@ -175,6 +187,7 @@ def _binary(name: str, reference: Callable[[Any, Any], Any], kind: str = "number
         pattern=OpPattern.BROADCAST,
         reference=lambda _attrs, a, b: reference(a, b),
         layout=layout_rules.follow_broadcast,
+        **fields,
     )
 
     def build(lhs: Any, rhs: Any) -> Call:
@@ -189,28 +202,32 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.power(a, b)
 
 
-add = _binary("add", np.add)
-subtract = _binary("subtract", np.subtract)
-multiply = _binary("multiply", np.multiply)
-divide = _binary("divide", ref.trunc_divide)
+_FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
+_COMMUTATIVE: dict[str, Any] = {"commutative": True}
+_SYMMETRIC = {**_FOLLOW, **_COMMUTATIVE}
+
+add = _binary("add", np.add, associative=True, neutral=0, **_SYMMETRIC)
+subtract = _binary("subtract", np.subtract, neutral=0, **_FOLLOW)
+multiply = _binary("multiply", np.multiply, associative=True, neutral=1, absorbing=0, **_SYMMETRIC)
+divide = _binary("divide", ref.trunc_divide, neutral=1, **_FOLLOW)
 floor_divide = _binary("floor_divide", ref.floor_divide)
 mod = _binary("mod", ref.trunc_mod)
 floor_mod = _binary("floor_mod", np.mod)
-power = _binary("power", _power)
-maximum = _binary("maximum", np.maximum)
-minimum = _binary("minimum", np.minimum)
-equal = _binary("equal", np.equal, "any", "bool")
-not_equal = _binary("not_equal", np.not_equal, "any", "bool")
+power = _binary("power", _power, neutral=1, costly=True, precision=Precision.NEVER)
+maximum = _binary("maximum", np.maximum, **_SYMMETRIC)
+minimum = _binary("minimum", np.minimum, **_SYMMETRIC)
+equal = _binary("equal", np.equal, "any", "bool", **_COMMUTATIVE)
+not_equal = _binary("not_equal", np.not_equal, "any", "bool", **_COMMUTATIVE)
 less = _binary("less", np.less, "number", "bool")
 less_equal = _binary("less_equal", np.less_equal, "number", "bool")
 greater = _binary("greater", np.greater, "number", "bool")
 greater_equal = _binary("greater_equal", np.greater_equal, "number", "bool")
-logical_and = _binary("logical_and", np.logical_and, "bool")
-logical_or = _binary("logical_or", np.logical_or, "bool")
-logical_xor = _binary("logical_xor", np.logical_xor, "bool")
-bitwise_and = _binary("bitwise_and", np.bitwise_and, "int")
-bitwise_or = _binary("bitwise_or", np.bitwise_or, "int")
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "int")
+logical_and = _binary("logical_and", np.logical_and, "bool", **_COMMUTATIVE)
+logical_or = _binary("logical_or", np.logical_or, "bool", **_COMMUTATIVE)
+logical_xor = _binary("logical_xor", np.logical_xor, "bool", **_COMMUTATIVE)
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "int", **_COMMUTATIVE)
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "int", **_COMMUTATIVE)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "int", **_COMMUTATIVE)
 left_shift = _binary("left_shift", np.left_shift, "int")
 right_shift = _binary("right_shift", np.right_shift, "int")
 
@@ -231,6 +248,7 @@ register(
     pattern=OpPattern.BROADCAST,
     reference=lambda _attrs, condition, x, y: np.where(condition, x, y),
     layout=layout_rules.follow_broadcast,
+    precision=Precision.FOLLOW,
 )
 
 
@@ -250,6 +268,8 @@ register(
     reference=lambda attrs, value: np.full(
         attrs["shape"], np.asarray(value).reshape(()), TensorType((), attrs["dtype"] or value.dtype).dtype.numpy
     ),
+    precision=Precision.NEVER,
+    attributes={"shape": attr.integers(), "dtype": attr.dtype("")},
 )
 
 
@@ -266,6 +286,8 @@ def _register_constant(name: str, value: int) -> Any:
         compute=lambda attrs, _inputs, _out: [topi.full(attrs["shape"], attrs["dtype"], value)],
         pattern=OpPattern.ELEMWISE,
         reference=lambda attrs: np.full(attrs["shape"], value, TensorType((), attrs["dtype"]).dtype.numpy),
+        attributes={"shape": attr.integers(), "dtype": attr.dtype("float32")},
+        fill=value,
     )
 
     def build(shape: Sequence[int], dtype: str = "float32") -> Call:
@@ -286,6 +308,8 @@ def _register_like(name: str, value: int) -> Any:
         compute=lambda _attrs, inputs, _out: [topi.full_like(inputs[0], value)],
         pattern=OpPattern.ELEMWISE,
         reference=lambda _attrs, x: np.full(x.shape, value, x.dtype),
+        precision=Precision.FOLLOW,
+        fill=value,
     )
 
     def build(data: Expr) -> Call:
@@ -321,6 +345,8 @@ register(
     compute=lambda attrs, _inputs, _out: [topi.arange(attrs["start"], _count(attrs), attrs["step"], attrs["dtype"])],
     pattern=OpPattern.INJECTIVE,
     reference=_arange_reference,
+    precision=Precision.NEVER,
+    attributes={"start": attr.number(), "stop": attr.number(), "step": attr.number(1), "dtype": attr.dtype("float32")},
 )
 
 

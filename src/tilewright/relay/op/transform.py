@@ -9,10 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
-from tilewright.relay.op import layout_rules
+from tilewright.relay.op import equal_sizes, layout_rules, orders, view_rules
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -71,6 +72,14 @@ register(
     compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=INJECTIVE,
     reference=lambda attrs, x: x.reshape(attrs["newshape"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=view_rules.whole,
+    equal_sizes=equal_sizes.of_reshape,
+    attrs_class="ReshapeAttrs",
+    attributes={"newshape": attr.integers()},
 )
 
 
@@ -94,6 +103,11 @@ register(
     compute=with_attrs(topi.transpose, "axes"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: x.transpose(attrs["axes"] or None),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    attrs_class="TransposeAttrs",
+    attributes={"axes": attr.optional(attr.integers())},
 )
 
 
@@ -114,6 +128,9 @@ register(
     compute=with_attrs(topi.layout_transform, "src_layout", "dst_layout"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: layout_reference(x, attrs["src_layout"], attrs["dst_layout"]),
+    precision=Precision.FOLLOW,
+    attrs_class="LayoutTransformAttrs",
+    attributes={"src_layout": attr.text(), "dst_layout": attr.text()},
 )
 
 
@@ -144,6 +161,13 @@ register(
     compute=with_attrs(topi.squeeze, "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.squeeze(x, attrs["axis"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=view_rules.whole,
+    attrs_class="SqueezeAttrs",
+    attributes={"axis": attr.axes(None)},
 )
 
 
@@ -170,6 +194,13 @@ register(
     compute=with_attrs(topi.expand_dims, "axis", "num_newaxis"),
     pattern=INJECTIVE,
     reference=_expand_dims_reference,
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=view_rules.whole,
+    attrs_class="ExpandDimsAttrs",
+    attributes={"axis": attr.integer(), "num_newaxis": attr.integer(1)},
 )
 
 
@@ -192,6 +223,9 @@ register(
     compute=with_attrs(topi.broadcast_to, "shape"),
     pattern=OpPattern.BROADCAST,
     reference=lambda attrs, x: np.ascontiguousarray(np.broadcast_to(x, attrs["shape"])),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
+    attributes={"shape": attr.integers()},
 )
 
 
@@ -219,6 +253,12 @@ register(
     pattern=INJECTIVE,
     reference=lambda attrs, *parts: np.concatenate(parts, attrs["axis"]),
     layout=layout_rules.follow_concatenate,
+    precision=Precision.FOLLOW,
+    costly=True,
+    equal_sizes=equal_sizes.of_concatenate,
+    reorder=orders.along_axis,
+    attrs_class="ConcatenateAttrs",
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -242,6 +282,9 @@ register(
     compute=lambda attrs, inputs, _out: [topi.stack(inputs, attrs["axis"])],
     pattern=INJECTIVE,
     reference=lambda attrs, *parts: np.stack(parts, attrs["axis"]),
+    precision=Precision.FOLLOW,
+    attrs_class="StackAttrs",
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -273,6 +316,10 @@ register(
         np.ascontiguousarray(part) for part in np.split(x, attrs["indices_or_sections"], attrs["axis"])
     ),
     layout=layout_rules.follow_split,
+    precision=Precision.FOLLOW,
+    view=view_rules.split_offsets,
+    attrs_class="SplitAttrs",
+    attributes={"indices_or_sections": attr.integers_or_one(), "axis": attr.integer(0)},
 )
 
 
@@ -299,6 +346,15 @@ register(
     pattern=INJECTIVE,
     reference=lambda attrs, x: ref.strided_slice(x, attrs["begin"], attrs["end"], attrs["strides"], attrs["axes"]),
     layout=layout_rules.follow_strided_slice,
+    precision=Precision.FOLLOW,
+    picks=True,
+    view=view_rules.slice_offset,
+    attributes={
+        "begin": attr.integers(),
+        "end": attr.integers(),
+        "strides": attr.optional(attr.integers()),
+        "axes": attr.optional(attr.integers()),
+    },
 )
 
 
@@ -329,6 +385,9 @@ register(
     compute=with_attrs(topi.tile, "reps"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.tile(x, attrs["reps"]),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
+    attributes={"reps": attr.integers()},
 )
 
 
@@ -350,6 +409,9 @@ register(
     compute=with_attrs(topi.repeat, "repeats", "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.repeat(x, attrs["repeats"], attrs["axis"]),
+    precision=Precision.FOLLOW,
+    identity_on_same_type=True,
+    attributes={"repeats": attr.integer(), "axis": attr.integer(0)},
 )
 
 
@@ -371,6 +433,9 @@ register(
     compute=with_attrs(topi.reverse, "axis"),
     pattern=INJECTIVE,
     reference=lambda attrs, x: np.ascontiguousarray(np.flip(x, attrs["axis"])),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    attributes={"axis": attr.integer(0)},
 )
 
 
@@ -394,6 +459,8 @@ register(
     compute=with_attrs(topi.cumsum, "axis", "exclusive", "reverse"),
     pattern=OpPattern.OPAQUE,
     reference=_cumsum_reference,
+    precision=Precision.NEVER,
+    attributes={"axis": attr.integer(0), "exclusive": attr.flag(False), "reverse": attr.flag(False)},
 )
 
 

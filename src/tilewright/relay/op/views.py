@@ -15,12 +15,9 @@ from dataclasses import dataclass
 
 from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim
+from tilewright.relay.ir.type import Dim, TensorType, as_dim
 from tilewright.relay.ir.type_of import type_of
-from tilewright.topi.shapes import slice_bounds
-
-#: Operators whose result is their input under another shape.
-RESHAPES = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten"})
+from tilewright.relay.op.view_rules import whole
 
 
 @dataclass(frozen=True)
@@ -34,17 +31,17 @@ class Join:
 
 def is_reshape(call: Expr) -> bool:
     """True for a call that only renames the shape of its input."""
-    return isinstance(call, Call) and isinstance(call.op, Op) and call.op.name in RESHAPES
+    return isinstance(call, Call) and isinstance(call.op, Op) and call.op.view is whole
 
 
 def cut_offsets(call: Call) -> tuple[Dim, ...] | None:
     """Byte offsets, in the input, of the results of a slice or split that takes whole runs of memory; else None."""
-    if not isinstance(call.op, Op) or call.op.name not in _CUTS:
+    if not isinstance(call.op, Op) or call.op.view is None or call.op.view is whole:
         return None
     source = type_of(call.args[0])
     if not isinstance(source, TensorType) or source.size == 0 or source.has_any:
         return None
-    return _CUTS[call.op.name](call, source)
+    return call.op.view(call, source)
 
 
 def joins_contiguously(call: Call) -> bool:
@@ -140,35 +137,6 @@ def _nbytes(value: Expr) -> Dim:
     type_ = type_of(value)
     assert isinstance(type_, TensorType)
     return type_.nbytes
-
-
-def _slice_offset(call: Call, source: TensorType) -> tuple[Dim, ...] | None:
-    attrs = call.attrs
-    bounds = slice_bounds(source.shape, attrs.begin, attrs.end, attrs.strides, attrs.axes)
-    cut = [axis for axis, (_, _, count) in enumerate(bounds) if count != source.shape[axis]]
-    apart = any(stride != 1 and count not in (0, 1) for _, stride, count in bounds)  # symbolic counts too
-    if apart or any(count == 0 for _, _, count in bounds):
-        return None
-    if cut and math.prod(count for _, _, count in bounds[: cut[-1]]) != 1:
-        return None
-    start = sum(bounds[axis][0] * math.prod(source.shape[axis + 1 :]) for axis in cut)
-    return (as_dim(start * source.dtype.itemsize),)
-
-
-def _split_offsets(call: Call, source: TensorType) -> tuple[Dim, ...] | None:
-    axis = call.attrs.axis % source.ndim
-    type_ = type_of(call)
-    assert isinstance(type_, TupleType)
-    if math.prod(source.shape[:axis]) != 1:
-        return None
-    sizes = [field.nbytes for field in type_.fields if isinstance(field, TensorType)]
-    return tuple(as_dim(sum(sizes[:index])) for index in range(len(sizes)))
-
-
-_CUTS: dict[str, Callable[[Call, TensorType], tuple[Dim, ...] | None]] = {
-    "strided_slice": _slice_offset,
-    "split": _split_offsets,
-}
 
 
 def producer(expr: Expr) -> Expr:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple, TupleGetItem, const
 from tilewright.relay.ir.registry import Expansion, TypeRule
 from tilewright.relay.ir.type import Any as AnyDim
@@ -27,22 +28,32 @@ from tilewright.relay.op.transform import stack
 from tilewright.tir import expr as tir
 
 # --------------------------------------------------------------------------------------------------------- storage
-register_host("memory.alloc_storage", num_inputs=2, type_rule=lambda _types, _attrs: TensorType((AnyDim(),), "uint8"))
+register_host(
+    "memory.alloc_storage",
+    num_inputs=2,
+    type_rule=lambda _types, _attrs: TensorType((AnyDim(),), "uint8"),
+    effects=True,
+    attributes={"alignment": attr.integer(64)},
+)
 register_host(
     "memory.alloc_tensor",
     num_inputs=3,
     type_rule=lambda _types, attrs: TensorType(attrs["const_shape"], attrs["dtype"]),
+    effects=True,
+    attributes={"const_shape": attr.integers(), "dtype": attr.dtype()},
 )
-register_host("memory.kill", num_inputs=1, type_rule=lambda _types, _attrs: TupleType([]))
+register_host("memory.kill", num_inputs=1, type_rule=lambda _types, _attrs: TupleType([]), effects=True)
 register_host(
     "vm.shape_of",
     num_inputs=1,
     type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs["dtype"] or "int64"),
+    attributes={"dtype": attr.dtype("int64")},
 )
 register_host(
     "vm.reshape_tensor",
     num_inputs=2,
     type_rule=lambda types, attrs: TensorType(attrs["newshape"], tensor(types[0]).dtype),
+    attributes={"newshape": attr.integers()},
 )
 
 
@@ -80,7 +91,7 @@ def _write_type(types: Types, _attrs: Attrs) -> Type:
     return TupleType([])
 
 
-register_host("memory.write", num_inputs=2, type_rule=_write_type)
+register_host("memory.write", num_inputs=2, type_rule=_write_type, effects=True)
 
 
 def write(outputs: Sequence[Expr] | Tuple, values: Sequence[Expr] | Tuple) -> Call:
@@ -118,7 +129,9 @@ def _invoked(args: Sequence[Expr], attrs: Attrs) -> Expr:
     return write(args[2], result if isinstance(type_of(result), TupleType) else [result])  # type: ignore[arg-type]
 
 
-def _register(name: str, num_inputs: int, expansion: Expansion, type_rule: TypeRule | None = None) -> None:
+def _register(
+    name: str, num_inputs: int, expansion: Expansion, type_rule: TypeRule | None = None, **attributes: attr.Attribute
+) -> None:
     def type_of_call(types: Types, attrs: Attrs) -> Type:
         _signature(types)
         return type_of_expansion(expansion, types, attrs)
@@ -132,6 +145,7 @@ def _register(name: str, num_inputs: int, expansion: Expansion, type_rule: TypeR
         expansion=expansion,
         reference=reference,
         type_rule=type_rule or type_of_call,
+        attributes=attributes,
     )
 
 
@@ -206,7 +220,7 @@ def _shape_func_type(types: Types, attrs: Attrs) -> Type:
     return TupleType([])
 
 
-_register("vm.shape_func", 3, _shapes, _shape_func_type)
+_register("vm.shape_func", 3, _shapes, _shape_func_type, is_input=attr.tuple_of(attr.flag()))
 
 
 def shape_func(

@@ -37,7 +37,7 @@ from tilewright.relay.transform.layout.convert_layout import convert_layout
 from tilewright.relay.transform.layout.dense_to_sparse import dense_to_sparse
 from tilewright.relay.transform.manager.annotate_spans import annotate_spans
 from tilewright.relay.transform.manager.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
-from tilewright.relay.transform.manager.pass_manager import Pass, PassInfo, snake_case
+from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL, Pass, PassInfo, snake_case
 from tilewright.relay.transform.memory.plan_devices import plan_devices
 from tilewright.relay.transform.partition.annotate_target import annotate_target
 from tilewright.relay.transform.partition.merge_compiler_regions import merge_compiler_regions
@@ -130,10 +130,23 @@ def create(name: str, *args: Any, **options: Any) -> Pass:
 
 
 def opt_level_of(name: str) -> int:
-    """The level of the pass whose function is called `name`; 0 for one that has no classic name."""
-    return _LEVELS.get(name, 0)
+    """The level from which the pipeline runs the pass called `name`.
+
+    At level 0 stand those without which nothing runs; what has no level here is an optimization of some backend.
+    """
+    return _LEVELS.get(name, DEFAULT_OPT_LEVEL)
 
 
-_LEVELS = {snake_case(name): level for name, (_, level) in PASSES.items()} | {
-    function.__name__: level for function, level in PASSES.values()
+#: Passes of the pipeline that have no classic name, or a classic level for programs that ask for them by themselves.
+_PIPELINE = {
+    "expand_operators": 0,
+    "simplify_expr": 1,
+    "fake_quantization_to_integer": 2,
+    "dequantized_products": 2,
+    "fold_packed_weights": 2,
 }
+_LEVELS = (
+    {snake_case(name): level for name, (_, level) in PASSES.items()}
+    | {function.__name__: level for function, level in PASSES.values()}
+    | _PIPELINE
+)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tilewright.runtime.gpu.api import DeviceApi, Kernel
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.steps import compile_steps, launches_of
 from tilewright.runtime.module import Param
+from tilewright.runtime.record import Record
 from tilewright.runtime.shape_program import compile_expressions
 from tilewright.support.cache import atomic_file
 from tilewright.support.dtype import DType
@@ -69,7 +70,7 @@ class DeviceArray:
 
 
 @dataclass(frozen=True)
-class DeviceFunctionInfo:
+class DeviceFunctionInfo(Record):
     """A function as plain data: its parameters, the temporaries it makes, and what the host does.
 
     Sizes are expressions of the scalar parameters, as `runtime.shape_program` reads them.
@@ -85,17 +86,18 @@ class DeviceFunctionInfo:
         """The launches among the steps."""
         return tuple(launches_of(self.steps))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for a file."""
-        params = [vars(param) for param in self.params]
-        return {"name": self.name, "params": params, "temporaries": list(self.temporaries), "steps": list(self.steps)}
 
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> DeviceFunctionInfo:
-        """The inverse of `to_json`."""
-        shapes = [None if fields["shape"] is None else tuple(fields["shape"]) for fields in entry["params"]]
-        params = [Param(**{**fields, "shape": shape}) for fields, shape in zip(entry["params"], shapes)]
-        return cls(entry["name"], tuple(params), tuple(entry["temporaries"]), tuple(entry["steps"]))
+@dataclass(frozen=True, kw_only=True)
+class DeviceManifest(Record):
+    """A saved module: its kind of device and whether that is emulated, its functions, its text."""
+
+    format: str
+    kind: str
+    emulate: bool
+    functions: tuple[DeviceFunctionInfo, ...]
+    source: str
+
+    what: ClassVar[str] = "manifest"
 
 
 class DeviceModule:
@@ -120,11 +122,10 @@ class DeviceModule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to one file: its text, and how to call its functions."""
-        functions = [info.to_json() for info in self.functions.values()]
-        kind, emulate = self.device
-        manifest = {"format": FORMAT, "kind": kind, "emulate": emulate, "functions": functions, "source": self.source}
+        (kind, emulate), functions = self.device, tuple(self.functions.values())
+        made = DeviceManifest(format=FORMAT, kind=kind, emulate=emulate, functions=functions, source=self.source)
         with atomic_file(Path(path)) as temporary:
-            temporary.write_text(json.dumps(manifest), encoding="utf-8")
+            temporary.write_text(json.dumps(made.to_json()), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DeviceModule:
@@ -138,9 +139,9 @@ class DeviceModule:
             raise ArtifactError(f"{os.fspath(path)} cannot be read as a module for a device: {error}") from None
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise ArtifactError(f"{os.fspath(path)} is no module for a device, as DeviceModule.save writes it")
-        functions = [DeviceFunctionInfo.from_json(entry) for entry in manifest["functions"]]
-        device = (manifest["kind"], manifest["emulate"])
-        return cls(open_device(*device), manifest["source"], functions, device)
+        made = DeviceManifest.from_json(manifest)
+        device = (made.kind, made.emulate)
+        return cls(open_device(*device), made.source, made.functions, device)
 
     def array(self, array: Array) -> DeviceArray:
         """A copy of a host array on the device."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.runtime.manifest import Packed as PackedEntry
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.runtime.vm.machine import Packed, execute
@@ -48,12 +49,12 @@ class DebugMachine(VirtualMachine):
         """Run once and call `see` with each operator as soon as it ran, its values not kept."""
         values = by_name(inputs, self.inputs)
         with self._lock:
-            watched = [self._watched(entry, call, see) for entry, call in zip(self.manifest["packed"], self._packed)]
+            watched = [self._watched(entry, call, see) for entry, call in zip(self.manifest.packed, self._packed)]
             execute(self.program, watched, self._constants, values)
 
     @staticmethod
-    def _watched(entry: Mapping[str, Any], call: Packed, see: Callable[[Step], None]) -> Packed:
-        operator, source = entry.get("host") or entry["operator"], entry.get("source", "")
+    def _watched(entry: PackedEntry, call: Packed, see: Callable[[Step], None]) -> Packed:
+        operator, source = entry.host or entry.operator, entry.source
 
         def watched(*values: Any) -> tuple[Any, ...]:
             start = time.perf_counter()

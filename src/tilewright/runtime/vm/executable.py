@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InputError
+from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime import host_ops
 from tilewright.runtime.artifact import save_artifact
+from tilewright.runtime.manifest import LoadedConstant, Manifest
+from tilewright.runtime.manifest import Packed as PackedEntry
 from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
-from tilewright.runtime.segment import Segment, entry_symbol
+from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
@@ -31,15 +33,15 @@ class VirtualMachine(Model):
 
     executor = "vm"
 
-    def __init__(self, object_code: bytes, manifest: Mapping[str, Any], weights: Any = b"", threads: int | None = None):
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any = b"", threads: int | None = None):
         """Link a compiled program; arguments and errors are those of `Executable`."""
-        super().__init__(object_code, manifest, weights, [entry_symbol(entry) for entry in manifest["segments"]])
-        self._segments = [
-            Segment(entry, self._linked, self._weights, self._memory) for entry in self.manifest["segments"]
-        ]
-        self.program = Program.from_manifest(manifest["program"])
-        self._constants = [self._constant(entry) for entry in manifest["constants"]]
-        self._packed = [self._callable(entry) for entry in manifest["packed"]]
+        super().__init__(object_code, manifest, weights, [entry.entry_symbol for entry in manifest.segments])
+        self._segments = [Segment(entry, self._linked, self._weights, self._memory) for entry in manifest.segments]
+        if manifest.program is None:
+            raise ArtifactError("the manifest has no program for the virtual machine. Compile the model again")
+        self.program = Program.from_manifest(manifest.program)
+        self._constants = [self._constant(entry) for entry in manifest.constants]
+        self._packed = [self._callable(entry) for entry in manifest.packed]
         self.set_threads(threads)
 
     def _reserve(self, workers: int) -> None:
@@ -64,7 +66,7 @@ class VirtualMachine(Model):
         for _ in range(max(repeat, 1)):
             rows: list[KernelTime] = []
             with self._lock:
-                traced = [self._timed(entry, call, rows) for entry, call in zip(self.manifest["packed"], self._packed)]
+                traced = [self._timed(entry, call, rows) for entry, call in zip(self.manifest.packed, self._packed)]
                 execute(self.program, traced, self._constants, values)
             same = [row.kernel for row in rows] == [row.kernel for row in best]
             best = [min(pair, key=lambda r: r.seconds) for pair in zip(rows, best)] if same else rows
@@ -86,17 +88,16 @@ class VirtualMachine(Model):
             np.copyto(given, result, casting="no")
         return list(outputs)
 
-    def _constant(self, entry: Mapping[str, Any]) -> Any:
-        if "value" in entry:
-            return np.array(entry["value"], dtype=object).reshape(entry["shape"])
-        dtype = DType(entry["dtype"]).numpy
-        count = int(np.prod(entry["shape"], dtype=np.int64))
-        return np.frombuffer(self._weights, dtype, count, int(entry["offset"])).reshape(entry["shape"])
+    def _constant(self, entry: LoadedConstant) -> Any:
+        if entry.value is not None:
+            return np.array(entry.value, dtype=object).reshape(entry.shape)
+        count = int(np.prod(entry.shape, dtype=np.int64))
+        return np.frombuffer(self._weights, DType(entry.dtype).numpy, count, entry.offset).reshape(entry.shape)
 
-    def _callable(self, entry: Mapping[str, Any]) -> Packed:
-        if "segment" in entry:
-            return self._runner(self._segments[entry["segment"]])
-        function = host_ops.find(entry["host"], entry["attrs"])
+    def _callable(self, entry: PackedEntry) -> Packed:
+        if entry.segment is not None:
+            return self._runner(self._segments[entry.segment])
+        function = host_ops.find(entry.host, entry.attrs)
         return lambda *values: (function(*values),)
 
     def _runner(self, segment: Segment) -> Packed:
@@ -108,15 +109,15 @@ class VirtualMachine(Model):
 
         return run
 
-    def _timed(self, entry: Mapping[str, Any], call: Packed, rows: list[KernelTime]) -> Packed:
+    def _timed(self, entry: PackedEntry, call: Packed, rows: list[KernelTime]) -> Packed:
         def timed(*values: Any) -> tuple[Any, ...]:
-            if "segment" in entry:
-                segment = self._segments[entry["segment"]]
+            if entry.segment is not None:
+                segment = self._segments[entry.segment]
                 rows.extend(self._profile_segment(segment, [np.ascontiguousarray(value) for value in values]))
                 return call(*values)
             start = time.perf_counter()
             results = call(*values)
-            rows.append(KernelTime(entry["host"], entry.get("source", ""), time.perf_counter() - start))
+            rows.append(KernelTime(entry.host, entry.source, time.perf_counter() - start))
             return results
 
         return timed

@@ -40,11 +40,21 @@ class Program:
     @classmethod
     def from_manifest(cls, entry: Mapping[str, Any]) -> Program:
         """Read and check the manifest's ``program``. Raises `ArtifactError` where an instruction cannot be right."""
-        functions = tuple(
-            VMFunction(f["name"], f["params"], f["registers"], tuple(tuple(map(int, ins)) for ins in f["code"]))
-            for f in entry["functions"]
-        )
-        program = cls(functions, int(entry["main"]))
+        try:
+            functions = tuple(
+                VMFunction(
+                    str(f["name"]),
+                    int(f["params"]),
+                    int(f["registers"]),
+                    tuple(tuple(map(int, ins)) for ins in f["code"]),
+                )
+                for f in entry["functions"]
+            )
+            program = cls(functions, int(entry["main"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ArtifactError(f"the program is incomplete: {error!r}") from None
+        if not 0 <= program.main < len(functions):
+            raise ArtifactError(f"the program begins in function {program.main}, and there are {len(functions)}")
         for function in functions:
             for position, instruction in enumerate(function.code):
                 _check(program, function, position, instruction)

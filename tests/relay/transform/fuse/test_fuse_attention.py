@@ -9,8 +9,10 @@ from tests.relay.helpers import assert_same, module, op_names
 from tilewright import relay, te
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import fuse_attention, fuse_ops, infer_type
+from tilewright.target import Target
 
 B, H, M, N, D = 2, 3, 10, 12, 8
+TARGET = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
 
 
 def _heads(rows: int) -> list[relay.Expr]:
@@ -29,7 +31,7 @@ def _attention(rows: int = M, *, transpose_b: bool = True, scores_as: object = N
 
 def _fused(result: relay.Expr) -> relay.IRModule:
     before = module(result)
-    after = fuse_attention(before)
+    after = fuse_attention(before, TARGET)
     assert_same(before, after)
     return after
 
@@ -84,7 +86,7 @@ def test_lengths_unknown_at_compile_time_stay_apart() -> None:
     query, key, value = (relay.var(name, shape=(4, length, 16)) for name in "qkv")
     weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
     mod = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
-    assert fuse_attention(mod) is mod
+    assert fuse_attention(mod, TARGET) is mod
 
 
 def test_few_rows_stay_apart() -> None:
@@ -105,7 +107,15 @@ def test_what_moves_the_operands_joins_the_kernel() -> None:
     )
     weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
     before = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
-    after = infer_type(fuse_ops(fuse_attention(before)))
+    after = infer_type(fuse_ops(fuse_attention(before, TARGET)))
     assert_same(before, after)
     kernels = [call for call in calls(after["main"].body) if "nn.attention" in op_names(module(call.op.body))]
     assert len(kernels) == 1 and kernels[0].args == after["main"].params
+
+
+def test_how_few_rows_stay_apart_depends_on_the_machine() -> None:
+    """Where the copy of the keys is dear beside arithmetic, more rows have to share it."""
+    before = module(_attention(rows=7))
+    assert "nn.attention" not in op_names(fuse_attention(before, TARGET))
+    narrow = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72")
+    assert "nn.attention" in op_names(fuse_attention(before, narrow))

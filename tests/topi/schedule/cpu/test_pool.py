@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tests.topi.schedule.cpu.kernels import Array, run, sample
+from tilewright.target import Target
 from tilewright.topi.nn.pooling import global_pool2d, pool2d
+from tilewright.topi.schedule.cpu.pool import _columns
 
 WINDOWS = [
     # kernel, stride, padding (top, left, bottom, right)
@@ -86,3 +88,12 @@ def test_whole_images(kind: str, shape: tuple[int, ...], layout: str) -> None:
     axes = (1, 2) if layout == "NHWC" else (2, 3)
     wanted = getattr(np, "max" if kind == "max" else "mean")(x.astype("float64"), axis=axes, keepdims=True)
     np.testing.assert_allclose(run(lambda t: global_pool2d(t, kind, layout), x), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "width", "columns"),
+    [("skylake-avx512", 56, 7), ("skylake-avx512", 32, 8), ("skylake-avx512", 14, 14), ("haswell", 56, 4)],
+)
+def test_columns_of_a_tile_fit_the_registers(cpu: str, width: int, columns: int) -> None:
+    """Blocks of 16 take one register or two; two thirds of the registers hold accumulators."""
+    assert _columns(width, 16, Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")) == columns

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -40,6 +41,56 @@ _KNOWN = {
     "ofm_layout": ("NHWC", "NHCWB16"),
     "pooling_type": ("AVG", "MAX", "SUM"),
     "operator_type": ("ADD", "SUB", "MUL", "MIN", "MAX", "SHR", "SHL"),
+}
+
+
+_ACTIVATION = {
+    "activation": attr.text("NONE"),
+    "clip_min": attr.integer(0),
+    "clip_max": attr.integer(0),
+    "rounding_mode": attr.text("TFL"),
+}
+_LAYOUTS = {"upscale": attr.text("NONE"), "ifm_layout": attr.text("NHWC"), "ofm_layout": attr.text("NHWC")}
+_INPUT = {"ifm_scale": attr.number(), "ifm_zero_point": attr.integer()}
+_OUTPUT = {"ofm_scale": attr.number(), "ofm_zero_point": attr.integer()}
+_CONVOLUTION_ATTRIBUTES: dict[str, attr.Attribute] = {
+    **_INPUT,
+    "weight_zero_point": attr.integer(),
+    **_OUTPUT,
+    "kernel_shape": attr.integers(2),
+    "ofm_channels": attr.integer(),
+    "strides": attr.integers(2, (1, 1)),
+    "padding": attr.integers(4, (0, 0, 0, 0)),
+    "dilation": attr.integers(2, (1, 1)),
+    **_ACTIVATION,
+    **_LAYOUTS,
+}
+_POOLING_ATTRIBUTES: dict[str, attr.Attribute] = {
+    "pooling_type": attr.text(),
+    **_INPUT,
+    **_OUTPUT,
+    "pool_shape": attr.integers(2),
+    "ofm_channels": attr.integer(),
+    "ofm_dtype": attr.dtype(""),
+    "strides": attr.integers(2, (1, 1)),
+    "padding": attr.integers(4, (0, 0, 0, 0)),
+    **_ACTIVATION,
+    **_LAYOUTS,
+}
+_BINARY_ATTRIBUTES: dict[str, attr.Attribute] = {
+    "operator_type": attr.text(),
+    **_INPUT,
+    "ifm2_scale": attr.number(),
+    "ifm2_zero_point": attr.integer(),
+    **_OUTPUT,
+    "ifm_channels": attr.integer(),
+    "ifm2_channels": attr.integer(),
+    "reversed_operands": attr.flag(),
+    "ofm_dtype": attr.dtype(),
+    **_ACTIVATION,
+    "ifm_layout": attr.text("NHWC"),
+    "ifm2_layout": attr.text("NHWC"),
+    "ofm_layout": attr.text("NHWC"),
 }
 
 
@@ -173,7 +224,7 @@ def _convolution_type(depthwise: bool) -> Callable[[Types, Attrs], Type]:
 
 
 def _register_convolution(name: str, depthwise: bool) -> Callable[..., Call]:
-    register_quantized(name, 4, _convolution_type(depthwise), _convolution(depthwise))
+    register_quantized(name, 4, _convolution_type(depthwise), _convolution(depthwise), **_CONVOLUTION_ATTRIBUTES)
 
     def build(
         ifm: Expr,
@@ -255,7 +306,7 @@ def _pooling_type(types: Types, attrs: Attrs) -> Type:
     return type_of_expansion(lambda args, a: _pooling(a, args), types, attrs)
 
 
-register_quantized("contrib.ethosu.pooling", 2, _pooling_type, _pooling)
+register_quantized("contrib.ethosu.pooling", 2, _pooling_type, _pooling, **_POOLING_ATTRIBUTES)
 
 
 def pooling(
@@ -331,7 +382,7 @@ def _binary_type(types: Types, attrs: Attrs) -> Type:
     return type_of_expansion(lambda args, a: _binary(a, args), types, attrs)
 
 
-register_quantized("contrib.ethosu.binary_elementwise", 3, _binary_type, _binary)
+register_quantized("contrib.ethosu.binary_elementwise", 3, _binary_type, _binary, **_BINARY_ATTRIBUTES)
 
 
 def binary_elementwise(

@@ -6,9 +6,12 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import Static, TypeRule
 from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
-from tilewright.relay.op.common import Types, call, require, tensor, tensors
+from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.dyn import static as to_static
 from tilewright.relay.op.host import register_host
 
 
@@ -48,33 +51,87 @@ def _tile_type(types: Types, _attrs: Attrs) -> Type:
     return unknown(max(data.ndim, _count(types[1])), data.dtype)
 
 
-_RULES: dict[str, tuple[int, Callable[[Types, Attrs], Type]]] = {
-    "dyn.reshape": (2, _by_vector(1)),
-    "dyn.broadcast_to": (2, _by_vector(1)),
-    "dyn.expand_dims": (
-        2,
-        lambda types, attrs: unknown(tensor(types[0]).ndim + attrs["num_newaxis"], tensor(types[0]).dtype),
-    ),
-    "dyn.squeeze": (2, lambda types, _attrs: unknown(tensor(types[0]).ndim - _count(types[1]), tensor(types[0]).dtype)),
-    "dyn.full": (2, _by_vector(1)),
-    "dyn.ones": (1, _by_vector(0)),
-    "dyn.zeros": (1, _by_vector(0)),
-    "dyn.one_hot": (4, _one_hot_type),
-    "dyn.tile": (
-        2,
-        lambda types, _attrs: unknown(max(tensor(types[0]).ndim, _count(types[1])), tensor(types[0]).dtype),
-    ),
-    "dyn.strided_slice": (4, lambda types, _attrs: unknown(tensor(types[0]).ndim, tensor(types[0]).dtype)),
-    "dyn.topk": (2, _topk_type),
-    "dyn.nn.pad": (3, lambda types, _attrs: unknown(tensor(types[0]).ndim, tensor(types[0]).dtype)),
-    "dyn.nn.upsampling": (3, lambda types, _attrs: unknown(4, tensors(types)[0].dtype)),
-    "dyn.nn.upsampling3d": (4, lambda types, _attrs: unknown(5, tensors(types)[0].dtype)),
-    "dyn.image.resize2d": (2, lambda types, _attrs: unknown(4, tensors(types)[0].dtype)),
-    "dyn.sparse_to_dense": (4, lambda types, _attrs: unknown(_count(types[3]), tensor(types[1]).dtype)),
-}
+def _same_rank(types: Types, _attrs: Attrs) -> Type:
+    return unknown(tensor(types[0]).ndim, tensor(types[0]).dtype)
 
-for _name, (_inputs, _rule) in _RULES.items():
-    register_host(_name, num_inputs=_inputs, type_rule=_rule)
+
+def _of_rank(rank: int) -> Callable[[Types, Attrs], Type]:
+    return lambda types, _attrs: unknown(rank, tensor(types[0]).dtype)
+
+
+def _expanded(types: Types, attrs: Attrs) -> Type:
+    return unknown(tensor(types[0]).ndim + attrs["num_newaxis"], tensor(types[0]).dtype)
+
+
+def _squeezed(types: Types, _attrs: Attrs) -> Type:
+    return unknown(tensor(types[0]).ndim - _count(types[1]), tensor(types[0]).dtype)
+
+
+def _dense_type(types: Types, _attrs: Attrs) -> Type:
+    return unknown(_count(types[3]), tensor(types[1]).dtype)
+
+
+def _register(
+    name: str,
+    num_inputs: int,
+    type_rule: TypeRule,
+    static: Static | None = None,
+    first_shape: int = 1,
+    **attributes: attr.Attribute,
+) -> None:
+    """Enter `dyn.name`; its arguments from `first_shape` on are shapes, or parts of one."""
+    shapes: dict[str, typing.Any] = {} if static is None else {"static": static, "first_shape": first_shape}
+    register_host(f"dyn.{name}", num_inputs=num_inputs, type_rule=type_rule, attributes=attributes, **shapes)
+
+
+_register("reshape", 2, _by_vector(1), to_static.reshape)
+_register("broadcast_to", 2, _by_vector(1), to_static.broadcast_to)
+_register("expand_dims", 2, _expanded, to_static.expand_dims, num_newaxis=attr.integer(1))
+_register("squeeze", 2, _squeezed, to_static.squeeze)
+_register("full", 2, _by_vector(1), to_static.full, dtype=attr.dtype(""))
+_register("ones", 1, _by_vector(0), to_static.ones, 0, dtype=attr.dtype("float32"))
+_register("zeros", 1, _by_vector(0), to_static.zeros, 0, dtype=attr.dtype("float32"))
+_register("one_hot", 4, _one_hot_type, to_static.hot, 3, axis=attr.integer(-1), dtype=attr.dtype("float32"))
+_register("tile", 2, _tile_type, to_static.tile)
+_register("strided_slice", 4, _same_rank, to_static.strided_slice, slice_mode=attr.text("end"))
+_register(
+    "topk",
+    2,
+    _topk_type,
+    to_static.largest,
+    axis=attr.integer(-1),
+    ret_type=attr.text("both"),
+    is_ascend=attr.flag(False),
+    dtype=attr.dtype("int32"),
+)
+_register("nn.pad", 3, _same_rank, to_static.padded, pad_mode=attr.text("constant"))
+_register(
+    "nn.upsampling",
+    3,
+    _of_rank(4),
+    layout=attr.text("NCHW"),
+    method=attr.text("nearest_neighbor"),
+    align_corners=attr.flag(False),
+)
+_register(
+    "nn.upsampling3d",
+    4,
+    _of_rank(5),
+    layout=attr.text("NCDHW"),
+    method=attr.text("nearest_neighbor"),
+    coordinate_transformation_mode=attr.text("half_pixel"),
+)
+_register(
+    "image.resize2d",
+    2,
+    _of_rank(4),
+    layout=attr.text("NCHW"),
+    method=attr.text("linear"),
+    coordinate_transformation_mode=attr.text("half_pixel"),
+    rounding_method=attr.text(""),
+    cubic_alpha=attr.number(-0.5),
+)
+_register("sparse_to_dense", 4, _dense_type)
 
 
 def reshape(data: Expr, newshape: Expr) -> Call:

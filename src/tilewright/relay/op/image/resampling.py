@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.resize import resize2d
+from tilewright.relay.op.orders import with_layout
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.resize import resize2d as resize_reference
 
@@ -63,12 +65,34 @@ register_composite(
     num_inputs=1,
     expansion=_resize1d,
     reference=lambda attrs, x: resize_all(attrs, x, "W"),
+    spatial_axes=1,
+    reorder=with_layout,
+    attributes={
+        "size": attr.per_axis(1),
+        "layout": attr.text("NCW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+    },
 )
 register_composite(
     "image.resize3d",
     num_inputs=1,
     expansion=_resize3d,
     reference=lambda attrs, x: resize_all(attrs, x, "DHW"),
+    spatial_axes=3,
+    reorder=with_layout,
+    attributes={
+        "size": attr.per_axis(3),
+        "layout": attr.text("NCDHW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+    },
 )
 
 

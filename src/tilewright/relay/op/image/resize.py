@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
 from tilewright.topi.layout import transform_shape
@@ -41,6 +43,21 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: resize_reference(x, attrs),
     layout=follow_layout_attr,
+    precision=Precision.FOLLOW,
+    costly=True,
+    identity_on_same_type=True,
+    spatial_axes=2,
+    reorder=orders.with_layout,
+    attributes={
+        "size": attr.per_axis(2),
+        "layout": attr.text("NCHW"),
+        "method": attr.text("linear"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "rounding_method": attr.text(""),
+        "cubic_alpha": attr.number(-0.5),
+        "cubic_exclude": attr.flag(False),
+        "scales": attr.tuple_of(attr.number(), ()),
+    },
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -62,6 +63,7 @@ register_composite(
     reference=lambda attrs, data: (
         (data.astype(np.float64) @ _base_grid(attrs)).reshape(-1, 2, *attrs["target_shape"]).astype(data.dtype)
     ),
+    attributes={"target_shape": attr.per_axis(2)},
 )
 
 
@@ -94,6 +96,12 @@ register(
     compute=_grid_sample_compute,
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, data, grid: ref.grid_sample(data, grid, attrs),
+    attributes={
+        "method": attr.text("bilinear"),
+        "layout": attr.text("NCHW"),
+        "padding_mode": attr.text("zeros"),
+        "align_corners": attr.flag(True),
+    },
 )
 
 
@@ -145,6 +153,12 @@ register(
     compute=_crop_compute,
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, data, boxes, owners: ref.crop_and_resize(data, boxes, owners, attrs),
+    attributes={
+        "crop_size": attr.per_axis(2),
+        "layout": attr.text("NCHW"),
+        "method": attr.text("bilinear"),
+        "extrapolation_value": attr.number(0.0),
+    },
 )
 
 
@@ -200,6 +214,13 @@ register(
     compute=_dilation2d_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, data, weight: ref.dilation2d(data, weight, attrs),
+    attributes={
+        "strides": attr.per_axis(2, (1, 1)),
+        "padding": attr.sides(2, (0, 0, 0, 0)),
+        "dilations": attr.per_axis(2, (1, 1)),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("IHW"),
+    },
 )
 
 

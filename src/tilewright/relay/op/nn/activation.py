@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -26,6 +28,7 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_channels, follow_input, follow_pad
+from tilewright.relay.op.operand_types import per_channel
 from tilewright.topi.reference import nn as ref
 
 register(
@@ -36,6 +39,9 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda _attrs, x: np.maximum(x, np.zeros((), x.dtype)),
     layout=follow_input,
+    precision=Precision.FOLLOW,
+    idempotent=True,
+    homogeneous=True,
 )
 
 
@@ -52,6 +58,10 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda attrs, x: np.where(x > 0, x, x * np.asarray(attrs["alpha"], x.dtype)),
     layout=follow_input,
+    precision=Precision.FOLLOW,
+    homogeneous=True,
+    attrs_class="LeakyReluAttrs",
+    attributes={"alpha": attr.number(0.05)},
 )
 
 
@@ -92,6 +102,10 @@ register(
     pattern=OpPattern.BROADCAST,
     reference=_prelu_reference,
     layout=follow_channels,
+    precision=Precision.FOLLOW,
+    expected_operands=per_channel(1),
+    attrs_class="PReluAttrs",
+    attributes={"axis": attr.integer(1)},
 )
 
 
@@ -108,6 +122,11 @@ register(
     pattern=OpPattern.BROADCAST,
     reference=lambda attrs, x, bias: x + along_axis(bias, x, attrs["axis"]),
     layout=follow_channels,
+    precision=Precision.FOLLOW,
+    expected_operands=per_channel(1),
+    reorder=orders.along_axis,
+    attrs_class="BiasAddAttrs",
+    attributes={"axis": attr.integer(1)},
 )
 
 
@@ -146,6 +165,9 @@ register(
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: ref.pad(x, attrs["pad_width"], attrs["pad_mode"], attrs["pad_value"]),
     layout=follow_pad,
+    precision=Precision.FOLLOW,
+    reorder=orders.padding,
+    attributes={"pad_width": attr.pairs(), "pad_value": attr.number(0), "pad_mode": attr.text("constant")},
 )
 
 

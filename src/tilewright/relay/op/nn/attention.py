@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     broadcast_shapes,
@@ -67,6 +69,8 @@ register(
     compute=_attention_compute,
     pattern=OpPattern.COMM_REDUCE,
     reference=_attention_reference,
+    flops=work.attention,
+    attributes={"scale": attr.number(1.0), "causal": attr.flag(False), "out_layout": attr.text("BHSD")},
 )
 
 

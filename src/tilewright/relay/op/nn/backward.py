@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
 from tilewright.relay.ir.registry import OpPattern, TypeRule, get, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -70,6 +71,7 @@ register_composite(
     type_rule=_backward_weight_type,
     expansion=_backward_weight_expansion,
     reference=lambda attrs, gradient, data: ref.conv2d_backward_weight(gradient, data, attrs),
+    attributes={"kernel_size": attr.per_axis(2), **attr.window(2), "groups": attr.integer(1)},
 )
 
 
@@ -114,6 +116,12 @@ register(
     compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_grad(inputs[0], inputs[1], attrs)],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, gradient, data: ref.pool2d_grad(gradient, data, "max", attrs),
+    attributes={
+        "pool_size": attr.per_axis(2, (1, 1)),
+        **attr.window(2),
+        "layout": attr.text("NCHW"),
+        "ceil_mode": attr.flag(False),
+    },
 )
 
 
@@ -150,6 +158,13 @@ register_composite(
     type_rule=_pool_grad_type("avg"),
     expansion=_avg_pool2d_grad_expansion,
     reference=lambda attrs, gradient, data: ref.pool2d_grad(gradient, data, "avg", attrs),
+    attributes={
+        "pool_size": attr.per_axis(2, (1, 1)),
+        **attr.window(2),
+        "layout": attr.text("NCHW"),
+        "ceil_mode": attr.flag(False),
+        "count_include_pad": attr.flag(False),
+    },
 )
 
 
@@ -219,6 +234,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.nn.dilate(inputs[0], attrs["strides"], attrs["dilation_value"])],
     pattern=OpPattern.INJECTIVE,
     reference=_dilate_reference,
+    attributes={"strides": attr.integers(), "dilation_value": attr.number(0.0)},
 )
 
 

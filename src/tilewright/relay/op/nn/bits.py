@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType, Type
@@ -59,7 +60,17 @@ def _bitpack_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 
 register_composite(
-    "nn.bitpack", num_inputs=1, type_rule=_bitpack_type, expansion=_bitpack, reference=_bitpack_reference
+    "nn.bitpack",
+    num_inputs=1,
+    type_rule=_bitpack_type,
+    expansion=_bitpack,
+    reference=_bitpack_reference,
+    attributes={
+        "bits": attr.integer(1),
+        "pack_axis": attr.integer(1),
+        "bit_axis": attr.integer(2),
+        "pack_type": attr.dtype("uint32"),
+    },
 )
 
 
@@ -109,9 +120,28 @@ register_composite(
         _low_bits_reference(data, attrs["data_bits"], False)
         @ _low_bits_reference(weight, attrs["weight_bits"], attrs["unipolar"]).T
     ).astype(attrs["out_dtype"]),
+    attributes={
+        "data_bits": attr.integer(1),
+        "weight_bits": attr.integer(1),
+        "unipolar": attr.flag(True),
+        "out_dtype": attr.dtype("int16"),
+    },
 )
 register_composite(
-    "nn.bitserial_conv2d", num_inputs=2, expansion=_bitserial_conv2d, reference=_bitserial_conv2d_reference
+    "nn.bitserial_conv2d",
+    num_inputs=2,
+    expansion=_bitserial_conv2d,
+    reference=_bitserial_conv2d_reference,
+    attributes={
+        "strides": attr.per_axis(2, (1, 1)),
+        "padding": attr.sides(2, (0, 0, 0, 0)),
+        "activation_bits": attr.integer(1),
+        "weight_bits": attr.integer(1),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("OIHW"),
+        "out_dtype": attr.dtype("int16"),
+        "unipolar": attr.flag(True),
+    },
 )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.registry import Precision, get
 from tilewright.relay.ir.type import Type
 from tilewright.relay.op import reduce, tensor, transform
 from tilewright.relay.op.common import (
@@ -55,7 +56,13 @@ def _l2_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 
 register_composite(
-    "nn.l2_normalize", num_inputs=1, type_rule=_l2_type, expansion=_l2_normalize, reference=_l2_reference
+    "nn.l2_normalize",
+    num_inputs=1,
+    type_rule=_l2_type,
+    expansion=_l2_normalize,
+    reference=_l2_reference,
+    precision=Precision.NEVER,
+    attributes={"eps": attr.number(), "axis": attr.axes((1,))},
 )
 
 
@@ -69,6 +76,7 @@ register_composite(
     num_inputs=1,
     expansion=lambda args, attrs: softmax(args[0], attrs["axis"]),
     reference=lambda attrs, x: ref.softmax(x, attrs["axis"]),
+    attributes={"axis": attr.integer(-1)},
 )
 
 
@@ -108,6 +116,7 @@ register_composite(
     type_rule=_mirror_pad_type,
     expansion=_mirror_pad,
     reference=lambda attrs, x: np.pad(x, attrs["pad_width"], mode=attrs["mode"].lower()),
+    attributes={"pad_width": attr.pairs(), "mode": attr.text("SYMMETRIC")},
 )
 
 
@@ -167,8 +176,20 @@ def _batch_to_space_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(out[(slice(None), *cut)])
 
 
-register_composite("nn.space_to_batch_nd", num_inputs=1, expansion=_space_to_batch, reference=_space_to_batch_reference)
-register_composite("nn.batch_to_space_nd", num_inputs=1, expansion=_batch_to_space, reference=_batch_to_space_reference)
+register_composite(
+    "nn.space_to_batch_nd",
+    num_inputs=1,
+    expansion=_space_to_batch,
+    reference=_space_to_batch_reference,
+    attributes={"block_shape": attr.integers(), "paddings": attr.pairs(), "pad_value": attr.number(0)},
+)
+register_composite(
+    "nn.batch_to_space_nd",
+    num_inputs=1,
+    expansion=_batch_to_space,
+    reference=_batch_to_space_reference,
+    attributes={"block_shape": attr.integers(), "crops": attr.pairs()},
+)
 
 
 def space_to_batch_nd(
@@ -213,6 +234,7 @@ register_composite(
         np.arange(buffer.shape[attrs["axis"]]) + data.shape[attrs["axis"]],
         attrs["axis"],
     ),
+    attributes={"axis": attr.integer()},
 )
 
 
@@ -231,6 +253,7 @@ for _name in ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"):
         _name,
         num_inputs=2,
         expansion=_conv2d_packed,
+        attributes=get("nn.conv2d").attributes,
         reference=lambda attrs, data, kernel: get("nn.conv2d").reference(attrs, data, kernel),
     )
 
@@ -254,6 +277,11 @@ register_composite(
     num_inputs=2,
     expansion=lambda args, attrs: dense(args[0], args[1], attrs["units"], attrs["out_dtype"], attrs["weight_layout"]),
     reference=lambda attrs, data, weight: ref.dense(data, weight, out_dtype=attrs["out_dtype"]),
+    attributes={
+        "weight_layout": attr.text("NC8n"),
+        "units": attr.optional(attr.integer()),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 
@@ -290,6 +318,7 @@ register_composite(
     num_inputs=1,
     expansion=_gemm_weights,
     reference=_gemm_weights_reference,
+    attributes={"tile_N": attr.integer(), "tile_K": attr.integer()},
 )
 
 
@@ -322,6 +351,12 @@ register_composite(
     num_inputs=2,
     expansion=_gemm_conv2d,
     reference=_gemm_conv2d_reference,
+    attributes={
+        "channels": attr.integer(),
+        "kernel_size": attr.per_axis(2),
+        **attr.window(2),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 

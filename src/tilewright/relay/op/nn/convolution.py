@@ -10,9 +10,11 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.errors import UnsupportedError
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -24,6 +26,8 @@ from tilewright.relay.op.common import (
     window_attrs,
 )
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
+from tilewright.relay.op.nn.scaled_weights import scale_outer, scale_transposed
+from tilewright.relay.op.operand_types import convolution_operands, transposed_operands
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
 from tilewright.topi.reference.layout import layout_transform
@@ -115,6 +119,23 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, kernel: ref.conv2d(data, kernel, attrs),
     layout=conv2d_layout,
+    precision=Precision.ALWAYS,
+    flops=work.convolution,
+    expected_operands=convolution_operands,
+    spatial_axes=2,
+    quantized="qnn.conv2d",
+    scaled_weights=scale_outer,
+    attrs_class="Conv2DAttrs",
+    attributes={
+        **attr.window(2),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(2)),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("OIHW"),
+        "out_layout": attr.text(""),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 
@@ -211,6 +232,20 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv2d_transpose_reference,
     layout=conv2d_transpose_layout,
+    precision=Precision.ALWAYS,
+    flops=work.transposed_convolution,
+    expected_operands=transposed_operands,
+    scaled_weights=scale_transposed,
+    attributes={
+        **attr.window(2),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(2)),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("IOHW"),
+        "output_padding": attr.per_axis(2, (0, 0)),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 

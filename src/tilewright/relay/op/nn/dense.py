@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, TypeRule, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import equal_sizes, work
 from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
+from tilewright.relay.op.nn.scaled_weights import scale_outer
+from tilewright.relay.op.operand_types import dense_operands
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import nn as ref
 
@@ -42,6 +47,14 @@ register(
     compute=_dense_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, weight: ref.dense(data, weight, out_dtype=attrs["out_dtype"]),
+    precision=Precision.ALWAYS,
+    flops=work.product,
+    expected_operands=dense_operands,
+    equal_sizes=equal_sizes.of_dense,
+    quantized="qnn.dense",
+    scaled_weights=scale_outer,
+    attrs_class="DenseAttrs",
+    attributes={"units": attr.optional(attr.integer()), "out_dtype": attr.dtype(""), "weight_layout": attr.text("NC")},
 )
 
 
@@ -76,20 +89,39 @@ def _matmul_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(_product_shape(a, b, attrs), attrs["out_dtype"] or a.dtype)
 
 
-for _name, _compute, _rule in (
-    ("nn.batch_matmul", topi.nn.batch_matmul, _batch_matmul_type),
-    ("nn.matmul", topi.nn.matmul, _matmul_type),
-):
+def _register_product(
+    name: str, compute: Callable[..., te.Tensor], type_rule: TypeRule, transpose_b: bool, **fields: Any
+) -> None:
     register(
-        _name,
+        name,
         num_inputs=2,
-        type_rule=_rule,
-        compute=with_attrs(_compute, "transpose_a", "transpose_b", "out_dtype"),
+        type_rule=type_rule,
+        compute=with_attrs(compute, "transpose_a", "transpose_b", "out_dtype"),
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=lambda attrs, a, b: ref.batch_matmul(
             a, b, attrs["transpose_a"], attrs["transpose_b"], attrs["out_dtype"]
         ),
+        attributes={
+            "out_dtype": attr.dtype(""),
+            "transpose_a": attr.flag(False),
+            "transpose_b": attr.flag(transpose_b),
+        },
+        flops=work.product,
+        precision=Precision.ALWAYS,
+        **fields,
     )
+
+
+_register_product(
+    "nn.batch_matmul",
+    topi.nn.batch_matmul,
+    _batch_matmul_type,
+    transpose_b=True,
+    equal_sizes=equal_sizes.of_batch_matmul,
+    quantized="qnn.batch_matmul",
+    attrs_class="BatchMatmulAttrs",
+)
+_register_product("nn.matmul", topi.nn.matmul, _matmul_type, transpose_b=False)
 
 
 def batch_matmul(

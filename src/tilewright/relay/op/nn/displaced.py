@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -50,6 +51,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.image.deformable_conv2d(inputs[0], inputs[1], inputs[2], attrs)],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, data, offset, weight: ref.deformable_conv2d(data, offset, weight, attrs),
+    attributes={**attr.window(2), "deformable_groups": attr.integer(1), "groups": attr.integer(1)},
 )
 
 
@@ -97,6 +99,15 @@ register(
     compute=lambda attrs, inputs, _out: [topi.image.correlation(inputs[0], inputs[1], attrs)],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, a, b: ref.correlation(a, b, attrs),
+    attributes={
+        "kernel_size": attr.integer(1),
+        "max_displacement": attr.integer(1),
+        "stride1": attr.integer(1),
+        "stride2": attr.integer(1),
+        "padding": attr.sides(2, (0, 0, 0, 0)),
+        "is_multiply": attr.flag(True),
+        "layout": attr.text("NCHW"),
+    },
 )
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
 from tilewright.topi.layout import transform_shape
@@ -54,6 +56,8 @@ register(
     compute=lambda _attrs, inputs, _out: [topi.nn.dense_dot(*inputs)],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_dense_reference,
+    flops=work.product,
+    attributes={"weight_layout": attr.text()},
 )
 
 
@@ -82,6 +86,8 @@ register(
     compute=lambda _attrs, inputs, _out: [topi.nn.batch_matmul_dot(*inputs)],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_batch_matmul_reference,
+    flops=work.product,
+    attributes={"layout": attr.text()},
 )
 
 
@@ -132,6 +138,14 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv2d_reference,
     layout=conv2d_int8_layout,
+    flops=work.convolution,
+    attributes={
+        **attr.window(2),
+        "pad_value": attr.integer(0),
+        "data_layout": attr.text("NCHW"),
+        "kernel_layout": attr.text("OIHW"),
+        "out_layout": attr.text(""),
+    },
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import TypeRule
 from tilewright.relay.ir.type import Type
@@ -124,7 +125,14 @@ def _nll_reference(attrs: Attrs, predictions: np.ndarray, targets: np.ndarray, w
     )
 
 
-register_composite("nn.nll_loss", num_inputs=3, expansion=_nll_loss, type_rule=_nll_type, reference=_nll_reference)
+register_composite(
+    "nn.nll_loss",
+    num_inputs=3,
+    expansion=_nll_loss,
+    type_rule=_nll_type,
+    reference=_nll_reference,
+    attributes={"reduction": attr.text("mean"), "ignore_index": attr.integer(-100)},
+)
 
 
 def nll_loss(

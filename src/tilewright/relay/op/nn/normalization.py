@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, TupleType, Type, as_dim
+from tilewright.relay.op import view_rules
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -27,6 +29,8 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.layout_rules import follow_input
+from tilewright.relay.op.operand_types import per_channel
+from tilewright.relay.op.orders import along_axis
 from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform
@@ -39,7 +43,7 @@ def _float_with_axis(types: Types, attrs: Attrs) -> Type:
     return data
 
 
-def _register_softmax(name: str, reference: Any) -> Any:
+def _register_softmax(name: str, reference: Any, fast: str = "") -> Any:
     register(
         f"nn.{name}",
         num_inputs=1,
@@ -47,6 +51,12 @@ def _register_softmax(name: str, reference: Any) -> Any:
         compute=with_attrs(getattr(topi.nn, name), "axis"),
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, x: reference(x, attrs["axis"]),
+        attributes={"axis": attr.integer(-1)},
+        passes=3,
+        precision=Precision.NEVER,
+        attrs_class="SoftmaxAttrs",
+        reorder=along_axis,
+        fast=fast,
     )
 
     def build(data: Expr, axis: int = -1) -> Call:
@@ -55,7 +65,7 @@ def _register_softmax(name: str, reference: Any) -> Any:
     return named(build, name, reference.__doc__)
 
 
-softmax = _register_softmax("softmax", ref.softmax)
+softmax = _register_softmax("softmax", ref.softmax, "nn.fast_softmax")
 log_softmax = _register_softmax("log_softmax", ref.log_softmax)
 
 
@@ -80,6 +90,11 @@ register(
     compute=with_attrs(topi.nn.layer_norm, "axis", "epsilon"),
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, gamma, beta: ref.layer_norm(x, gamma, beta, attrs["axis"], attrs["epsilon"]),
+    precision=Precision.NEVER,
+    passes=3,
+    expected_operands=per_channel(2),
+    attrs_class="LayerNormAttrs",
+    attributes={"axis": attr.integer(-1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -106,6 +121,10 @@ register(
     reference=lambda attrs, x, gamma, beta: ref.group_norm(
         x, gamma, beta, attrs["num_groups"], attrs["axis"] % x.ndim, attrs["epsilon"]
     ),
+    precision=Precision.NEVER,
+    passes=3,
+    expected_operands=per_channel(2),
+    attributes={"num_groups": attr.integer(), "axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -128,6 +147,10 @@ register(
     reference=lambda attrs, x, gamma, beta: ref.group_norm(
         x, gamma, beta, x.shape[attrs["axis"]], attrs["axis"] % x.ndim, attrs["epsilon"]
     ),
+    precision=Precision.NEVER,
+    passes=3,
+    expected_operands=per_channel(2),
+    attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -158,6 +181,10 @@ register(
         mean,
         variance,
     ),
+    precision=Precision.FOLLOW,
+    expected_operands=per_channel(4),
+    attrs_class="BatchNormAttrs",
+    attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )
 
 
@@ -181,6 +208,14 @@ register(
     compute=with_attrs(topi.nn.lrn, "size", "axis", "alpha", "beta", "bias"),
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x: ref.lrn(x, attrs["size"], attrs["axis"], attrs["alpha"], attrs["beta"], attrs["bias"]),
+    precision=Precision.NEVER,
+    attributes={
+        "size": attr.integer(5),
+        "axis": attr.integer(1),
+        "bias": attr.number(1.0),
+        "alpha": attr.number(1e-05),
+        "beta": attr.number(0.75),
+    },
 )
 
 
@@ -197,6 +232,9 @@ register(
     pattern=OpPattern.ELEMWISE,
     reference=lambda _attrs, x: x,
     layout=follow_input,
+    precision=Precision.FOLLOW,
+    attrs_class="DropoutAttrs",
+    attributes={"rate": attr.number(0.5)},
 )
 
 
@@ -219,6 +257,11 @@ register(
     compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=OpPattern.INJECTIVE,
     reference=lambda _attrs, x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    picks=True,
+    identity_on_same_type=True,
+    view=view_rules.whole,
 )
 
 
@@ -242,6 +285,9 @@ register(
     compute=with_attrs(topi.depth_to_space, "block_size", "mode"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: ref_transform.depth_to_space(x, attrs["block_size"], attrs["mode"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    attributes={"block_size": attr.integer(), "mode": attr.text("DCR")},
 )
 
 
@@ -265,6 +311,9 @@ register(
     compute=with_attrs(topi.space_to_depth, "block_size"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x: ref_transform.space_to_depth(x, attrs["block_size"]),
+    precision=Precision.FOLLOW,
+    rearranges=True,
+    attributes={"block_size": attr.integer()},
 )
 
 

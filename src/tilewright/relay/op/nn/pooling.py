@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
 from tilewright.relay.op.layout_rules import follow_layout_attr
+from tilewright.relay.op.orders import with_layout
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import pooling as ref
 from tilewright.topi.shapes import pool_output
@@ -32,7 +35,13 @@ def _pool2d_type(types: Types, attrs: Attrs) -> Type:
     return TensorType(transform_shape((n, c, *out), "NCHW", attrs["layout"]), data.dtype)
 
 
-def _register_pool(kind: str, *more: str) -> None:
+def pool_schema(axes: int, layout: str, **more: attr.Attribute) -> attr.Schema:
+    """The attributes of pooling along `axes` axes."""
+    size = {"pool_size": attr.per_axis(axes, (1,) * axes)}
+    return {**size, **attr.window(axes), "layout": attr.text(layout), "ceil_mode": attr.flag(False), **more}
+
+
+def _register_pool(kind: str, **more: attr.Attribute) -> None:
     register(
         f"nn.{kind}_pool2d",
         num_inputs=1,
@@ -43,11 +52,19 @@ def _register_pool(kind: str, *more: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.pool2d(x, kind, attrs, attrs["layout"]),
         layout=follow_layout_attr,
+        attributes=pool_schema(2, "NCHW", **more),
+        flops=work.window,
+        precision=Precision.FOLLOW,
+        homogeneous=True,
+        picks=kind == "max",
+        attrs_class=f"{kind.title()}Pool2DAttrs",
+        spatial_axes=2,
+        reorder=with_layout,
     )
 
 
 _register_pool("max")
-_register_pool("avg", "count_include_pad")
+_register_pool("avg", count_include_pad=attr.flag(False))
 
 
 def pool_attrs(
@@ -106,6 +123,11 @@ def _register_whole(kind: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.adaptive_pool2d(x, kind, (1, 1), attrs["layout"]),
         layout=follow_layout_attr,
+        attributes={"layout": attr.text("NCHW")},
+        attrs_class="GlobalPool2DAttrs",
+        precision=Precision.FOLLOW,
+        spatial_axes=2,
+        reorder=with_layout,
     )
     register(
         f"nn.adaptive_{kind}_pool2d",
@@ -117,6 +139,10 @@ def _register_whole(kind: str) -> None:
         pattern=OpPattern.COMM_REDUCE,
         reference=lambda attrs, x: ref.adaptive_pool2d(x, kind, attrs["output_size"], attrs["layout"]),
         layout=follow_layout_attr,
+        attributes={"output_size": attr.per_axis(2, (1, 1)), "layout": attr.text("NCHW")},
+        precision=Precision.FOLLOW,
+        spatial_axes=2,
+        reorder=with_layout,
     )
 
 

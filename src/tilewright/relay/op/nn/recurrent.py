@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
 from tilewright.topi.recurrent import (
     ACTIVATIONS,
@@ -86,6 +88,19 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     return TupleType([sequence, state, state] if kind == "lstm" else [sequence, state])
 
 
+_ATTRIBUTES = {
+    "optional": attr.tuple_of(attr.text(), ()),
+    "direction": attr.text("forward"),
+    "activations": attr.tuple_of(attr.text()),
+    "activation_alpha": attr.tuple_of(attr.number()),
+    "activation_beta": attr.tuple_of(attr.number()),
+    "clip": attr.number(0.0),
+    "input_forget": attr.flag(False),
+    "linear_before_reset": attr.flag(False),
+    "zero_state": attr.flag(False),
+}
+
+
 def _register(kind: str) -> None:
     def compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
         return topi.nn.recurrent(recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs))
@@ -96,6 +111,8 @@ def _register(kind: str) -> None:
         type_rule=lambda types, attrs: _type_rule(kind, types, attrs),
         compute=compute,
         pattern=OpPattern.OPAQUE,
+        attributes=_ATTRIBUTES,
+        flops=work.recurrent,
         reference=lambda attrs, *inputs: ref.recurrent(
             recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs)
         ),
@@ -122,7 +139,7 @@ def _call(
         activations=tuple(a.name for a in chosen),
         activation_alpha=tuple(float(a.alpha) for a in chosen),
         activation_beta=tuple(float(a.beta) for a in chosen),
-        **{"clip": 0.0, "input_forget": False, "linear_before_reset": False, "zero_state": False, **attrs},
+        **attrs,
     )
 
 

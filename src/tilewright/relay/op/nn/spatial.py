@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import TypeRule
+from tilewright.relay.ir.registry import Precision, TypeRule
 from tilewright.relay.ir.type import Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
@@ -19,6 +20,8 @@ from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.backward import dilate
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
+from tilewright.relay.op.operand_types import convolution_operands, transposed_operands
+from tilewright.relay.op.orders import with_layout
 from tilewright.support.named import named
 from tilewright.topi.reference import spatial as ref
 from tilewright.topi.util import per_axis
@@ -139,6 +142,21 @@ _CONVOLUTIONS = {
 }
 
 
+def _convolution_schema(axes: int, kernel: str, transposed: bool) -> attr.Schema:
+    extra = {"output_padding": attr.per_axis(axes, (0,) * axes)} if transposed else {}
+    return {
+        **attr.window(axes),
+        "groups": attr.integer(1),
+        "channels": attr.optional(attr.integer()),
+        "kernel_size": attr.optional(attr.per_axis(axes)),
+        "data_layout": attr.text("NC" + SPATIAL[axes]),
+        "kernel_layout": attr.text(kernel),
+        "out_layout": attr.text(""),
+        **extra,
+        "out_dtype": attr.dtype(""),
+    }
+
+
 def _register_convolution(name: str) -> None:
     axes, kernel, build, transposed = _CONVOLUTIONS[name]
     expansion = _with_layouts(build, axes, kernel)
@@ -148,6 +166,11 @@ def _register_convolution(name: str) -> None:
         expansion=expansion,
         type_rule=_checked(expansion, axes),
         reference=lambda attrs, data, weight: ref.convolution(data, weight, attrs, SPATIAL[axes], transposed),
+        attributes=_convolution_schema(axes, kernel, transposed),
+        precision=Precision.ALWAYS,
+        expected_operands=transposed_operands if transposed else convolution_operands,
+        spatial_axes=0 if transposed else axes,
+        attrs_class="" if transposed else f"Conv{axes}DAttrs",
     )
 
 
@@ -172,12 +195,13 @@ def _convolution_builder(axes: int) -> Callable[..., Call]:
         out_layout: str = "",
         out_dtype: str = "",
     ) -> Call:
-        del channels, kernel_size
         return call(
             f"nn.conv{axes}d",
             data,
             weight,
             **window_attrs(strides, padding, dilation, axes),
+            channels=channels,
+            kernel_size=None if kernel_size is None else per_axis(kernel_size, axes),
             data_layout=data_layout or plain,
             kernel_layout=kernel_layout or kernel,
             out_layout=out_layout,
@@ -210,12 +234,13 @@ def _transposed_builder(axes: int) -> Callable[..., Call]:
         output_padding: int | Sequence[int] = 0,
         out_dtype: str = "",
     ) -> Call:
-        del channels, kernel_size
         return call(
             f"nn.conv{axes}d_transpose",
             data,
             weight,
             **window_attrs(strides, padding, dilation, axes),
+            channels=channels,
+            kernel_size=None if kernel_size is None else per_axis(kernel_size, axes),
             data_layout=data_layout or plain,
             kernel_layout=kernel_layout or kernel,
             out_layout=out_layout,
@@ -282,17 +307,29 @@ def _adaptive(kind: str, axes: int) -> Any:
 
 
 def _register_pools(kind: str, axes: int) -> None:
+    more = {"count_include_pad": attr.flag(False)} if kind == "avg" else {}
     register_composite(
         f"nn.{kind}_pool{axes}d",
         num_inputs=1,
         expansion=_pool(kind, axes),
         reference=lambda attrs, x: ref.pool(x, kind, attrs, SPATIAL[axes]),
+        attributes=pooling.pool_schema(axes, "NC" + SPATIAL[axes], **more),
+        precision=Precision.FOLLOW,
+        spatial_axes=axes,
+        reorder=with_layout,
     )
     register_composite(
         f"nn.adaptive_{kind}_pool{axes}d",
         num_inputs=1,
         expansion=_adaptive(kind, axes),
         reference=lambda attrs, x: ref.adaptive_pool(x, kind, attrs["output_size"], attrs["layout"], SPATIAL[axes]),
+        attributes={
+            "output_size": attr.per_axis(axes, (1,) * axes),
+            "layout": attr.text("NC" + SPATIAL[axes]),
+        },
+        precision=Precision.FOLLOW,
+        spatial_axes=axes,
+        reorder=with_layout,
     )
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import Precision
 from tilewright.relay.ir.type import Dim, Type
+from tilewright.relay.op import orders
 from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
@@ -74,6 +77,16 @@ register_composite(
     type_rule=_upsampling_type(_upsampling),
     expansion=_upsampling,
     reference=lambda attrs, x: _upsampling_reference(attrs, x, "HW"),
+    precision=Precision.FOLLOW,
+    spatial_axes=2,
+    reorder=orders.with_layout,
+    attributes={
+        "scale_h": attr.number(1),
+        "scale_w": attr.number(1),
+        "layout": attr.text("NCHW"),
+        "method": attr.text("nearest_neighbor"),
+        "align_corners": attr.flag(False),
+    },
 )
 register_composite(
     "nn.upsampling3d",
@@ -81,6 +94,15 @@ register_composite(
     type_rule=_upsampling_type(_upsampling3d),
     expansion=_upsampling3d,
     reference=lambda attrs, x: _upsampling_reference(attrs, x, "DHW"),
+    attributes={
+        "scale_d": attr.number(1),
+        "scale_h": attr.number(1),
+        "scale_w": attr.number(1),
+        "layout": attr.text("NCDHW"),
+        "method": attr.text("nearest_neighbor"),
+        "coordinate_transformation_mode": attr.text("half_pixel"),
+        "align_corners": attr.flag(False),
+    },
 )
 
 

@@ -1,4 +1,4 @@
-"""Convolution by minimal filtering: the operators that `transform.winograd_conv2d` puts in place of `nn.conv2d`."""
+"""Convolution by minimal filtering: the operators that `transform.alter_layout` puts in place of `nn.conv2d`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.op import work
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -56,6 +58,13 @@ register(
     reference=lambda attrs, kernel: ref.winograd_weight_transform(
         kernel, attrs["tile_size"], attrs["kernel_layout"], attrs["block"], attrs["strides"]
     ),
+    always_folded=True,
+    attributes={
+        "tile_size": attr.integer(),
+        "kernel_layout": attr.text("OIHW"),
+        "block": attr.integer(1),
+        "strides": attr.per_axis(2, (1, 1)),
+    },
 )
 
 
@@ -106,7 +115,7 @@ def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[
             tile_size=attrs["tile_size"],
             kernel_size=attrs["kernel_size"],
             strides=attrs["strides"],
-            group=attrs.get("group", (1, 1)),
+            group=attrs["group"],
         )
     ]
 
@@ -127,6 +136,15 @@ register(
         attrs["kernel_size"],
         attrs["strides"],
     ),
+    flops=work.winograd,
+    attributes={
+        "tile_size": attr.integer(),
+        "padding": attr.sides(2, (0, 0, 0, 0)),
+        "data_layout": attr.text("NCHW16c"),
+        "kernel_size": attr.per_axis(2, (3, 3)),
+        "strides": attr.per_axis(2, (1, 1)),
+        "group": attr.per_axis(2, (1, 1)),
+    },
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import Type
@@ -78,6 +79,7 @@ register_composite(
     type_rule=_nnpack_type,
     expansion=_nnpack,
     reference=lambda _attrs, x: _applied_reference(x, _NNPACK, 2),
+    attributes={"convolution_algorithm": attr.integer(0)},
 )
 
 
@@ -112,6 +114,7 @@ register_composite(
     type_rule=_transform3d_type,
     expansion=_transform3d,
     reference=lambda attrs, x: _applied_reference(x, _matrices(x.shape[2:], attrs["tile_size"]), 2),
+    attributes={"tile_size": attr.integer()},
 )
 
 
@@ -142,6 +145,15 @@ register_composite(
     num_inputs=2,
     expansion=_conv3d,
     reference=_conv3d_reference,
+    attributes={
+        "kernel_size": attr.per_axis(3),
+        "strides": attr.per_axis(3, (1, 1, 1)),
+        "padding": attr.sides(3, (0, 0, 0, 0, 0, 0)),
+        "dilation": attr.per_axis(3, (1, 1, 1)),
+        "tile_size": attr.integer(),
+        "groups": attr.integer(1),
+        "out_dtype": attr.dtype(""),
+    },
 )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType, TupleType, Type
-from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import tensor as plain
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, broadcast_shapes, call, require_same_dtype, tensors, tuple_of_tensors
@@ -35,7 +36,7 @@ def _binary(name: str, function: Callable[[Expr, Expr], Expr], doc: str) -> Call
         right = dequantize(rhs, rhs_scale, rhs_zero, axis=attrs["rhs_axis"])
         return quantize(function(left, right), out_scale, out_zero, out_dtype=str(tensor_type_of(lhs).dtype))
 
-    register_quantized(name, 8, _binary_type, canonical)
+    register_quantized(name, 8, _binary_type, canonical, lhs_axis=attr.integer(-1), rhs_axis=attr.integer(-1))
 
     def build(
         lhs: Expr,
@@ -72,7 +73,7 @@ def _concatenate(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     return quantize(joined, args[3], args[4], out_dtype=str(tensor_type_of(data[0]).dtype))
 
 
-register_quantized("qnn.concatenate", 5, _concatenate_type, _concatenate)
+register_quantized("qnn.concatenate", 5, _concatenate_type, _concatenate, axis=attr.integer(0))
 
 
 def concatenate(
@@ -80,7 +81,5 @@ def concatenate(
 ) -> Call:
     """Quantized tensors joined along `axis`, each brought to the output's scale and zero point."""
     values = data if isinstance(data, Expr) else Tuple(tuple(data))
-    found = type_of(values)
-    assert isinstance(found, TupleType)
     parameters = [as_parameter(v) for v in (input_scales, input_zero_points, output_scale, output_zero_point)]
-    return call("qnn.concatenate", values, *parameters, axis=axis, tuple_size=len(found.fields))
+    return call("qnn.concatenate", values, *parameters, axis=axis)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import TypeRule
 from tilewright.relay.ir.type import TensorType, TupleType
@@ -20,7 +21,9 @@ from tilewright.support.dtype import DType
 Canonical = Callable[[Attrs, Sequence[Expr]], Expr]
 
 
-def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonical: Canonical) -> None:
+def register_quantized(
+    name: str, num_inputs: int, type_rule: TypeRule, canonical: Canonical, **attributes: attr.Attribute
+) -> None:
     """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
 
     def reference(attrs: Attrs, *values: np.ndarray) -> Any:
@@ -28,8 +31,8 @@ def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonica
         from tilewright.relay.interpreter.interpreter import interpret
 
         constants: list[Expr] = [Constant(np.asarray(value)) for value in values]
-        if attrs.get("tuple_size"):
-            count = attrs["tuple_size"]
+        if len(values) > num_inputs:
+            count = (len(values) - 2) // 3
             constants = [Tuple(constants[i : i + count]) for i in (0, count, 2 * count)] + constants[3 * count :]
         return interpret(canonical(attrs, constants), [])[0]
 
@@ -39,6 +42,7 @@ def register_quantized(name: str, num_inputs: int, type_rule: TypeRule, canonica
         expansion=lambda args, attrs: canonical(attrs, args),
         reference=reference,
         type_rule=type_rule,
+        attributes=attributes,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType, Type
@@ -42,7 +43,9 @@ def _register_product(name: str, plain: str, build: Callable[..., Expr], axes: t
         product = build(centred(a, a_zero, axes[0]), centred(b, b_zero, axes[1]), **keywords)
         return as_type(product, attrs["out_dtype"] or _SUMMED)
 
-    register_quantized(name, 6, type_rule, canonical)
+    schema = get(plain).attributes
+    assert schema is not None
+    register_quantized(name, 6, type_rule, canonical, **{**schema, "out_dtype": attr.dtype(_SUMMED)})
 
 
 _register_product("qnn.dense", "nn.dense", nn.dense, (-1, 0))

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, const
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -89,7 +90,7 @@ def _quantize(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     return saturated(scaled, attrs["out_dtype"])
 
 
-register_quantized("qnn.quantize", 3, _quantize_type, _quantize)
+register_quantized("qnn.quantize", 3, _quantize_type, _quantize, axis=attr.integer(-1), out_dtype=attr.dtype("int8"))
 
 
 def quantize(data: Expr, output_scale: Any, output_zero_point: Any, axis: int = -1, out_dtype: str = "int8") -> Call:
@@ -118,7 +119,9 @@ def _dequantize(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     return as_type(multiply(value, along(as_type(scale, work), attrs["axis"], type_.ndim)), attrs["out_dtype"])
 
 
-register_quantized("qnn.dequantize", 3, _dequantize_type, _dequantize)
+register_quantized(
+    "qnn.dequantize", 3, _dequantize_type, _dequantize, axis=attr.integer(-1), out_dtype=attr.dtype("float32")
+)
 
 
 def dequantize(data: Expr, input_scale: Any, input_zero_point: Any, axis: int = -1, out_dtype: str = "float32") -> Call:
@@ -150,7 +153,15 @@ def _ratio(a: Expr, b: Expr) -> Expr:
     return Constant(a.data / b.data) if constant else divide(a, b)  # type: ignore[attr-defined]
 
 
-register_quantized("qnn.requantize", 5, _requantize_type, _requantize)
+register_quantized(
+    "qnn.requantize",
+    5,
+    _requantize_type,
+    _requantize,
+    axis=attr.integer(-1),
+    rounding=attr.text("HALF_EVEN"),
+    out_dtype=attr.dtype("int8"),
+)
 
 
 def requantize(
@@ -206,8 +217,8 @@ def _simulated_dequantize(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     return where(equal(code, const(0, "int32")), data, multiply(subtract(data, zero_point), scale))
 
 
-register_quantized("qnn.simulated_quantize", 4, _simulated_type, _simulated_quantize)
-register_quantized("qnn.simulated_dequantize", 4, _simulated_type, _simulated_dequantize)
+register_quantized("qnn.simulated_quantize", 4, _simulated_type, _simulated_quantize, axis=attr.integer(-1))
+register_quantized("qnn.simulated_dequantize", 4, _simulated_type, _simulated_dequantize, axis=attr.integer(-1))
 
 
 def _simulated_code(dtype: Any) -> Any:
@@ -250,7 +261,15 @@ def _observed(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     return multiply(inside, dom_scale)
 
 
-register_quantized("relay.op.annotation.simulated_quantize", 4, _observed_type, _observed)
+register_quantized(
+    "relay.op.annotation.simulated_quantize",
+    4,
+    _observed_type,
+    _observed,
+    kind=attr.integer(1),
+    sign=attr.flag(True),
+    rounding=attr.text("round"),
+)
 
 
 def annotation_simulated_quantize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
@@ -48,6 +49,13 @@ register(
     compute=_roi_align_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, data, rois: ref.roi_align(data, rois, attrs),
+    attributes={
+        "pooled_size": attr.per_axis(2),
+        "spatial_scale": attr.number(),
+        "sample_ratio": attr.integer(-1),
+        "layout": attr.text("NCHW"),
+        "mode": attr.text("avg"),
+    },
 )
 register(
     "vision.roi_pool",
@@ -58,6 +66,12 @@ register(
     ],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, data, rois: ref.roi_pool(data, rois, attrs),
+    attributes={
+        "pooled_size": attr.per_axis(2),
+        "spatial_scale": attr.number(),
+        "layout": attr.text("NCHW"),
+        "mode": attr.text("max"),
+    },
 )
 
 
@@ -112,6 +126,13 @@ register_composite(
     type_rule=_multibox_type,
     expansion=_multibox,
     reference=lambda attrs, data: ref.multibox_prior(data.shape[2], data.shape[3], attrs),
+    attributes={
+        "sizes": attr.tuple_of(attr.number(), (1.0,)),
+        "ratios": attr.tuple_of(attr.number(), (1.0,)),
+        "steps": attr.tuple_of(attr.number(), (-1.0, -1.0)),
+        "offsets": attr.tuple_of(attr.number(), (0.5, 0.5)),
+        "clip": attr.flag(False),
+    },
 )
 
 
@@ -156,7 +177,12 @@ def _reorg_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 
 register_composite(
-    "vision.yolo_reorg", num_inputs=1, type_rule=_reorg_type, expansion=_reorg, reference=_reorg_reference
+    "vision.yolo_reorg",
+    num_inputs=1,
+    type_rule=_reorg_type,
+    expansion=_reorg,
+    reference=_reorg_reference,
+    attributes={"stride": attr.integer()},
 )
 
 

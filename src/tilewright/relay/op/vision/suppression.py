@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op.common import Types, call, require, same_dims, tensor, tensors
@@ -56,11 +57,57 @@ def _proposal_type(types: Types, attrs: Attrs) -> Type:
     return TensorType((scores.shape[0] * attrs["rpn_post_nms_top_n"], 5))
 
 
-register_host("vision.get_valid_counts", num_inputs=2, type_rule=_valid_counts_type)
-register_host("vision.non_max_suppression", num_inputs=5, type_rule=_suppression_type)
-register_host("vision.all_class_non_max_suppression", num_inputs=5, type_rule=_all_class_type)
-register_host("vision.multibox_transform_loc", num_inputs=3, type_rule=_transform_type)
-register_host("vision.proposal", num_inputs=3, type_rule=_proposal_type)
+register_host(
+    "vision.get_valid_counts",
+    num_inputs=2,
+    type_rule=_valid_counts_type,
+    attributes={"id_index": attr.integer(0), "score_index": attr.integer(1)},
+)
+register_host(
+    "vision.non_max_suppression",
+    num_inputs=5,
+    type_rule=_suppression_type,
+    attributes={
+        "force_suppress": attr.flag(False),
+        "top_k": attr.integer(-1),
+        "coord_start": attr.integer(2),
+        "score_index": attr.integer(1),
+        "id_index": attr.integer(0),
+        "return_indices": attr.flag(True),
+        "invalid_to_bottom": attr.flag(False),
+    },
+)
+register_host(
+    "vision.all_class_non_max_suppression",
+    num_inputs=5,
+    type_rule=_all_class_type,
+    attributes={"output_format": attr.text("onnx")},
+)
+register_host(
+    "vision.multibox_transform_loc",
+    num_inputs=3,
+    type_rule=_transform_type,
+    attributes={
+        "clip": attr.flag(True),
+        "threshold": attr.number(0.01),
+        "variances": attr.tuple_of(attr.number(), (0.1, 0.1, 0.2, 0.2)),
+    },
+)
+register_host(
+    "vision.proposal",
+    num_inputs=3,
+    type_rule=_proposal_type,
+    attributes={
+        "scales": attr.tuple_of(attr.number()),
+        "ratios": attr.tuple_of(attr.number()),
+        "feature_stride": attr.integer(),
+        "threshold": attr.number(),
+        "rpn_pre_nms_top_n": attr.integer(),
+        "rpn_post_nms_top_n": attr.integer(),
+        "rpn_min_size": attr.integer(),
+        "iou_loss": attr.flag(False),
+    },
+)
 
 
 def _number(value: Any, dtype: str) -> Expr:

@@ -6,8 +6,8 @@ After:  nn.attention(%q, transpose(%k), %v, %mask, scale=0.125f, out_layout="BSH
 
 The scores are then never written as a whole. What only moves the elements of queries, keys and values (splits into
 heads, transposes, slices) fuses into the kernel later; a transpose of the result becomes its layout. Scores that
-something else reads, and products of fewer than 8 rows, for which the copy of the keys would cost as much as the
-product, stay; so do lengths that are not known at compile time.
+something else reads, and products of so few rows that the copy of the keys would cost as much as the product, stay; so
+do lengths that are not known at compile time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.machine import Machine
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -22,11 +23,9 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape, scalar_like
+from tilewright.target import Target
 
 Users = Mapping[Expr, list[Expr]]
-
-#: Fewer rows of queries are left to the plain products.
-MIN_ROWS = 8
 
 #: A fill value for hidden scores so low that adding it to a score gives the fill value itself.
 _ABSORBING = -1e30
@@ -46,16 +45,16 @@ class _Attention:
     fill: float | None
 
 
-def fuse_attention(mod: IRModule) -> IRModule:
+def fuse_attention(mod: IRModule, target: Target) -> IRModule:
     """The module with every attention of `main` as one `nn.attention`; see the module's docstring."""
     mod = infer_type(mod)
     main = mod["main"]
     nodes = post_order(main.body)
-    users = consumers(nodes)
+    users, fewest = consumers(nodes), _fewest_rows(target.machine)
     found: dict[Expr, _Attention] = {}
     done: dict[Expr, Expr] = {}
     for node in nodes:
-        attention = _match(node, users) if is_call(node, "nn.batch_matmul") else None
+        attention = _match(node, users, fewest) if is_call(node, "nn.batch_matmul") else None
         if attention is not None:
             found[node] = attention
             done[node] = reshape(_build(attention, "BHSD", done, node), tensor_type_of(node).shape)
@@ -68,8 +67,14 @@ def fuse_attention(mod: IRModule) -> IRModule:
     return infer_type(mod.with_function("main", main.with_body(done[main.body]))) if found else mod
 
 
-def _match(product: Expr, users: Users) -> _Attention | None:
-    """The attention whose second matrix product is `product`."""
+def _fewest_rows(machine: Machine) -> int:
+    """Rows of queries whose multiply-adds with an element of the keys take as long as the copy of it."""
+    copy = 4 * (1 + machine.write_factor) / machine.read_l2.one
+    return round(copy * machine.fma_per_cycle * machine.lanes())
+
+
+def _match(product: Expr, users: Users, fewest: int) -> _Attention | None:
+    """The attention of at least `fewest` rows whose second matrix product is `product`."""
     assert isinstance(product, Call)
     if product.attrs["transpose_a"] or product.attrs["transpose_b"] or product.attrs["out_dtype"]:
         return None
@@ -77,7 +82,7 @@ def _match(product: Expr, users: Users) -> _Attention | None:
         return None
     weights = _through_reshapes(product.args[0], users)
     rows, columns = tensor_type_of(product.args[0]).shape[-2:]
-    if weights is None or not is_call(weights, "nn.softmax") or rows < MIN_ROWS:
+    if weights is None or not is_call(weights, "nn.softmax") or rows < fewest:
         return None
     assert isinstance(weights, Call)
     shape = tensor_type_of(weights).shape

@@ -36,14 +36,6 @@ from tilewright.relay.transform.fuse.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.fuse.dominator import Flow, build_flow
 from tilewright.target import Target
 
-#: Injective operators too costly to compute an element of several times.
-COSTLY = frozenset(
-    {"exp", "log", "tanh", "sigmoid", "erf", "power", "sin", "cos", "tan", "concatenate", "image.resize2d"}
-)
-
-#: How often operators that pass over their input more than once read each element of it.
-PASSES = {"nn.softmax": 3, "nn.log_softmax": 3, "nn.layer_norm": 3, "nn.instance_norm": 3, "nn.group_norm": 3}
-
 MAX_GROUP = 256
 
 
@@ -80,7 +72,7 @@ class _Group:
 def _grow_groups(flow: Flow, alone: set[Call], max_group: int, backend: Backend) -> dict[Call, _Group]:
     """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
     groups = {
-        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.name in COSTLY)
+        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.costly)
         for call, op in flow.ops.items()
     }
     for phase in ("anchors", "injective"):
@@ -146,7 +138,7 @@ def _repeatable(flow: Flow, group: _Group, node: Call, user: Call) -> bool:
     if not group.costly:
         return True
     window = math.prod(user.attrs.get("pool_size", ()))
-    reads = max(flow.size[user] * window / flow.size[node], PASSES.get(flow.ops[user].name, 1))
+    reads = max(flow.size[user] * window / flow.size[node], flow.ops[user].passes)
     return reads <= 2
 
 

@@ -9,8 +9,6 @@ so what is left of them when compiling are those that are returned, or read by o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -19,6 +17,7 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.tensor import ones, zeros
+from tilewright.relay.transform.simplify.make import is_call
 
 
 def lazy_gradient_init(mod: IRModule) -> IRModule:
@@ -30,45 +29,29 @@ def lazy_gradient_init(mod: IRModule) -> IRModule:
 def _rule(node: Expr) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op):
         return None
-    rule = _RULES.get(node.op.name)
     kind = type_of(node)
-    return rule(node, kind) if rule is not None and isinstance(kind, TensorType) else None
+    if not isinstance(kind, TensorType):
+        return None
+    if node.op.fill is not None and node.args:
+        return (ones if node.op.fill else zeros)(kind.shape, str(kind.dtype))
+    if node.op.commutative and node.op.neutral is not None:
+        return _of_binary(node, node.op, kind)
+    return node.args[0] if is_call(node, "negative") and _filled_with(node.args[0], 0) else None
 
 
-def _is(expr: Expr, name: str, value: int) -> bool:
-    """True for a tensor filled with `value`, however it is made."""
-    if isinstance(expr, Constant):
-        return bool(expr.data.size) and expr.data.dtype.kind in "fiu" and bool((expr.data == value).all())
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in (name, f"{name}_like")
-
-
-def _other(call: Call, kind: TensorType, neutral: Callable[[Expr], bool]) -> Expr | None:
-    """The operand that is the result if the other is `neutral`, and it has the result's type."""
+def _of_binary(call: Call, op: Op, kind: TensorType) -> Expr | None:
+    """A sum with zeros, a product with zeros or ones: the result, or the operand that has its type."""
     a, b = call.args
+    if op.absorbing == 0 and (_filled_with(a, 0) or _filled_with(b, 0)):
+        return zeros(kind.shape, str(kind.dtype))
     for value, rest in ((a, b), (b, a)):
-        if neutral(value) and tensor_type_of(rest) == kind:
+        if _filled_with(value, op.neutral) and tensor_type_of(rest) == kind:
             return rest
     return None
 
 
-def _sum(call: Call, kind: TensorType) -> Expr | None:
-    return _other(call, kind, lambda value: _is(value, "zeros", 0))
-
-
-def _product(call: Call, kind: TensorType) -> Expr | None:
-    if any(_is(arg, "zeros", 0) for arg in call.args):
-        return zeros(kind.shape, str(kind.dtype))
-    return _other(call, kind, lambda value: _is(value, "ones", 1))
-
-
-def _filled(make: Callable[..., Expr]) -> Callable[[Call, TensorType], Expr]:
-    return lambda _call, kind: make(kind.shape, str(kind.dtype))
-
-
-_RULES: dict[str, Callable[[Call, TensorType], Expr | None]] = {
-    "add": _sum,
-    "multiply": _product,
-    "zeros_like": _filled(zeros),
-    "ones_like": _filled(ones),
-    "negative": lambda call, kind: call.args[0] if _is(call.args[0], "zeros", 0) else None,
-}
+def _filled_with(expr: Expr, value: float | None) -> bool:
+    """True for a tensor filled with `value`, however it is made."""
+    if isinstance(expr, Constant):
+        return bool(expr.data.size) and expr.data.dtype.kind in "fiu" and bool((expr.data == value).all())
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.fill is not None and expr.op.fill == value

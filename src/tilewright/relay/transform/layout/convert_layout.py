@@ -11,38 +11,26 @@ transposition stands only where a value is needed the other way round. Weights a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 
 from tilewright.errors import UnsupportedError
-from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.registry import Op, OpPattern, Order, OrderChoice, get, names
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.relay.ir.visitor import calls, children, post_order, rebuild
+from tilewright.relay.op.orders import LETTERS, in_layout, order_of
 from tilewright.relay.op.transform import transpose
 from tilewright.relay.transform.simplify.fold_constant import fold_call
 from tilewright.relay.transform.simplify.make import reshape
-
-#: A permutation: axis i of the permuted value is axis `order[i]` of the plain one.
-Order = tuple[int, ...]
 
 #: The kernel layout that goes with each data layout.
 DEFAULT_KERNELS = {
     "NCW": "OIW", "NWC": "WIO", "NCHW": "OIHW", "NHWC": "HWIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO",
 }  # fmt: skip
-#: The letters of the data by the operator's number of spatial axes; a kernel has O and I for N and C.
-LETTERS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
-CONVOLUTIONS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
-POOLS = {
-    **{f"nn.{kind}_pool{axes}d": axes for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in LETTERS},
-    **dict.fromkeys(("nn.global_max_pool2d", "nn.global_avg_pool2d", "image.resize2d", "nn.upsampling"), 2),
-    "image.resize1d": 1,
-    "image.resize3d": 3,
-}
 
 
 class LayoutConfig:
@@ -78,25 +66,16 @@ def convert_layout(mod: IRModule, desired_layouts: Mapping[str, str | Sequence[s
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for name, layouts in desired_layouts.items():
-        if name not in (*CONVOLUTIONS, *POOLS):
-            known = ", ".join([*CONVOLUTIONS, *POOLS])
+        if not get(name).spatial_axes:
+            known = ", ".join(other for other in names() if get(other).spatial_axes)
             raise UnsupportedError(f"convert_layout: {name} has no layout to choose; those that have: {known}")
         wanted[name] = (layouts,) if isinstance(layouts, str) else tuple(layouts)
-        letters = LETTERS[{**CONVOLUTIONS, **POOLS}[name]]
+        letters = LETTERS[get(name).spatial_axes]
         if sorted(wanted[name][0]) != sorted(letters):
             orders = ", ".join(letters)
             raise UnsupportedError(f"convert_layout: {name} in {wanted[name][0]!r}; it takes an order of {orders}")
     mod = infer_type(mod)
     return infer_type(mod.map_functions(lambda func: func.with_body(_Rewriter(wanted).run(func.body))))
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """The order each argument is wanted in (None: plain), that of the result, and the new attributes."""
-
-    inputs: tuple[Order | None, ...]
-    output: Order | None
-    attrs: Attrs
 
 
 class _Rewriter:
@@ -142,32 +121,32 @@ class _Rewriter:
                 self.forms[key] = _permuted(plain, order)
         return self.forms[key]
 
-    def _choose(self, call: Call) -> _Choice | None:
+    def _choose(self, call: Call) -> OrderChoice | None:
         assert isinstance(call.op, Op)
         name = call.op.name
         if call in self.skipped:
             return None
         if name in self.wanted and call.attrs.get("out_layout", "") in ("", call.attrs.get("data_layout")):
-            return _convolution(call, self.wanted[name]) if name in CONVOLUTIONS else _pool(call, self.wanted[name][0])
+            layouts = self.wanted[name]
+            return _convolution(call, layouts) if _is_convolution(call) else in_layout(call, layouts[0])
         values = [value for arg in call.args for value in (arg.fields if isinstance(arg, Tuple) else (arg,))]
         orders = [self.order[value] for value in values if value in self.order]
         types = [type_of(value) for value in (*values, call)]
         if not orders or not all(isinstance(t, TensorType) for t in types):
             return None
-        follow = _FOLLOW.get(name) or (_broadcast if call.op.pattern <= OpPattern.BROADCAST else None)
+        follow = call.op.reorder or (_broadcast if call.op.pattern <= OpPattern.BROADCAST else None)
         return follow(call, orders[0], types) if follow is not None else None  # type: ignore[arg-type]
 
 
 def _skipped(root: Expr, wanted: Mapping[str, tuple[str, ...]]) -> set[Expr]:
     """The convolutions that the `LayoutConfig` in force leaves alone."""
-    named = [n for n in post_order(root) if isinstance(n, Call) and isinstance(n.op, Op) and n.op.name in CONVOLUTIONS]
-    layers = [call for call in named if call.op.name in wanted]  # type: ignore[union-attr]
+    named = [node for node in calls(root) if isinstance(node.op, Op) and node.op.name in wanted]
+    layers = [call for call in named if _is_convolution(call)]
     return {layers[i] for i in LayoutConfig.current().skip_layers if -len(layers) <= i < len(layers)}
 
 
-def _orders(plain: str, layout: str) -> Order | None:
-    """The order that takes `plain` ("NCHW") to `layout` ("NHWC"): (0, 2, 3, 1)."""
-    return None if plain == layout else tuple([plain.index(letter) for letter in layout])
+def _is_convolution(call: Call) -> bool:
+    return "kernel_layout" in call.attrs
 
 
 def _inverse(order: Order) -> Order:
@@ -187,66 +166,20 @@ def _permuted(value: Expr, order: Order) -> Expr:
     return folded or call
 
 
-def _convolution(call: Call, layouts: tuple[str, ...]) -> _Choice | None:
+def _convolution(call: Call, layouts: tuple[str, ...]) -> OrderChoice | None:
     data = layouts[0]
     kernel = layouts[1] if len(layouts) > 1 and layouts[1] != "default" else DEFAULT_KERNELS.get(data)
     letters = "OI" + data.translate({ord("N"): None, ord("C"): None})
     if kernel is None or sorted(kernel) != sorted(letters):
         orders, name = ", ".join(letters), call.op.name  # type: ignore[union-attr]
         raise UnsupportedError(f"convert_layout: {name} in {data} needs a kernel layout, an order of {orders}")
-    order, kernel_order = _orders(call.attrs.data_layout, data), _orders(call.attrs.kernel_layout, kernel)
+    order, kernel_order = order_of(call.attrs.data_layout, data), order_of(call.attrs.kernel_layout, kernel)
     attrs = call.attrs.replace(data_layout=data, kernel_layout=kernel, out_layout="")
-    return _Choice((order, kernel_order), order, attrs)
+    return OrderChoice((order, kernel_order), order, attrs)
 
 
-def _pool(call: Call, layout: str) -> _Choice | None:
-    if sorted(call.attrs.layout) != sorted(layout):
-        return None
-    order = _orders(call.attrs.layout, layout)
-    return _Choice((order,), order, call.attrs.replace(layout=layout))
-
-
-def _broadcast(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
+def _broadcast(call: Call, order: Order, types: Sequence[TensorType]) -> OrderChoice | None:
     """Elementwise and broadcasting operators; those with an axis of their own do not follow."""
     if len(order) != types[-1].ndim or "axis" in call.attrs or any(isinstance(arg, Tuple) for arg in call.args):
         return None
-    return _Choice((order,) * len(call.args), order, call.attrs)
-
-
-def _along_axis(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
-    """Operators whose `axis` counts the axes of the data: concatenation, softmax, bias_add."""
-    if types[-1].ndim != len(order):
-        return None
-    axis = order.index(call.attrs.axis % len(order))
-    inputs = [order if type_.ndim == len(order) else None for type_ in types[: len(call.args)]]
-    return _Choice(tuple(inputs), order, call.attrs.replace(axis=axis))
-
-
-def _reduce(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
-    """Reductions that keep the dimensions."""
-    axis = call.attrs.axis
-    if not call.attrs.keepdims or call.attrs.get("exclude") or axis is None:
-        return None
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return _Choice((order,), order, call.attrs.replace(axis=tuple([order.index(a % len(order)) for a in axes])))
-
-
-def _pad(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
-    width = call.attrs.pad_width
-    inputs = (order, *[None] * (len(call.args) - 1))
-    return _Choice(inputs, order, call.attrs.replace(pad_width=tuple([width[axis] for axis in order])))
-
-
-def _follow_pool(call: Call, order: Order, types: Sequence[TensorType]) -> _Choice | None:
-    plain = call.attrs.layout
-    if len(plain) != len(order) or sorted(plain) != sorted(LETTERS[len(order) - 2]):
-        return None
-    return _pool(call, "".join(plain[axis] for axis in order))
-
-
-_FOLLOW: dict[str, Callable[[Call, Order, Sequence[TensorType]], _Choice | None]] = {
-    **dict.fromkeys(("concatenate", "nn.softmax", "nn.log_softmax", "nn.bias_add"), _along_axis),
-    **dict.fromkeys(("mean", "sum", "max", "min", "prod"), _reduce),
-    **dict.fromkeys(POOLS, _follow_pool),
-    "nn.pad": _pad,
-}
+    return OrderChoice((order,) * len(call.args), order, call.attrs)

@@ -30,7 +30,8 @@ def pack_dense(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant):
             return None
         rows = math.prod(tensor_type_of(data).shape[:-1])
-        layout = f"NC{backend_of(target).dense_block(weight.data.shape[0], size_hint(rows))}n"
+        units, depth = weight.data.shape
+        layout = f"NC{backend_of(target).dense_block(units, depth, size_hint(rows))}n"
         packed = Call(transform, [weight], {"src_layout": "NC", "dst_layout": layout}, node.span)
         return Call(dense, [data, packed], node.attrs.replace(weight_layout=layout), node.span)
 

@@ -23,6 +23,7 @@ from tilewright.relay.ir.type import FuncType, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import post_order, rewrite, substitute
 from tilewright.relay.op.host import plain_attrs, register_host
+from tilewright.runtime.host_ops.external import STEPS
 
 #: True for a call that the code generator takes; the types of its arguments are known.
 Predicate = Callable[[Call], bool]
@@ -92,14 +93,11 @@ def always(_: Call) -> bool:
 
 
 # ---------------------------------------------------------------------------------------- the code generator "host"
-def _float_tensors(call: Call) -> bool:
+def _plain_floats(call: Call) -> bool:
     types = [leaf for value in (*call.args, call) for leaf in tensor_types(type_of(value))]
-    return all(type_.is_static and type_.dtype in ("float32", "float64") for type_ in types)
-
-
-def _plain_dense(call: Call) -> bool:
+    floats = all(type_.is_static and type_.dtype in ("float32", "float64") for type_ in types)
     layout_is_plain = call.attrs.get("weight_layout", "NC") in ("", "NC")
-    return _float_tensors(call) and layout_is_plain and not call.attrs.get("out_dtype")
+    return floats and layout_is_plain and not call.attrs.get("out_dtype")
 
 
 def _host_program(func: Function, args: Sequence[Expr]) -> Expr:
@@ -132,22 +130,11 @@ def _numbered(arg: Expr, numbers: Mapping[Expr, int]) -> int | list[int]:
     return [numbers[field] for field in arg.fields] if isinstance(arg, Tuple) else numbers[arg]
 
 
-_HOST_PROGRAM = register_host("external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"])
-
-register_external(
-    ExternalCodegen(
-        "host",
-        _host_program,
-        {
-            "nn.dense": _plain_dense,
-            "nn.matmul": _plain_dense,
-            "nn.batch_matmul": _plain_dense,
-            **dict.fromkeys(
-                ("add", "subtract", "multiply", "nn.relu", "tanh", "exp", "sqrt", "concatenate"), _float_tensors
-            ),
-        },
-    )
+_HOST_PROGRAM = register_host(
+    "external.host", num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"], attributes=None
 )
+
+register_external(ExternalCodegen("host", _host_program, dict.fromkeys(STEPS, _plain_floats)))
 
 
 def in_place(body: Expr) -> Expr:

@@ -16,14 +16,13 @@ import numpy as np
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.tensor import cast, multiply
-from tilewright.relay.transform.quantize.fake_quantization_to_integer import RULES, integers_of
+from tilewright.relay.transform.quantize.fake_quantization_to_integer import integers_of, rule_for
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import along_axis, is_call
-
-_PRODUCTS = ("nn.conv2d", "nn.dense", "nn.batch_matmul")
 
 
 def dequantized_products(mod: IRModule) -> IRModule:
@@ -33,12 +32,14 @@ def dequantized_products(mod: IRModule) -> IRModule:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not isinstance(node, Call) or not is_call(node, *_PRODUCTS) or tensor_type_of(node).dtype != "float32":
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.quantized:
+        return None
+    rule = rule_for(node.op)
+    if rule is None or tensor_type_of(node).dtype != "float32":
         return None
     operands = [integers_of(arg) for arg in node.args]
-    if any(operand is None for operand in operands):
-        return None
-    found = RULES[node.op.name](node, dict(zip(node.args, operands, strict=True)))  # type: ignore[arg-type, union-attr]
+    known = {arg: operand for arg, operand in zip(node.args, operands, strict=True) if operand is not None}
+    found = rule(node, known)
     if found is None:
         return None
     scale: Expr = Constant(np.asarray(found.scale, np.float32).reshape(-1 if found.scale.size > 1 else ()))

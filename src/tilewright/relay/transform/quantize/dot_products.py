@@ -24,6 +24,7 @@ from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rebuild, rewrite
 from tilewright.relay.op import nn
@@ -32,15 +33,10 @@ from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
 from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import is_call
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.size_hint import size_hint
-
-#: Operators that move elements: bytes and zero point stay apart through them.
-_MOVES = ("reshape", "transpose", "squeeze", "expand_dims")
-
-#: Fewer columns than this are not worth vectors.
-_FEWEST_COLUMNS = 4
 
 
 def dot_products(mod: IRModule, target: Target) -> IRModule:
@@ -48,15 +44,15 @@ def dot_products(mod: IRModule, target: Target) -> IRModule:
     types = backend_of(target).dot_operands()
     if types is None:
         return mod
-    rules: dict[str, _Rule] = {"nn.dense": _dense, "nn.batch_matmul": _batch_matmul, "nn.conv2d": _conv2d}
 
     def rule(node: Expr) -> Expr | None:
-        if not isinstance(node, Call) or not is_call(node, *rules) or tensor_type_of(node).dtype != "int32":
+        found = rule_of.rules(node.op) if isinstance(node, Call) else ()
+        if not isinstance(node, Call) or not found or tensor_type_of(node).dtype != "int32":
             return None
         left, right = map(centred_bytes, node.args)
         if left is None or right is None:
             return None
-        return rules[node.op.name](node, left, right, _Wanted(target, *types))  # type: ignore[union-attr]
+        return found[0](node, left, right, _Wanted(target, *types))
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
 
@@ -71,6 +67,7 @@ class _Wanted:
 
 
 _Rule = Callable[[Call, "Bytes", "Bytes", _Wanted], Expr | None]
+rule_of: RuleIndex[_Rule] = RuleIndex()
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,8 @@ def centred_bytes(expr: Expr) -> Bytes | None:
             return None
         known = _value(zero)
         return Bytes(found.expr, reshape(zero, ()) if known is None else int(known.reshape(-1)[0]))
-    if is_call(expr, *_MOVES):
-        found = centred_bytes(expr.args[0])  # type: ignore[attr-defined]
+    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.rearranges:
+        found = centred_bytes(expr.args[0])
         return None if found is None else found.through(lambda data: rebuild(expr, (data,)))
     return None
 
@@ -159,6 +156,7 @@ def _int32(value: int | np.ndarray) -> Constant:
 
 
 # ------------------------------------------------------------------------------------------------------ products
+@rule_of("nn.dense")
 def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | None:
     if not isinstance(weight.expr, Constant) or not isinstance(weight.zero, int):
         return None
@@ -166,10 +164,11 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     assert isinstance(weight.expr, Constant)
     units, depth = weight.expr.data.shape
     rows = size_hint(math.prod(tensor_type_of(data.expr).shape[:-1]))
-    if units < _FEWEST_COLUMNS:
+    if units < _fewest_columns(wanted.target):
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
-    layout = f"NC{backend_of(wanted.target).dot_block(values.shape[0], rows)}n{GROUP}c"
+    width, deep = values.shape
+    layout = f"NC{backend_of(wanted.target).dot_block(width, deep, rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
     product = _cut(product, units)
@@ -179,17 +178,18 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     return _less_rows(product, data, weight.zero)
 
 
+@rule_of("nn.batch_matmul")
 def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | None:
     if call.attrs["transpose_a"]:
         return None
     layout = "BNC" if call.attrs["transpose_b"] else "BCN"
     shape = dict(zip(layout, tensor_type_of(b.expr).shape, strict=True))
     depth, units, rows = shape["C"], shape["N"], size_hint(tensor_type_of(a.expr).shape[1])
-    if not isinstance(depth, int) or not isinstance(units, int) or units < _FEWEST_COLUMNS:
+    if not isinstance(depth, int) or not isinstance(units, int) or units < _fewest_columns(wanted.target):
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, rows)}n{GROUP}c"
+    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
@@ -225,9 +225,14 @@ def _less_rows(product: Expr, data: Bytes, zero: int | Expr) -> Expr:
     return subtract(product, multiply(_scalar(zero), rows))
 
 
+def _fewest_columns(target: Target) -> int:
+    """Columns that are worth vectors: a quarter of one."""
+    return max(2, target.machine.lanes() // 4)
+
+
 def _missing(units: int, target: Target) -> int:
     """Columns to add to `units` that leave half vectors at least."""
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     return 0 if units % max(4, lanes // 2) == 0 else -units % lanes
 
 
@@ -251,6 +256,7 @@ def _cut(product: Expr, units: int) -> Expr:
 
 
 # -------------------------------------------------------------------------------------------------- convolutions
+@rule_of("nn.conv2d")
 def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | None:
     attrs = call.attrs
     plain = (attrs["data_layout"], attrs["kernel_layout"]) == ("NCHW", "OIHW") and attrs["out_layout"] in ("", "NCHW")

@@ -6,7 +6,7 @@ After:  %0 = qnn.dense(%x, w, 3, 0, 0.5f, 0.25f); %1 = maximum(%0, 0);          
         qnn.requantize(%1, 0.125f, 0, 0.1f, 5, out_dtype="uint8")
 
 This is how models trained with simulated quantization become integer models. From each `quantize` the calls before it
-are followed back to `dequantize`s and constants; if each operator on the way has a rule in `RULES`, all of them are
+are followed back to `dequantize`s and constants; if each operator on the way has a rule, all of them are
 replaced, otherwise none. Scales and zero points must be constants of one number, but for the scale of weights, which
 may be one for each unit. The rounding of an intermediate sum differs from that of floats: results differ by one
 quantum at most where the exact value lies between two.
@@ -28,6 +28,7 @@ from tilewright.relay.ir.visitor import post_order, rebuild, rewrite
 from tilewright.relay.op import qnn
 from tilewright.relay.op.tensor import maximum
 from tilewright.relay.transform.simplify.make import along_axis, is_call
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
 Array = np.ndarray
 
@@ -48,6 +49,10 @@ class Affine:
     def means_the_same(self, other: Affine) -> bool:
         """True if equal integers stand for equal numbers."""
         return np.array_equal(self.scale, other.scale) and np.array_equal(self.zero, other.zero)
+
+
+Rule = Callable[[Call, dict[Expr, Affine]], Affine | None]
+rule_of: RuleIndex[Rule] = RuleIndex()
 
 
 def fake_quantization_to_integer(mod: IRModule) -> IRModule:
@@ -80,8 +85,10 @@ def integers_of(root: Expr) -> Affine | None:
     known: dict[Expr, Affine] = {}
     for node in post_order(root):
         found = _dequantized(node)
-        if found is None and isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in RULES:
-            found = RULES[node.op.name](node, known)
+        rule = rule_for(node.op) if found is None and isinstance(node, Call) and isinstance(node.op, Op) else None
+        if rule is not None:
+            assert isinstance(node, Call)
+            found = rule(node, known)
         if found is not None:
             known[node] = found
     return known.get(root)
@@ -105,11 +112,13 @@ def _product(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     zero = Constant(np.asarray(weight.zero.flat[0], "int32"))
     args = [data.expr, weight.expr, Constant(data.zero), zero, Constant(data.scale), Constant(weight.scale)]
     attrs = call.attrs.replace(out_dtype="int32")
-    axis = 1 if call.op.name == "nn.conv2d" else -1  # type: ignore[union-attr]
-    quantized = Call(get(f"qnn.{call.op.name.removeprefix('nn.')}"), args, attrs, call.span)  # type: ignore[union-attr]
+    assert isinstance(call.op, Op)
+    axis = 1 if call.op.spatial_axes else -1
+    quantized = Call(get(call.op.quantized), args, attrs, call.span)
     return Affine(quantized, data.scale * weight.scale, np.asarray(0, "int32"), axis)
 
 
+@rule_of("add", "nn.bias_add")
 def _add(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     """A sum with a constant, or with a value at the same scale: a sum of integers, in int32."""
     sides = [known.get(arg) for arg in call.args]
@@ -139,6 +148,7 @@ def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Consta
     return Constant(np.round(constant.data / scale).astype("int32"))
 
 
+@rule_of("nn.relu")
 def _relu(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     """What is below zero is what is below the zero point."""
     data = known.get(call.args[0])
@@ -172,6 +182,7 @@ def _axis_after(call: Call, data: Affine) -> int | None:
     return None
 
 
+@rule_of("concatenate")
 def _concatenated(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     """Values that mean the same are put side by side as they are."""
     (parts,) = call.args
@@ -183,13 +194,10 @@ def _concatenated(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     return values[0].like(rebuild(call, (Tuple([value.expr for value in values]),)))
 
 
-#: Operator -> what it does to integers that stand for its inputs.
-RULES: dict[str, Callable[[Call, dict[Expr, Affine]], Affine | None]] = {
-    **dict.fromkeys(("nn.conv2d", "nn.dense", "nn.batch_matmul"), _product),
-    **dict.fromkeys(("add", "nn.bias_add"), _add),
-    **dict.fromkeys(
-        ("reshape", "transpose", "squeeze", "expand_dims", "nn.max_pool2d", "nn.batch_flatten", "strided_slice"), _moved
-    ),
-    "nn.relu": _relu,
-    "concatenate": _concatenated,
-}
+def rule_for(op: Op) -> Rule | None:
+    """What a call of `op` does to integers that stand for its inputs; None where that is not known."""
+    if op.quantized:
+        return _product
+    if op.rearranges or op.picks:
+        return _moved
+    return next(iter(rule_of.rules(op)), None)

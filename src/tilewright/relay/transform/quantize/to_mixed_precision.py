@@ -4,63 +4,24 @@ Before: nn.softmax(nn.bias_add(nn.dense(%x, %w), %b))                           
 After:  %0 = nn.dense(cast(%x, "float16"), w16, out_dtype="float32"); %1 = cast(%0, "float16");
         %2 = nn.bias_add(%1, b16); nn.softmax(cast(%2, "float32"))
 
-Every operator is in one of three lists:
-
-- ALWAYS is computed in 16 bits whatever its inputs are: the operators that cost. Those with an `out_dtype` accumulate
-  in float32 and round once at the end.
-- FOLLOW is computed in 16 bits if all its inputs that are no constants come in 16 bits: casting back and forth would
-  cost more than it saves.
-- NEVER is computed in float32: sums of many terms, exponentials, and whatever `missing_op_mode` says of operators
-  that no list names.
-
-Results of the function keep their type. `rules` overrides the lists by operator name.
+Each operator says when it is computed in 16 bits (`Op.precision`): ALWAYS, where all its inputs FOLLOW, or NEVER.
+Those with an `out_dtype` accumulate in float32 and round once at the end. Results of the function keep their type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from tilewright.errors import InputError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.registry import Op, OpPattern, Precision
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.transform.simplify.make import folded
-
-
-class Precision(IntEnum):
-    """In which precision an operator is computed; the numbers are those of the classic pass."""
-
-    ALWAYS = 0
-    FOLLOW = 1
-    NEVER = 2
-
-
-ALWAYS = frozenset({
-    "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose",
-    "nn.dense", "nn.matmul", "nn.batch_matmul",
-})  # fmt: skip
-
-FOLLOW = frozenset({
-    "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "copy", "clip", "where",
-    "nn.relu", "nn.leaky_relu", "nn.prelu", "nn.bias_add", "nn.batch_norm", "nn.dropout", "sigmoid", "tanh",
-    "reshape", "transpose", "squeeze", "expand_dims", "broadcast_to", "concatenate", "stack", "split", "strided_slice",
-    "tile", "repeat", "reverse", "layout_transform", "nn.pad", "nn.batch_flatten", "take", "gather", "gather_nd",
-    "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool2d", "nn.global_max_pool2d",
-    "nn.global_avg_pool2d", "nn.adaptive_max_pool2d", "nn.adaptive_avg_pool2d", "nn.depth_to_space",
-    "nn.space_to_depth", "nn.upsampling", "image.resize2d", "max", "min", "zeros_like", "ones_like",
-})  # fmt: skip
-
-NEVER = frozenset({
-    "exp", "log", "power", "sqrt", "rsqrt", "erf", "sum", "mean", "prod", "variance", "std", "cumsum",
-    "nn.softmax", "nn.log_softmax", "nn.layer_norm", "nn.instance_norm", "nn.group_norm", "nn.lrn",
-    "nn.l2_normalize", "arange", "full", "cast",
-})  # fmt: skip
 
 _TYPES = ("float16", "bfloat16")
 
@@ -73,18 +34,17 @@ def to_mixed_precision(
 ) -> IRModule:
     """Compute in `mixed_precision_type` where it pays; see the module's docstring.
 
-    `missing_op_mode`: the `Precision` of operators that no list names. Raises `InputError` for another type or mode.
+    `missing_op_mode`: the `Precision` of operators that say none and can be fused; the others stay in float32. `rules`
+    overrides what operators say, by name. Raises `InputError` for another type or mode.
     """
     if mixed_precision_type not in _TYPES:
         raise InputError(f"to_mixed_precision: the type is one of {', '.join(_TYPES)}, not {mixed_precision_type!r}")
     if missing_op_mode not in tuple(Precision):
         raise InputError(f"to_mixed_precision: missing_op_mode is 0, 1 or 2 (see Precision), not {missing_op_mode!r}")
-    lists = dict.fromkeys(ALWAYS, Precision.ALWAYS) | dict.fromkeys(FOLLOW, Precision.FOLLOW)
-    lists |= dict.fromkeys(NEVER, Precision.NEVER) | dict(rules or {})
     missing = Precision(missing_op_mode)
 
     def transform(root: Expr) -> Expr:
-        return _Rewriter(mixed_precision_type, lists, missing).run(root)
+        return _Rewriter(mixed_precision_type, rules or {}, missing).run(root)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(transform(func.body))))
 
@@ -92,9 +52,9 @@ def to_mixed_precision(
 class _Rewriter:
     """The rewriting of one function: each old node maps to its new one, which may be in 16 bits."""
 
-    def __init__(self, half: str, lists: Mapping[str, Precision], missing: Precision) -> None:
+    def __init__(self, half: str, rules: Mapping[str, Precision], missing: Precision) -> None:
         self.half = half
-        self.lists = lists
+        self.rules = rules
         self.missing = missing
         self.fresh: dict[Expr, Expr] = {}
         self.casts: dict[tuple[Expr, str], Expr] = {}
@@ -119,7 +79,9 @@ class _Rewriter:
 
     def _in_half(self, node: Call, op: Op, args: list[Expr]) -> bool:
         """True if the operator is to run in 16 bits, given its new arguments."""
-        precision = self.lists.get(op.name, Precision.NEVER if op.pattern == OpPattern.OPAQUE else self.missing)
+        precision = self.rules.get(op.name, op.precision)
+        if precision is None:
+            precision = Precision.NEVER if op.pattern == OpPattern.OPAQUE else self.missing
         if precision == Precision.NEVER or not _is_float32(type_of(node)):
             return False
         if not all(_all_floats(type_of(arg), ("float32", self.half)) for arg in node.args):

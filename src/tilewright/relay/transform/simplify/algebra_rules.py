@@ -1,7 +1,7 @@
 """Simplification rules about values: neutral elements, constants that combine, powers of two.
 
-Each rule takes a call of the operator it is listed under in `RULES` and returns a simpler expression of the same type,
-or None. The tests check every rule on random data.
+Each rule takes a call of an operator that `rules_of` gives it for and returns a simpler expression of the same type, or
+None. The tests check every rule on random data.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.relay.ir.expr import Call, Constant, Expr, merge_spans
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call, make
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
 Rule = Callable[[Call], Expr | None]
+rule_of: RuleIndex[Rule] = RuleIndex()
 
 
 def _same_type(expr: Expr, call: Call) -> Expr | None:
@@ -44,20 +47,21 @@ def constant_to_right(call: Call) -> Expr | None:
 
 
 def combine_constants(call: Call) -> Expr | None:
-    """(x + c) + d -> x + (c + d), and for multiplication, as long as the combined constant is no larger than both."""
+    """(x + c) + d -> x + (c + d), for any associative operator, if the combined constant is no larger than both."""
     inner, outer = call.args
     if not isinstance(outer, Constant) or not (isinstance(inner, Call) and inner.op is call.op):
         return None
     data, constant = inner.args
     if not isinstance(constant, Constant) or isinstance(data, Constant) or not tensor_type_of(call).dtype.is_float:
         return None
-    ufunc = np.add if is_call(call, "add") else np.multiply
-    combined = ufunc(constant.data, outer.data)
+    assert isinstance(call.op, Op)
+    combined = np.asarray(call.op.reference(call.attrs, constant.data, outer.data))
     if combined.size > max(constant.data.size, outer.data.size):
         return None
     return Call(call.op, [data, Constant(combined)], call.attrs, merge_spans(inner, call))
 
 
+@rule_of("subtract")
 def subtract_constant(call: Call) -> Expr | None:
     """x - c -> x + (-c) in floating point."""
     data, constant = call.args
@@ -66,6 +70,7 @@ def subtract_constant(call: Call) -> Expr | None:
     return None
 
 
+@rule_of("divide")
 def divide_by_power_of_two(call: Call) -> Expr | None:
     """x / c -> x * (1 / c) where every 1 / c is exact: c is a power of two and its inverse is a normal number."""
     data, constant = call.args
@@ -75,11 +80,6 @@ def divide_by_power_of_two(call: Call) -> Expr | None:
     if constant.data.size == 0 or np.any(np.abs(mantissa) != 0.5) or np.any(np.abs(exponent) > 120):
         return None
     return make("multiply", data, Constant((1 / constant.data).astype(constant.data.dtype)), span=call.span)
-
-
-def cast_to_same(call: Call) -> Expr | None:
-    """cast(x) to the type it has -> x."""
-    return _same_type(call.args[0], call)
 
 
 def twice_is_once(call: Call) -> Expr | None:
@@ -94,6 +94,7 @@ def twice_is_nothing(call: Call) -> Expr | None:
     return inner.args[0] if isinstance(inner, Call) and inner.op is call.op else None
 
 
+@rule_of("clip")
 def clip_of_clip(call: Call) -> Expr | None:
     """clip(clip(x, a, b), c, d) -> clip(x, max(a, c), min(b, d)) where the ranges overlap."""
     inner = call.args[0]
@@ -106,18 +107,17 @@ def clip_of_clip(call: Call) -> Expr | None:
     return make("clip", *inner.args, **call.attrs.replace(a_min=low, a_max=high), span=merge_spans(inner, call))
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "add": (neutral_right(0), neutral_left(0), constant_to_right, combine_constants),
-    "multiply": (neutral_right(1), neutral_left(1), constant_to_right, combine_constants),
-    "subtract": (neutral_right(0), subtract_constant),
-    "divide": (neutral_right(1), divide_by_power_of_two),
-    "power": (neutral_right(1),),
-    "cast": (cast_to_same,),
-    "nn.relu": (twice_is_once,),
-    "abs": (twice_is_once,),
-    "floor": (twice_is_once,),
-    "ceil": (twice_is_once,),
-    "negative": (twice_is_nothing,),
-    "logical_not": (twice_is_nothing,),
-    "clip": (clip_of_clip,),
-}
+def rules_of(op: Op) -> tuple[Rule, ...]:
+    """The rules that hold by what `op` says of its algebra, then those about it alone."""
+    found: list[Rule] = []
+    if op.neutral is not None:
+        found.append(neutral_right(op.neutral))
+    if op.commutative:
+        found += [constant_to_right] if op.neutral is None else [neutral_left(op.neutral), constant_to_right]
+    if op.associative:
+        found.append(combine_constants)
+    if op.idempotent:
+        found.append(twice_is_once)
+    if op.involution:
+        found.append(twice_is_nothing)
+    return (*found, *rule_of.rules(op))

@@ -15,7 +15,6 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.structural import array_key, attrs_key
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.op.effects import STORAGE
 
 #: Constants up to this many bytes are compared by content; larger ones (weights) by identity.
 CONSTANT_LIMIT = 4096
@@ -42,7 +41,7 @@ def eliminate_common_subexpr(mod: IRModule) -> IRModule:
 def _key(node: Expr) -> Hashable | None:
     """A value that is equal for nodes of equal value; operands were merged already, so they compare by identity."""
     if isinstance(node, Call) and isinstance(node.op, Op):
-        return None if node.op.name in STORAGE else (node.op, attrs_key(node.attrs), node.args)
+        return None if node.op.effects else (node.op, attrs_key(node.attrs), node.args)
     if isinstance(node, Constant) and node.data.nbytes <= CONSTANT_LIMIT:
         return array_key(node.data)
     if isinstance(node, Tuple):

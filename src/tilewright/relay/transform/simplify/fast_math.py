@@ -13,15 +13,13 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op, get
 from tilewright.relay.ir.visitor import rewrite
 
-FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}
-
 
 def fast_math(mod: IRModule) -> IRModule:
-    """Use the fast version of every operator in `FAST`; see the module's docstring."""
+    """Use the fast version of every operator that has one (`Op.fast`); see the module's docstring."""
 
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in FAST:
-            return Call(get(FAST[node.op.name]), node.args, node.attrs, node.span)
+        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.fast:
+            return Call(get(node.op.fast), node.args, node.attrs, node.span)
         return None
 
     return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))

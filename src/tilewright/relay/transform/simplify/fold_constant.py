@@ -19,16 +19,12 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.op.effects import STORAGE
 
 #: Bytes up to which a folded value may be larger than the constants it is made of.
 LIMIT = 1 << 20
 
 #: A limit that is none.
 ANY_SIZE = 1 << 62
-
-#: Operators that are folded whatever the size of the result.
-ALWAYS = frozenset({"nn.contrib_conv2d_winograd_weight_transform"})
 
 
 def fold_constant(mod: IRModule, limit: int = LIMIT) -> IRModule:
@@ -48,7 +44,7 @@ def fold_constant(mod: IRModule, limit: int = LIMIT) -> IRModule:
 
 def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
     """The value of `call` as a constant (or tuple of constants); None if it is not constant or would grow too large."""
-    if isinstance(call.op, Op) and call.op.name in STORAGE:
+    if isinstance(call.op, Op) and call.op.effects:
         return None
     values = [_constant_value(arg) for arg in call.args]
     if any(value is None for value in values):
@@ -58,7 +54,7 @@ def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
         return None
     size = sum(t.nbytes for t in results)
     grows = size > limit and size > sum(t.nbytes for arg in call.args for t in tensor_types(type_of(arg)))
-    if grows and not (isinstance(call.op, Op) and call.op.name in ALWAYS):
+    if grows and not (isinstance(call.op, Op) and call.op.always_folded):
         return None
     return _constant(call_reference(call, values))
 

@@ -9,7 +9,6 @@ something else reads too keeps its scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,17 +67,17 @@ def _scaled(expr: Expr, factor: Array, shared: set[Expr], scaling: Call) -> Expr
         if inner is None:
             return None
         return Call(expr.op, [inner, Constant(bias.data * factor)], expr.attrs, merge_spans(expr, scaling))
-    scale_weight = _WEIGHTS.get(expr.op.name)
+    scale_weight = expr.op.scaled_weights
     if scale_weight is None or not isinstance(expr.args[1], Constant):
         return None
-    axis = -1 if expr.op.name == "nn.dense" else 1
+    axis = 1 if "data_layout" in expr.attrs else -1
     per_channel = _channel_vector(factor, axis, tensor_type_of(expr).shape)
     layout_is_plain = (
         expr.attrs.get("out_layout") in (None, "", "NCHW") and expr.attrs.get("data_layout", "NCHW") == "NCHW"
     )
     if per_channel is None or not layout_is_plain:
         return None
-    weight = scale_weight(expr.args[1].data, per_channel, expr)
+    weight = scale_weight(expr.args[1].data, per_channel, expr.attrs)
     args = [expr.args[0], Constant(np.ascontiguousarray(weight)), *expr.args[2:]]
     return Call(expr.op, args, expr.attrs, merge_spans(expr, scaling))
 
@@ -90,24 +89,3 @@ def _channel_vector(factor: Array, axis: int, shape: tuple[int, ...]) -> Array |
     if any(extent != 1 for index, extent in enumerate(full) if index != axis):
         return None
     return np.broadcast_to(factor.reshape(-1), (shape[axis],))
-
-
-def _scale_outer(weight: Array, factor: Array, _: Call) -> Array:
-    """Weights whose first axis is the output channel: OIHW, OIW, [units, K]."""
-    return weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
-
-
-def _scale_transposed(weight: Array, factor: Array, call: Call) -> Array:
-    """IOHW weights, the output channels of each group behind that group's input channels."""
-    groups = call.attrs.get("groups", 1)
-    inputs, outputs, *rest = weight.shape
-    grouped = weight.reshape(groups, inputs // groups, outputs, *rest)
-    return (grouped * factor.reshape(groups, 1, outputs, *(1,) * len(rest))).reshape(weight.shape)
-
-
-_WEIGHTS: dict[str, Callable[[Array, Array, Call], Array]] = {
-    "nn.conv1d": _scale_outer,
-    "nn.conv2d": _scale_outer,
-    "nn.dense": _scale_outer,
-    "nn.conv2d_transpose": _scale_transposed,
-}

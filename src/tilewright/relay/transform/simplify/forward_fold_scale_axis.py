@@ -14,13 +14,10 @@ import numpy as np
 from tilewright.relay.ir.expr import Call, Constant, Expr, merge_spans
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import consumers, post_order, rewrite
 from tilewright.relay.transform.simplify.make import is_call
-
-#: Operators over which a positive factor of each channel may move.
-_POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
-_TRANSPARENT = ("nn.relu", "nn.leaky_relu", *_POOLS)
 
 
 def forward_fold_scale_axis(mod: IRModule) -> IRModule:
@@ -63,9 +60,9 @@ def _unscaled(expr: Expr, axis: int, shared: set[Expr]) -> tuple[Expr, np.ndarra
     """`expr` without its scale, and the scale as one number per channel; the scale must be positive to pass others."""
     if not isinstance(expr, Call) or expr in shared:
         return None
-    if is_call(expr, *_TRANSPARENT):
+    if isinstance(expr.op, Op) and expr.op.homogeneous:
         found = _unscaled(expr.args[0], axis, shared)
-        if found is None or not np.all(found[1] > 0) or (axis != 1 and is_call(expr, *_POOLS)):
+        if found is None or not np.all(found[1] > 0) or (axis != 1 and expr.op.spatial_axes):
             return None
         return Call(expr.op, [found[0], *expr.args[1:]], expr.attrs, expr.span), found[1]
     if not is_call(expr, "multiply"):

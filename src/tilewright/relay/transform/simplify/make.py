@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.registry import Op, get
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -14,7 +15,8 @@ from tilewright.relay.transform.simplify.fold_constant import fold_call
 
 def make(name: str, *args: Expr, span: str = "", **attrs: Any) -> Expr:
     """A call of the operator `name`, or its value if all of `args` are constants."""
-    call = Call(get(name), args, attrs, span)
+    op = get(name)
+    call = Call(op, args, complete(name, op.attributes, attrs), span)
     return fold_call(call) or call
 
 

@@ -1,7 +1,7 @@
 """Simplification rules about shapes and the order of elements: calls that move nothing or merge with their neighbours.
 
-Each rule takes a call of the operator it is listed under in `RULES` and returns a simpler expression of the same type,
-or None. The tests check every rule on random data.
+Each rule takes a call of an operator that `rules_of` gives it for and returns a simpler expression of the same type, or
+None. The tests check every rule on random data.
 """
 
 from __future__ import annotations
@@ -15,23 +15,28 @@ from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import broadcast_shapes
-from tilewright.relay.op.views import RESHAPES
+from tilewright.relay.op.view_rules import whole
+from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
 Rule = Callable[[Call], Expr | None]
+rule_of: RuleIndex[Rule] = RuleIndex()
 
 
 def same_shape_is_input(call: Call) -> Expr | None:
-    """A reshape, squeeze, slice, tile, resize, … whose result has the type of its input moves nothing -> the input."""
+    """A reshape, squeeze, cast, tile, resize, … whose result has the type of its input moves nothing -> the input."""
     data = call.args[0]
     return data if type_of(data) == type_of(call) else None
 
 
+@rule_of("nn.pad")
 def pad_of_nothing(call: Call) -> Expr | None:
     """nn.pad by zero elements everywhere -> the input."""
     return None if any(width for pair in call.attrs.pad_width for width in pair) else call.args[0]
 
 
+@rule_of("strided_slice")
 def whole_slice(call: Call) -> Expr | None:
     """A slice of every element in order -> the input."""
     forward = all(stride > 0 for stride in call.attrs.strides or ())
@@ -41,9 +46,8 @@ def whole_slice(call: Call) -> Expr | None:
 def reshape_of_reshape(call: Call) -> Expr | None:
     """reshape(squeeze(x)) -> reshape(x)."""
     inner = call.args[0]
-    if not is_call(inner, *RESHAPES):
+    if not isinstance(inner, Call) or not is_reshape(inner):
         return None
-    assert isinstance(inner, Call)
     return reshape(inner.args[0], tensor_type_of(call).shape, span=merge_spans(inner, call))
 
 
@@ -54,6 +58,7 @@ def transpose_axes(call: Call) -> tuple[int, ...]:
     return tuple([axis % ndim for axis in axes])
 
 
+@rule_of("transpose")
 def transpose_of_transpose(call: Call) -> Expr | None:
     """transpose(transpose(x, a), b) -> transpose(x, a[b])."""
     inner = call.args[0]
@@ -65,6 +70,7 @@ def transpose_of_transpose(call: Call) -> Expr | None:
     return make("transpose", inner.args[0], axes=combined, span=merge_spans(inner, call))
 
 
+@rule_of("transpose")
 def transpose_is_reshape(call: Call) -> Expr | None:
     """A transpose that keeps the order of all axes longer than 1 -> reshape."""
     shape = tensor_type_of(call.args[0]).shape
@@ -77,10 +83,11 @@ def transpose_is_reshape(call: Call) -> Expr | None:
 def filled_like(call: Call) -> Expr | None:
     """zeros_like(x) -> zeros, which does not read x."""
     type_ = tensor_type_of(call)
-    name = "zeros" if is_call(call, "zeros_like") else "ones"
-    return make(name, shape=type_.shape, dtype=str(type_.dtype), span=call.span)
+    assert isinstance(call.op, Op)
+    return make("ones" if call.op.fill else "zeros", shape=type_.shape, dtype=str(type_.dtype), span=call.span)
 
 
+@rule_of("layout_transform")
 def layout_round_trip(call: Call) -> Expr | None:
     """layout_transform(layout_transform(x, A, B), B, C) -> layout_transform(x, A, C), or x if A is C."""
     inner = call.args[0]
@@ -93,6 +100,7 @@ def layout_round_trip(call: Call) -> Expr | None:
     return call.args[0] if source == target else None
 
 
+@rule_of("concatenate")
 def concatenate_one(call: Call) -> Expr | None:
     """concatenate((x,)) -> x."""
     parts = call.args[0]
@@ -114,7 +122,7 @@ def operand_needs_no_broadcast(call: Call) -> Expr | None:
 def elementwise_before_reshape(call: Call) -> Expr | None:
     """relu(reshape(x)) -> reshape(relu(x)), so that it can fuse with what computes x."""
     inner = call.args[0] if len(call.args) == 1 else None
-    if not isinstance(inner, Call) or not is_call(inner, *RESHAPES):
+    if not isinstance(inner, Call) or not is_reshape(inner):
         return None
     return reshape(make_like(call, inner.args[0]), tensor_type_of(call).shape, span=inner.span)
 
@@ -161,10 +169,10 @@ def binary_before_reshape(call: Call) -> Expr | None:
     Holds where the reshape only adds or drops axes of extent 1 or c is one number; also for operands reshaped alike.
     """
     a, b = call.args
-    if not is_call(a, *RESHAPES) or not isinstance(a, Call) or tensor_type_of(a).shape != tensor_type_of(call).shape:
+    if not is_reshape(a) or not isinstance(a, Call) or tensor_type_of(a).shape != tensor_type_of(call).shape:
         return None
     source = tensor_type_of(a.args[0])
-    if is_call(b, *RESHAPES) and isinstance(b, Call) and tensor_type_of(b.args[0]).shape == source.shape:
+    if is_reshape(b) and isinstance(b, Call) and tensor_type_of(b.args[0]).shape == source.shape:
         same = tensor_type_of(b).shape == tensor_type_of(a).shape
         other: Expr | None = b.args[0] if same else None
     elif isinstance(b, Constant):
@@ -190,6 +198,7 @@ def _constant_before_reshape(constant: Constant, source: TensorType, target: Ten
     return Constant(constant.data.reshape(shape))
 
 
+@rule_of("mean", "sum", "max", "min")
 def keep_reduced_dims(call: Call) -> Expr | None:
     """mean(x, axis=[2, 3]) of four dimensions -> a reshape of the same with keepdims, which runs in any layout."""
     data = tensor_type_of(call.args[0])
@@ -202,6 +211,7 @@ def keep_reduced_dims(call: Call) -> Expr | None:
     return reshape(kept, tensor_type_of(call).shape, span=call.span)
 
 
+@rule_of("mean")
 def spatial_mean_is_pool(call: Call) -> Expr | None:
     """mean(x, axis=[2, 3], keepdims=True) of four dimensions -> nn.global_avg_pool2d(x)."""
     data, axis = tensor_type_of(call.args[0]), call.attrs.axis
@@ -212,6 +222,7 @@ def spatial_mean_is_pool(call: Call) -> Expr | None:
     return make("nn.global_avg_pool2d", call.args[0], layout="NCHW", span=call.span)
 
 
+@rule_of("nn.conv2d")
 def pad_into_window(call: Call) -> Expr | None:
     """conv2d(pad(x, zeros around H and W)) -> conv2d(x) with a larger padding."""
     inner = call.args[0]
@@ -228,6 +239,7 @@ def pad_into_window(call: Call) -> Expr | None:
     return Call(call.op, args, call.attrs.replace(padding=padding), merge_spans(inner, call))
 
 
+@rule_of("nn.conv2d_transpose")
 def transposed_pixel_is_dense(call: Call) -> Expr | None:
     """nn.conv2d_transpose of a single pixel -> nn.dense to all places of the output: one product, no zeros in it."""
     data, kernel = call.args
@@ -249,6 +261,7 @@ def transposed_pixel_is_dense(call: Call) -> Expr | None:
     return reshape(product, result, call.span)
 
 
+@rule_of("nn.conv2d_transpose")
 def transposed_kernel_output_first(call: Call) -> Expr | None:
     """nn.conv2d_transpose with a constant IOHW kernel -> the same with an OIHW kernel, as blocked kernels read it."""
     data, kernel = call.args
@@ -263,7 +276,7 @@ def _is_zero(pad: Call) -> bool:
     if len(pad.args) > 1:
         value = pad.args[1]
         return isinstance(value, Constant) and not np.any(value.data)
-    return pad.attrs.get("pad_value", pad.attrs.get("value", 0)) == 0
+    return bool(pad.attrs.pad_value == 0)
 
 
 def _four(padding: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -273,37 +286,18 @@ def _four(padding: int | tuple[int, ...]) -> tuple[int, ...]:
     return padding * 2 if len(padding) == 2 else padding * 4 if len(padding) == 1 else padding
 
 
-_RESHAPE_RULES: tuple[Rule, ...] = (same_shape_is_input, reshape_of_reshape, reshape_before_pad)
-_REDUCTION_RULES: tuple[Rule, ...] = (keep_reduced_dims,)
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys(RESHAPES, _RESHAPE_RULES),
-    "transpose": (transpose_of_transpose, transpose_is_reshape),
-    "layout_transform": (layout_round_trip,),
-    "concatenate": (concatenate_one,),
-    "broadcast_to": (same_shape_is_input,),
-    "tile": (same_shape_is_input,),
-    "repeat": (same_shape_is_input,),
-    "nn.pad": (pad_of_nothing,),
-    "strided_slice": (whole_slice,),
-    "image.resize2d": (same_shape_is_input,),
-    "zeros_like": (filled_like,),
-    "ones_like": (filled_like,),
-    "mean": (keep_reduced_dims, spatial_mean_is_pool),
-    "sum": _REDUCTION_RULES,
-    "max": _REDUCTION_RULES,
-    "min": _REDUCTION_RULES,
-    "nn.conv2d": (pad_into_window,),
-    "nn.conv2d_transpose": (transposed_pixel_is_dense, transposed_kernel_output_first),
-}
-
-#: Rules for every operator of a fusion category, by what `Op.pattern` says.
-PATTERN_RULES: dict[OpPattern, tuple[Rule, ...]] = {
-    OpPattern.ELEMWISE: (elementwise_before_reshape,),
-    OpPattern.BROADCAST: (operand_needs_no_broadcast,),
-}
-
-#: Binary operators whose left operand may be reshaped after them.
-BINARY_RULES: dict[str, tuple[Rule, ...]] = dict.fromkeys(
-    ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power"), (binary_before_reshape,)
-)
+def rules_of(op: Op) -> tuple[Rule, ...]:
+    """The rules about `op` alone, then those that hold by how it moves elements or broadcasts."""
+    found: list[Rule] = [same_shape_is_input] if op.identity_on_same_type else []
+    if op.view is whole:
+        found += [reshape_of_reshape, reshape_before_pad]
+    if op.fill is not None and op.num_inputs == 1:
+        found.append(filled_like)
+    found += rule_of.rules(op)
+    if op.pattern is OpPattern.BROADCAST and op.num_inputs == 2 and not op.attributes:
+        found.append(binary_before_reshape)
+    if op.pattern is OpPattern.ELEMWISE:
+        found.append(elementwise_before_reshape)
+    if op.pattern is OpPattern.BROADCAST:
+        found.append(operand_needs_no_broadcast)
+    return tuple(found)

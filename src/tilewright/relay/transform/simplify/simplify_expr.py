@@ -63,10 +63,7 @@ def rules_of(op: Op) -> tuple[Rule, ...]:
     """All rules for calls of `op`, in the order they are tried."""
     found = _RULES_OF.get(op)
     if found is None:
-        name = op.name
-        tables = (algebra_rules.RULES, shape_rules.RULES, shape_rules.BINARY_RULES)
-        found = sum((table.get(name, ()) for table in tables), ()) + shape_rules.PATTERN_RULES.get(op.pattern, ())
-        _RULES_OF[op] = found
+        found = _RULES_OF[op] = algebra_rules.rules_of(op) + shape_rules.rules_of(op)
     return found
 
 

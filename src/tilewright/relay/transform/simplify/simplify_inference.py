@@ -13,12 +13,14 @@ from collections.abc import Callable
 
 from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TupleType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.transform.simplify.canonicalize_ops import bias_add_as_add
 from tilewright.relay.transform.simplify.make import along_axis, make, scalar_like
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
+
+rule_of: RuleIndex[Callable[[Call], Expr]] = RuleIndex()
 
 
 def simplify_inference(mod: IRModule) -> IRModule:
@@ -27,13 +29,14 @@ def simplify_inference(mod: IRModule) -> IRModule:
     def rule(node: Expr) -> Expr | None:
         if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
             return node.tuple_value.fields[node.index]
-        if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RULES:
-            return _RULES[node.op.name](node)
+        if isinstance(node, Call) and rule_of.rules(node.op):
+            return rule_of.rules(node.op)[0](node)
         return None
 
     return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
 
 
+@rule_of("nn.batch_norm")
 def _batch_norm(call: Call) -> Expr:
     data, gamma, beta, mean, var = call.args
     axis, ndim = call.attrs.get("axis", 1), tensor_type_of(data).ndim
@@ -51,6 +54,7 @@ def _inverse(expr: Expr) -> Expr:
     return make("divide", scalar_like(1.0, expr), expr)
 
 
+@rule_of("nn.dropout")
 def _dropout(call: Call) -> Expr:
     data = call.args[0]
     if isinstance(type_of(call), TupleType):
@@ -58,6 +62,7 @@ def _dropout(call: Call) -> Expr:
     return data
 
 
+@rule_of("nn.prelu")
 def _prelu(call: Call) -> Expr:
     """max(x, 0) + alpha * min(x, 0): arithmetic only, so it follows any layout."""
     data, alpha = call.args
@@ -67,9 +72,4 @@ def _prelu(call: Call) -> Expr:
     return make("add", make("maximum", data, zero, span=call.span), below, span=call.span)
 
 
-_RULES: dict[str, Callable[[Call], Expr]] = {
-    "nn.batch_norm": _batch_norm,
-    "nn.dropout": _dropout,
-    "nn.bias_add": bias_add_as_add,
-    "nn.prelu": _prelu,
-}
+rule_of("nn.bias_add")(bias_add_as_add)

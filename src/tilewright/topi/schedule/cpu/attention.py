@@ -8,7 +8,8 @@
         row maxima, exponentials, row sums
         for each panel of the result: exponentials times V in registers, divided by the sums
 
-With few heads the workers share the blocks of rows instead, and K and V are copied for all heads first.
+With few heads the workers share the blocks of rows instead, and K and V are copied for all heads first. Which it is,
+the rows of a block and the widths of the panels are chosen by cost (`attention_cost`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.attention_cost import attention_cost, attention_space, attention_workload
+from tilewright.topi.schedule.cpu.common import computes, parallel_outer, vectorize_lanes
 from tilewright.topi.schedule.cpu.lanes import lanes_of, reduce_along
-
-#: With at least this many heads, each is one worker's; with fewer the blocks of rows are shared out.
-_ENOUGH_HEADS = 4
+from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.cpu.template import Template
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,18 @@ class _Stages:
         return {tensor.op for tensor in tensors}
 
 
-def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target) -> None:
+def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `product` (tag attention: [B, H, M, E]) and what divides it by the row sums, `out`."""
     stages = _Stages.of(product, out)
-    batch, heads, rows, width = shape_of(product)
     for tensor in computes([out]):
         if tensor.op not in stages.ops() and tensor.op not in (product.op, out.op):
             s[tensor].compute_inline()
-    panel = next((b for b in (32, 48, 64, 16, 8) if width % b == 0), min(width, 32))
-    block_rows = tile.choose(rows, 1, panel, target, row_limit=14).rows
+    panel, by_head = config["panel"], config["by_head"]
     b, h, row, column = _axes(s, product, out)
-    blocks, position = s[out].split(row, factor=block_rows)
+    blocks, position = s[out].split(row, factor=config["block_rows"])
     panels, lane = s[out].split(column, factor=panel)
     s[out].reorder(b, h, blocks, panels, position, lane)
     head = s[out].fuse(b, h)
-    by_head = batch * heads >= _ENOUGH_HEADS
     s[out].parallel(head if by_head else blocks)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
@@ -81,11 +78,11 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
         if by_head:
             s[operand].compute_at(s[out], head)
         else:
-            parallel_outer(s, operand, list(s[operand].op.axis[:2]))
+            parallel_outer(s, operand, list(s[operand].op.axis[:2]), target)
     for tensor in (stages.query, stages.masked, stages.exponentials, *stages.summaries):
         s[tensor].compute_at(s[out], blocks)
     _copy(s, stages.query, target)
-    _schedule_scores(s, stages, target)
+    _schedule_scores(s, stages, config["score_panel"], target)
 
 
 def _axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.IterVar]:
@@ -110,11 +107,10 @@ def _copy(s: te.Schedule, tensor: te.Tensor, target: Target) -> te.IterVar:
     return vectors
 
 
-def _schedule_scores(s: te.Schedule, stages: _Stages, target: Target) -> None:
+def _schedule_scores(s: te.Schedule, stages: _Stages, panel: int, target: Target) -> None:
     """The scores of a block of rows, panel by panel, then the softmax of its rows."""
     masked = stages.masked
     b, h, row, column = s[masked].op.axis
-    panel = min(2 * lanes_of(masked, target), shape_of(masked)[-1])
     panels, lane = s[masked].split(column, factor=panel)
     s[masked].reorder(b, h, panels, row, lane)
     s[masked].unroll(row)
@@ -125,3 +121,6 @@ def _schedule_scores(s: te.Schedule, stages: _Stages, target: Target) -> None:
     _copy(s, stages.exponentials, target)
     for summary in stages.summaries:
         reduce_along(s, summary, target)
+
+
+ATTENTION = Template("attention", attention_workload, attention_space, attention_cost, schedule_attention)

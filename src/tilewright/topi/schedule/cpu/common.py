@@ -10,9 +10,6 @@ from tilewright.target import Target
 from tilewright.tir import IntImm
 from tilewright.tir.size_hint import size_hint
 
-#: Fewer elements than this are not worth waking a second worker for.
-PARALLEL_GRAIN = 8192
-
 
 def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
     """The shape as integers, symbolic dimensions as `supposed_extent` has them."""
@@ -83,8 +80,12 @@ def inline_before(s: te.Schedule, anchor: te.Tensor) -> None:
             s[tensor].compute_inline()
 
 
-def vector_lanes(extent: int, limit: int = 16) -> int:
-    """Lanes for a vectorized axis of `extent`: the axis itself if short, else a divisor near `limit`, else `limit`."""
+def vector_lanes(extent: int, target: Target) -> int:
+    """Lanes for an axis of `extent` that is passed over: the axis itself if short, else a line of cache or half of one.
+
+    Half a line where only that divides `extent`; a whole vector where it is longer than a line.
+    """
+    limit = line_elements(target)
     if extent <= limit:
         return extent
     for lanes in (limit, limit // 2):
@@ -111,9 +112,14 @@ def vectorize_lanes(
     return [outer, inner]
 
 
+def line_elements(target: Target) -> int:
+    """Elements of float32 in a line of cache, or in a vector where that is longer."""
+    return max(target.machine.line // 4, target.machine.lanes())
+
+
 def power_of_two_lanes(extent: int, target: Target) -> int:
     """The largest power of two that divides `extent` and fits a vector register of float32."""
-    return math.gcd(extent, max(4, target.vector_bits // 32))
+    return math.gcd(extent, max(4, target.machine.lanes()))
 
 
 def extent_of(axis: te.IterVar) -> int:
@@ -143,7 +149,9 @@ def _apart_from_symbolic(tensor: te.Tensor, axes: list[te.IterVar]) -> list[te.I
     return axes if fixed or math.prod(map(extent_of, own)) < _ENOUGH_SHARES else outer
 
 
-def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], terms: int = 0) -> te.IterVar:
+def parallel_outer(
+    s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], target: Target, terms: int = 0
+) -> te.IterVar:
     """Fuse `axes` (outermost, in order) into one parallel loop if the work is worth it; returns the innermost loop.
 
     `terms` is what each element of `tensor` combines in a reduction within the loop: eight multiply-adds in registers
@@ -151,6 +159,6 @@ def parallel_outer(s: te.Schedule, tensor: te.Tensor, axes: list[te.IterVar], te
     """
     outer = _apart_from_symbolic(tensor, axes)
     fused = s[tensor].fuse(*outer) if len(outer) > 1 else outer[0]
-    if math.prod(shape_of(tensor)) * (1 + terms // 8) >= PARALLEL_GRAIN:
+    if math.prod(shape_of(tensor)) * (1 + terms // 8) >= target.machine.parallel_elements:
         s[tensor].parallel(fused)
     return fused if len(outer) == len(axes) else axes[-1]

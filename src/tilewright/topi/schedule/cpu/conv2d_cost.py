@@ -12,7 +12,7 @@ from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, power_of_two_lanes
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -46,6 +46,15 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     return space
 
 
+def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """The same, and band_rows: rows of the image that all channels pass by before the next ones."""
+    space = direct_space(workload, target)
+    bands = tile.divisors(workload.height, workload.height) if workload.width > 1 else [workload.height]
+    space.define_knob("band_rows", bands)
+    space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
+    return space
+
+
 def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
     """How many multiply-adds of `lanes` floats a cycle; some processors do twice as many of half the width."""
     return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
@@ -76,13 +85,13 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         window = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
         again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
         traffic.add(share * workload.batch * workload.in_bytes * groups * again, panel + window)
-    passed = bands_passed(workload, config)
-    image = workload.in_bytes * passed / workload.height
+    band = config.get("band_rows", workload.height)
+    image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
     everything = workload.weight_bytes + workload.batch * (
         workload.in_bytes + workload.out_bytes * (1 + workload.other_inputs)
     )
-    passes = workload.batch * workload.height / passed
+    passes = workload.batch * workload.height / band
     panels = groups * passes * panel
     traffic.add(share * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
@@ -96,11 +105,6 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     )
 
 
-def bands_passed(workload: Conv2DWorkload, config: Config) -> int:
-    """Rows of the image that all channels pass by before the next ones."""
-    return config.get("passed_rows", workload.height)
-
-
 class Step:
     """One innermost step: `rows` broadcast values by `vectors` vectors of `lanes` floats, operands in the L1 cache."""
 
@@ -112,7 +116,7 @@ class Step:
 
 def shares(units: int, workload: Conv2DWorkload, target: Target) -> tuple[int, float]:
     """How many workers share `units` iterations of the parallel loop, and which part of them the slowest has."""
-    large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= PARALLEL_GRAIN
+    large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= target.machine.parallel_elements
     workers = min(target.cores, units) if large else 1
     return workers, -(-units // workers) / units
 
@@ -132,10 +136,10 @@ def padding_cost(workload: Conv2DWorkload, target: Target) -> Cost:
 def copy_cost(count: float, target: Target, cycles_per_vector: float = 1.0) -> Cost:
     """A kernel or loop of its own that reads `count` bytes and writes as many, all workers together."""
     machine = target.machine
-    workers = machine.cores if count / 4 >= PARALLEL_GRAIN else 1
+    workers = machine.cores if count / 4 >= target.machine.parallel_elements else 1
     traffic = Traffic(machine, workers)
     traffic.add(count / workers * (1 + machine.write_factor), 2 * count)
-    vectors = count / workers / (machine.vector_bits // 8)
+    vectors = count / workers / (machine.lanes(8))
     return traffic.cost(
         arithmetic=vectors * cycles_per_vector,
         load_ports=vectors * (1 / machine.vector_loads + 1 / machine.stores),

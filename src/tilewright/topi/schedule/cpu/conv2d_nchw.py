@@ -32,7 +32,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     The rows that a band of outputs reads stay in the caches while all filters pass by.
     """
     for operand in conv.op.input_tensors:
-        schedule_pad_at_root(s, operand)
+        schedule_pad_at_root(s, operand, target)
     lanes = plain_lanes(workload_of(conv, out).columns, target)
     filters, rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
@@ -46,7 +46,7 @@ def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target
     s[out].vectorize(lane)
     for axis in (filter_, row, vector):
         s[out].unroll(axis)
-    work = parallel_outer(s, out, [batch, bands, tiles, group], terms_of(conv))
+    work = parallel_outer(s, out, [batch, bands, tiles, group], target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], work)
     batch, channel, row, column = s[accumulator].op.axis
@@ -66,7 +66,7 @@ def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     are more pass by while a tile of the others stays in the caches.
     """
     for operand in conv.op.input_tensors:
-        schedule_pad_at_root(s, operand)
+        schedule_pad_at_root(s, operand, target)
     _, filters, pixels = shape_of(conv)
     lanes = plain_lanes(pixels, target)
     rows, vectors = config.values()
@@ -82,7 +82,7 @@ def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
     for axis in (filter_, vector):
         s[out].unroll(axis)
     s[out].vectorize(lane)
-    work = parallel_outer(s, out, outer, terms_of(conv))
+    work = parallel_outer(s, out, outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], work)
     batch, channel, pixel = s[accumulator].op.axis
@@ -96,11 +96,11 @@ def schedule_conv2d_1x1_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, ta
 def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Schedule `conv` (tag conv2d_transpose_nchw, [N, O, QH, SH, SW, QW]) and its epilogue `out` [N, O, OH, OW]."""
     for operand in conv.op.input_tensors:
-        schedule_pad_at_root(s, operand)
+        schedule_pad_at_root(s, operand, target)
     _, channels, _, width = shape_of(out)
     row_stride, column_stride = conv.op.attrs["strides"]
     quotients = -(-width // column_stride)
-    lanes = min(target.vector_bits // 32, 1 << (quotients - 1).bit_length())
+    lanes = min(target.machine.lanes(), 1 << (quotients - 1).bit_length())
     shared = tile.divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
     accumulator = inline_between(s, conv, out)
 
@@ -111,7 +111,7 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     tiles, lane = s[out].split(columns, factor=lanes)
     s[out].reorder(batch, group, rows, row_phase, tiles, filter_, column_phase, lane)
     s[out].vectorize(lane)
-    parallel_outer(s, out, [batch, group, rows], terms_of(conv))
+    parallel_outer(s, out, [batch, group, rows], target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, row_phase, column_phase, column = s[accumulator].op.axis

@@ -30,7 +30,8 @@ _KEPT_L1, _KEPT_L2 = 0.85, 0.75
 class Cost:
     """Cycles of the slowest worker: what each resource alone would take, `fixed` ones, and those of `before`.
 
-    `before` is another part of the kernel, done first, whose cycles add up with these.
+    `stalls` are cycles that a core waits for its caches; `hidden` are those of `l3` and `memory` that prefetching hides
+    behind the rest. `before` is another part of the kernel, done first, whose cycles add up with these.
     """
 
     arithmetic: float = 0.0
@@ -39,13 +40,15 @@ class Cost:
     l3: float = 0.0
     memory: float = 0.0
     fixed: float = 0.0
+    stalls: float = 0.0
+    hidden: float = 0.0
     before: Cost | None = None
 
     @property
     def cycles(self) -> float:
         """All cycles."""
-        within = _mean((self.arithmetic, self.load_ports, self.l2), _WITHIN)
-        here = _mean((within, self.l3 + self.memory), _BEYOND) + self.fixed
+        within = _mean((self.arithmetic, self.load_ports, self.l2), _WITHIN) + self.stalls
+        here = _mean((within, self.l3 + self.memory - self.hidden), _BEYOND) + self.fixed
         return here if self.before is None else here + self.before.cycles
 
     @property
@@ -65,6 +68,11 @@ class Cost:
             spent["fixed"] += part.fixed
             part = part.before
         return max(spent, key=spent.__getitem__)
+
+    def times(self, count: int) -> Cost:
+        """The cost of doing this `count` times."""
+        scaled = {name: count * getattr(self, name) for name in (*RESOURCES, "fixed", "stalls", "hidden")}
+        return Cost(**scaled, before=None if self.before is None else self.before.times(count))
 
     def then(self, after: Cost) -> Cost:
         """The cost of this and then `after`."""

@@ -4,47 +4,60 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import inline_between, shape_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
+from tilewright.topi.schedule.cpu.product import Blocking, dense_workload, row_axis_of, worth_sharing
 from tilewright.topi.schedule.cpu.space import Config
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `dense` (tag dense_pack: [M, N] with weight [N/b, K, b]) and its epilogue `out`.
 
-    The panel is the outer loop: it stays in the level-2 cache while all rows pass by.
+    A share of the work is a block of rows by a group of panels. Within it a panel is the outer loop: it stays in the
+    level-2 cache while the tiles of rows pass by. See `product.Blocking` for the knobs.
     """
-    *leading, columns = shape_of(out)
-    row_axis = max(range(len(leading)), key=lambda i: leading[i], default=0)
-    rows = leading[row_axis] if leading else 1
-    depth = terms_of(dense)
-    schedule_pad_at_root(s, dense.op.input_tensors[0])
-    panel = dense.op.attrs["block"]
+    schedule_pad_at_root(s, dense.op.input_tensors[0], target)
+    row_axis = row_axis_of(out)
+    workload = dense_workload(dense, out)
+    blocking, panel = Blocking.of(workload, config), workload.panel
     accumulator = inline_between(s, dense, out)
 
     *others, column = s[out].op.axis
+    shared = []
+    if row_axis is not None:
+        row = others.pop(row_axis)
+        if blocking.block_tiles:
+            block, row = s[out].split(row, factor=blocking.tile_rows * blocking.block_tiles)
+            shared.append(block)
+        tiles, position = s[out].split(row, factor=blocking.tile_rows)
+        rows = [tiles, position]
+        s[out].unroll(position)
+    else:
+        rows = []
     panels, lane = s[out].split(column, factor=panel)
-    tiles, position = s[out].split(others.pop(row_axis), factor=config["tile_rows"])
-    s[out].reorder(*others, panels, tiles, position, lane)
+    groups, panels = s[out].split(panels, factor=blocking.group or workload.columns // panel)
+    s[out].reorder(*others, *shared, groups, panels, *rows, lane)
     vectorize_lanes(s, out, lane, panel, target)
-    s[out].unroll(position)
-    few_panels = columns // panel < 8
-    work = s[out].fuse(panels, tiles) if few_panels else panels
-    if rows * columns * depth >= PARALLEL_GRAIN * 8:
+    work = s[out].fuse(*shared, groups) if shared else groups
+    if worth_sharing(workload, blocking, target):
         s[out].parallel(work)
 
-    s[accumulator].compute_at(s[out], work if few_panels else tiles)
-    _accumulate(s, accumulator, row_axis, panel, target)
+    s[accumulator].compute_at(s[out], rows[0] if rows else panels)
+    depth = _accumulate(s, accumulator, row_axis, panel, target)
+    if blocking.ahead:
+        s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead)
 
 
-def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int, panel: int, target: Target) -> None:
-    """The inner product of the tile: the depth outermost, rows and vectors unrolled into registers."""
+def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, panel: int, target: Target) -> te.IterVar:
+    """The inner product of the tile, rows and vectors unrolled into registers; returns the loop over the depth."""
     *outer, column = s[accumulator].op.axis
-    row = outer.pop(row_axis)
+    row = [] if row_axis is None else [outer.pop(row_axis)]
     (k,) = s[accumulator].op.reduce_axis
-    s[accumulator].reorder(*outer, k, row, column)
+    s[accumulator].reorder(*outer, k, *row, column)
     vectorize_lanes(s, accumulator, column, panel, target)
-    s[accumulator].unroll(row)
+    for axis in row:
+        s[accumulator].unroll(axis)
+    return k
 
 
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

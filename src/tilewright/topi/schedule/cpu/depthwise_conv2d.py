@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_before, inline_between, shape_of, terms_of
+from tilewright.topi.schedule.cpu.common import inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost, depthwise_space
 from tilewright.topi.schedule.cpu.space import Config
@@ -29,7 +29,7 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     columns, position = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, channel, bands, row, columns, position, lane)
     work = s[out].fuse(batch, channel, bands)
-    if height * width * block * blocks >= PARALLEL_GRAIN:
+    if height * width * block * blocks >= target.machine.parallel_elements:
         s[out].parallel(work)
     s[out].vectorize(lane)
     s[out].unroll(position)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, inline_between, shape_of, terms_of
+from tilewright.topi.schedule.cpu.common import inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_nchw_cost, depthwise_nchw_space
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
@@ -24,7 +24,7 @@ def schedule_depthwise_conv2d_nchw(
 ) -> None:
     """Schedule `conv` (tag depthwise_conv2d_nchw: [N, C, H, W], reduced over the window) and its epilogue `out`."""
     batches, channels, height, width = shape_of(out)
-    lanes = min(target.vector_bits // 32, width)
+    lanes = min(target.machine.lanes(), width)
     rows, vectors = config.values()
     accumulator = inline_between(s, conv, out)
 
@@ -37,9 +37,9 @@ def schedule_depthwise_conv2d_nchw(
     for axis in (row, vector):
         s[out].unroll(axis)
     plane = s[out].fuse(batch, channel)
-    if batches * channels * height * width >= PARALLEL_GRAIN:
+    if batches * channels * height * width >= target.machine.parallel_elements:
         s[out].parallel(plane)
-    schedule_pad_at(s, conv.op.input_tensors[0], out, plane)
+    schedule_pad_at(s, conv.op.input_tensors[0], out, plane, target)
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column = s[accumulator].op.axis

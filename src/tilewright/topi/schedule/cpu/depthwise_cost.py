@@ -57,7 +57,7 @@ def depthwise_cost(workload: Conv2DWorkload, config: Config, target: Target) -> 
 
 def depthwise_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """Plain: tile_rows rows of tile_vectors vectors of columns; the window takes the other registers."""
-    most = max(1, min(workload.width // min(target.vector_bits // 32, workload.width), 4))
+    most = max(1, min(workload.width // min(target.machine.lanes(), workload.width), 4))
     space = ConfigSpace()
     space.define_split("tile_rows", workload.height, _PLAIN_ACCUMULATORS, exact=False)
     space.define_split("tile_vectors", most, exact=False)

@@ -32,7 +32,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     """
     *leading, columns = shape_of(out)
     rows_at = dense.op.attrs.get("row_axis", max(range(len(leading)), key=lambda i: leading[i]))
-    _schedule_operands(s, dense)
+    _schedule_operands(s, dense, target)
     panel = dense.op.attrs["block"]
     accumulator = inline_between(s, dense, out)
     *others, column = s[out].op.axis
@@ -43,7 +43,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     s[out].unroll(position)
     few_panels = columns // panel < 8 and not others
     work = s[out].fuse(panels, tiles) if few_panels else panels
-    parallel_outer(s, out, [*others, work], terms_of(dense))
+    parallel_outer(s, out, [*others, work], target, terms_of(dense))
 
     s[accumulator].compute_at(s[out], work if few_panels else tiles)
     *outer, panel_axis, lane = s[accumulator].op.axis
@@ -53,7 +53,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_dot_NCHWc: [N, O/b, H, W, b]) and its epilogue `out`, tiled as `schedule_conv2d`."""
-    _schedule_operands(s, conv)
+    _schedule_operands(s, conv, target)
     block = shape_of(out)[-1]
     accumulator = inline_between(s, conv, out)
     batch, channel, row, column, lane = s[out].op.axis
@@ -64,18 +64,18 @@ def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target:
     for axis in (inner_block, row, column):
         s[out].unroll(axis)
     vectorize_lanes(s, out, lane, block, target)
-    parallel_outer(s, out, [batch, group, bands], terms_of(conv))
+    parallel_outer(s, out, [batch, group, bands], target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
     _accumulate(s, accumulator, [batch], [row, column, channel], lane, block, target)
 
 
-def _schedule_operands(s: te.Schedule, product: te.Tensor) -> None:
+def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> None:
     """What is computed before the product is computed once, before it."""
     data = product.op.input_tensors[0]
     if isinstance(data.op, te.ComputeOp):
-        schedule_at_root(s, data)
+        schedule_at_root(s, data, target)
 
 
 def _accumulate(

@@ -10,13 +10,15 @@ from tilewright.te.operation import reduces_by_lanes
 from tilewright.topi.schedule.cpu.access import row_axes
 from tilewright.topi.schedule.cpu.common import extent_of
 
-#: Independent vector accumulators of one reduction: they hide the latency of an addition.
-ACCUMULATORS = 4
+
+def accumulators(target: Target) -> int:
+    """Independent vector accumulators of one reduction, a power of two: they hide the latency of an addition."""
+    return 1 << target.machine.fma_latency.bit_length() - 1
 
 
 def lanes_of(tensor: te.Tensor, target: Target) -> int:
     """Elements of `tensor` in one vector register (those of float32 for narrower types)."""
-    return max(4, target.vector_bits // max(32, tensor.dtype.bits))
+    return target.machine.lanes(max(32, tensor.dtype.bits))
 
 
 def runs_along_memory(tensor: te.Tensor) -> bool:
@@ -33,7 +35,7 @@ def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
     others = [r for r in s[tensor].op.reduce_axis if r not in run]
     s[tensor].reorder(*others, *run)
     row = s[tensor].fuse(*run) if len(run) > 1 else run[0]
-    lanes = min(ACCUMULATORS * lanes_of(tensor, target), 1 << extent.bit_length() - 1)
+    lanes = min(accumulators(target) * lanes_of(tensor, target), 1 << extent.bit_length() - 1)
     _, inner = s[tensor].split(row, factor=lanes)
     s[tensor].vectorize(inner)
 

@@ -7,17 +7,13 @@ Plain images are read and written where a change of layout would cost more than 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu import tile
-from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.space import Config
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.winograd import TILE_SIZES
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
@@ -29,39 +25,21 @@ _MARGIN = 0.95
 #: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.
 _PLAIN_DEPTHWISE = 100
 
-#: Widest packed panel of a weight matrix (see `dense_block`).
-_PANEL_LIMIT = 96
-
-
-@dataclass(frozen=True)
-class Conv2DLayouts:
-    """One way to run a convolution: the layouts of its operands, the algorithm, its configuration, and the cost.
-
-    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of minimal filtering, 0 for sums over
-    the window. Without a target to judge by there is no configuration, and the cost, in cycles, is 0.
-    """
-
-    data: str
-    kernel: str
-    out: str
-    tile_size: int = 0
-    config: Config | None = None
-    cost: float = 0.0
-
 
 def channel_block(channels: int, target: Target | None = None) -> int | None:
     """The widest block that divides `channels` and fits a vector of the target; None if there is none."""
-    lanes = 16 if target is None else max(4, target.vector_bits // 32)
+    lanes = 16 if target is None else max(4, target.machine.lanes())
     return next((b for b in CHANNEL_BLOCKS if b <= max(lanes, 8) and channels % b == 0), None)
 
 
 def conv2d_layouts(
-    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None
+    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None, filtered: bool = True
 ) -> list[Conv2DLayouts]:
     """How `conv`, the facts of it in plain layouts, can run, the usual ways first: blocked ones before plain ones.
 
     Activations that arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the
-    input channels. Plain ones can be read as they are too, as those of a first layer of few channels are.
+    input channels. Plain ones can be read as they are too, as those of a first layer of few channels are. Without
+    `filtered`, minimal filtering is left out.
     """
     out_block = channel_block(conv.out_channels, target)
     plain = _plain(conv, target)
@@ -76,22 +54,23 @@ def conv2d_layouts(
     if in_block is not None:
         blocked = replace(conv, in_block=in_block, out_block=out_block)
         direct = Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
-        choices += blocked_ways(blocked, direct, target)
+        choices += _blocked_ways(blocked, direct, target, filtered)
     if arriving_block is None:
         first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
         choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
     return [*choices, plain]
 
 
-def blocked_ways(conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None) -> list[Conv2DLayouts]:
+def _blocked_ways(
+    conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None, filtered: bool
+) -> list[Conv2DLayouts]:
     """Blocked to blocked by minimal filtering where that costs less than sums over the window, then by these."""
     summed = _priced("conv2d_NCHWc", conv, direct, target)
-    if target is None or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
+    if target is None or not filtered or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
         return [summed]
-    filtered = [replace(conv, tile_size=size) for size in TILE_SIZES]
     ways = [
         _priced("conv2d_winograd_NCHWc", one, replace(direct, tile_size=one.tile_size), target)
-        for one in filtered
+        for one in (replace(conv, tile_size=size, padded=False) for size in TILE_SIZES)
         if one.filters is not None
     ]
     best = min(ways, key=lambda way: way.cost, default=summed)
@@ -149,33 +128,3 @@ def _grouped_layouts(
     layouts = Conv2DLayouts(f"NCHW{blocks[0]}c", f"OIHW{blocks[0]}i{blocks[1]}o", f"NCHW{blocks[1]}c")
     blocked = replace(conv, in_block=blocks[0], out_block=blocks[1])
     return [_priced("grouped_conv2d_NCHWc", blocked, layouts, target), plain]
-
-
-def dense_block(units: int, rows: int, target: Target) -> int:
-    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
-
-    One row (matrix times vector) is bound by memory: wide panels give long streams. Several rows share a panel in
-    registers: the width is the one whose best register tile is the most efficient.
-    """
-    return _panel(units, rows, target, lambda rows, vectors: True)
-
-
-def dot_block(units: int, rows: int, target: Target) -> int:
-    """As `dense_block`, for weights of bytes."""
-    return _panel(units, rows, target, lambda rows, vectors: tile.dot_fits(rows, vectors, target))
-
-
-def _panel(units: int, rows: int, target: Target, fits: Callable[[int, int], bool]) -> int:
-    widths = [b for b in range(1, min(_PANEL_LIMIT, units) + 1) if units % b == 0]
-    lanes = {b: power_of_two_lanes(b, target) for b in widths}
-    whole = target.vector_bits // 32
-    if rows == 1:
-        return max((b for b in widths if b <= 64), key=lambda b: (min(b, 16) * lanes[b], b))
-
-    def worth(b: int) -> tuple[float, int]:
-        vectors = b // lanes[b]
-        tiles = [r for r in range(1, min(rows, 14) + 1) if fits(r, vectors)]
-        best = max((tile.efficiency(r, vectors, rows, target) for r in tiles), default=0.0)
-        return round(best * (0.6 + 0.4 * lanes[b] / whole), 3), -b
-
-    return max(widths, key=worth)

@@ -7,7 +7,7 @@ import math
 from tilewright import te
 from tilewright.support.dtype import DType
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, shape_of
+from tilewright.topi.schedule.cpu.common import computes, shape_of
 from tilewright.topi.schedule.cpu.conv2d_cost import start
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 
@@ -17,10 +17,10 @@ def moving_cost(outs: list[te.Tensor], target: Target) -> Cost:
     machine = target.machine
     sources = {t for stage in computes(outs) for t in stage.op.input_tensors if isinstance(t.op, te.PlaceholderOp)}
     read, written = (sum(map(_bytes, tensors)) for tensors in (sources, outs))
-    workers = machine.cores if max(read, written) / 4 >= PARALLEL_GRAIN else 1
+    workers = machine.cores if max(read, written) / 4 >= target.machine.parallel_elements else 1
     traffic = Traffic(machine, workers)
     traffic.add((read + machine.write_factor * written) / workers, read + written)
-    vector = machine.vector_bits // 8 * workers
+    vector = machine.lanes(8) * workers
     ports = read / vector / machine.vector_loads + written / vector / machine.stores
     return traffic.cost(max(read, written) / vector, ports, start(workers, machine))
 

@@ -17,8 +17,6 @@ from tilewright.topi.schedule.cpu.common import (
     vector_lanes,
 )
 
-#: Columns computed at once, in the order of preference: independent accumulators hide the latency of an addition.
-_COLUMNS = (7, 8, 6, 5, 4)
 #: Windows of more taps than this keep their rows as a loop.
 _UNROLLED_TAPS = 16
 
@@ -29,13 +27,13 @@ def schedule_pool(s: te.Schedule, pool: te.Tensor, out: te.Tensor, target: Targe
     accumulator = inline_between(s, pool, out)
     *outer, last = s[out].op.axis
     if len(outer) < 4:
-        _schedule_along_columns(s, accumulator, out)
+        _schedule_along_columns(s, accumulator, out, target)
         return
     batch, channel, row, column = outer
     tiles, position = s[out].split(column, factor=_columns(shape_of(out)[3], shape_of(out)[4], target))
     s[out].unroll(position)
     s[out].vectorize(last)
-    parallel_outer(s, out, [batch, channel, row])
+    parallel_outer(s, out, [batch, channel, row], target)
 
     s[accumulator].compute_at(s[out], tiles)
     *_, position, lane = s[accumulator].op.axis
@@ -45,13 +43,13 @@ def schedule_pool(s: te.Schedule, pool: te.Tensor, out: te.Tensor, target: Targe
     s[accumulator].vectorize(lane)
 
 
-def _schedule_along_columns(s: te.Schedule, accumulator: te.Tensor, out: te.Tensor) -> None:
+def _schedule_along_columns(s: te.Schedule, accumulator: te.Tensor, out: te.Tensor, target: Target) -> None:
     """Plain layouts: vector lanes over the last axis (columns of NCHW, channels of NHWC)."""
     *outer, last = s[out].op.axis
-    lanes = vector_lanes(shape_of(out)[-1])
+    lanes = vector_lanes(shape_of(out)[-1], target)
     tiles, lane = s[out].split(last, factor=lanes)
     s[out].vectorize(lane)
-    parallel_outer(s, out, outer)
+    parallel_outer(s, out, outer, target)
     s[accumulator].compute_at(s[out], tiles)
     lane = s[accumulator].op.axis[-1]
     s[accumulator].reorder(*s[accumulator].op.reduce_axis, lane)
@@ -62,12 +60,16 @@ def _schedule_along_columns(s: te.Schedule, accumulator: te.Tensor, out: te.Tens
 def _columns(width: int, block: int, target: Target) -> int:
     """Columns of one tile: the row if its accumulators fit the registers, else a divisor of `width`.
 
-    A last tile with columns to spare would bring tests into all of them, so an awkward width goes column by column.
+    About as many as hide the latency of an addition on two ports, and one less rather than one more: widths of images
+    are more often multiples of 7 than of 8. A last tile with columns to spare would bring tests into all of them, so an
+    awkward width goes column by column.
     """
-    registers = max(1, block * 32 // target.vector_bits)
-    if width * registers <= target.vector_registers * 2 // 3:
+    registers, most = -(-block // target.machine.lanes()), target.vector_registers * 2 // 3
+    if width * registers <= most:
         return width
-    return next((c for c in _COLUMNS if width % c == 0), 1)
+    hiding = 2 * target.machine.fma_latency
+    columns = sorted(range(2, hiding + 1), key=lambda c: (abs(c - hiding + 1), -c))
+    return next((c for c in columns if width % c == 0 and c * registers <= most), 1)
 
 
 def _unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:

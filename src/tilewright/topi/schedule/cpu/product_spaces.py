@@ -1,8 +1,9 @@
-"""The templates of matrix products: their workload, their search spaces and what a configuration costs."""
+"""The templates of matrix products: their workloads, their search spaces, and the width of packed panels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import math
 
 from tilewright import te
 from tilewright.target import Target
@@ -10,75 +11,66 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
-from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.product import (
+    KEPT_L2,
+    Blocking,
+    ProductWorkload,
+    dense_workload,
+    fits_registers,
+    product_cost,
+)
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
-#: Rows of a register tile of a matrix product, at most.
-_PRODUCT_ROWS = 14
+#: Rows of a register tile, at most.
+_TILE_ROWS = 28
 
-#: Widths of a panel of columns of a batch of products, in the order of preference.
-_PANELS = (32, 48, 64, 16, 8)
+#: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
+_VECTORS, _WIDEST = (4, 3, 2, 1), 6
 
-
-@dataclass(frozen=True)
-class ProductWorkload:
-    """`batch` products of [rows, depth] with [depth, columns], in panels of `panel` columns (0: not packed)."""
-
-    batch: int
-    rows: int
-    columns: int
-    depth: int
-    panel: int = 0
-
-
-def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A product with packed panels; the width of a panel is in the layout of the weights."""
-    *leading, columns = shape_of(out)
-    return ProductWorkload(1, max(leading, default=1), columns, terms_of(dense), dense.op.attrs["block"])
+#: Bytes of a panel that are asked for ahead: 2 to 8 KiB are within two hundredths of each other.
+_AHEAD = 4096
 
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A product of bytes with packed panels."""
     *leading, columns = shape_of(out)
     rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
-    return ProductWorkload(1, rows, columns, terms_of(dense), dense.op.attrs["block"])
+    batch = math.prod(leading) // rows
+    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, itemsize=1, dots=True)
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A batch of products, columns that are padded included."""
+    """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
     batch, rows, columns = shape_of(product)
-    return ProductWorkload(batch, rows, columns, terms_of(product))
+    return ProductWorkload(rows, columns, terms_of(product), batch=batch, constant=False)
 
 
 def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
-    """Rows of the register tile."""
+    """All of `Blocking` but the width of a panel, which is in the layout of the weights."""
     space = ConfigSpace()
-    space.define_split("tile_rows", workload.rows, _PRODUCT_ROWS, exact=False)
-    _require_fitting(space, workload, target)
+    space.define_joint(("tile_rows", "block_tiles", "group", "ahead"), [b[1:] for b in _blockings(workload, target)])
     return space
 
 
 def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """The width of the panels of columns, rows of the register tile."""
-    panels = [panel for panel in _PANELS if workload.columns % panel == 0] or [min(workload.columns, 32)]
+    lanes = target.machine.lanes()
+    widths = [count * lanes for count in _VECTORS if workload.columns % (count * lanes) == 0]
+    widths = widths or [w for w in (lanes // 2, lanes // 4) if w and workload.columns % w == 0]
     space = ConfigSpace()
-    space.define_knob("panel", panels)
-    space.define_split("tile_rows", workload.rows, _PRODUCT_ROWS, exact=False)
-    _require_fitting(space, workload, target)
+    pairs = [(w, r) for w in widths or [min(workload.columns, 2 * lanes)] for r in _tile_rows(workload, w, target)]
+    space.define_joint(("panel", "tile_rows"), pairs)
     return space
 
 
 def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """Rows of the register tile of a product of bytes."""
-    vectors = workload.panel // power_of_two_lanes(workload.panel, target)
     space = ConfigSpace()
-    space.define_split("tile_rows", workload.rows, _PRODUCT_ROWS, exact=False)
-    space.require(lambda c: tile.dot_fits(c["tile_rows"], vectors, target))
-    _require_fitting(space, workload, target)
+    space.define_knob("tile_rows", _tile_rows(workload, workload.panel, target))
     return space
 
 
@@ -90,24 +82,70 @@ def conv2d_dot_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     return space
 
 
-def product_cost(workload: ProductWorkload, config: Config, target: Target) -> Cost:
-    """Arithmetic alone, by the share of the peak that the register tile reaches."""
-    panel = config.get("panel", workload.panel)
-    lanes = power_of_two_lanes(panel, target)
-    share = max(tile.efficiency(config["tile_rows"], panel // lanes, workload.rows, target), 0.01)
-    products = workload.batch * workload.rows * workload.columns * workload.depth
-    return Cost(arithmetic=products / lanes / target.machine.fma_per_cycle / share)
+def _tile_rows(workload: ProductWorkload, panel: int, target: Target) -> list[int]:
+    """Rows of the tiles that fit the registers, the most first."""
+    most = min(workload.rows, _TILE_ROWS)
+    return [rows for rows in range(most, 0, -1) if fits_registers(rows, panel, workload.dots, target)]
 
 
-def _require_fitting(space: ConfigSpace, workload: ProductWorkload, target: Target) -> None:
-    """Only tiles that fit the registers, unless there are none."""
+def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
+    """The ways to compute a product with packed panels."""
+    panel = workload.panel
+    panels = -(-workload.columns // panel)
+    aheads = (max(1, _AHEAD // (panel * workload.itemsize)), 0)
+    found = []
+    for rows in _tile_rows(workload, panel, target):
+        tiles = -(-workload.rows // rows)
+        for block in _row_blocks(workload, tiles, rows, target):
+            for group in _groups(panels, -(-tiles // (block or tiles)), target):
+                found += [Blocking(panel, rows, block, group, ahead) for ahead in aheads]
+    return found
 
-    def fits(config: Config) -> bool:
-        panel = config.get("panel", workload.panel)
-        return tile.fits(config["tile_rows"], panel // power_of_two_lanes(panel, target), target)
 
-    if any(fits(config) for config in space):
-        space.require(fits)
+def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target) -> list[int]:
+    """Tiles of a block of rows: all; an even share of each core; as many as the level-2 cache holds, evenly shared."""
+    if workload.symbolic:
+        return [0]
+    machine, cores = target.machine, target.machine.cores
+    line = workload.depth * workload.itemsize
+    held = max(1, int(KEPT_L2 * machine.l2.size / line - 2 * workload.panel) // rows)
+    parts = {cores, -(-tiles // held), cores * -(-tiles // (held * cores))}
+    return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
+
+
+def _groups(panels: int, blocks: int, target: Target) -> list[int]:
+    """Panels of a group: one; an even share of each core; all, where blocks of rows are enough to share out."""
+    cores = target.machine.cores
+    return sorted({1, -(-panels // cores), *((0,) if blocks >= cores > 1 else ())})
+
+
+def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
+    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
+
+    The width whose best configuration is expected to be the fastest for `rows` rows.
+    """
+    return _panel(ProductWorkload(rows, units, depth), target)
+
+
+def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
+    """As `dense_block`, for weights of bytes."""
+    return _panel(ProductWorkload(rows, units, depth, itemsize=1, dots=True), target)
+
+
+@functools.lru_cache(maxsize=4096)
+def _panel(product: ProductWorkload, target: Target) -> int:
+    whole = math.gcd(product.columns, target.machine.lanes())
+    widest = max(whole, _WIDEST * target.machine.lanes())
+    widths = [b for b in range(whole, min(widest, product.columns) + 1, whole) if product.columns % b == 0]
+
+    def cycles(panel: int) -> float:
+        workload = ProductWorkload(
+            product.rows, product.columns, product.depth, panel, itemsize=product.itemsize, dots=product.dots
+        )
+        template = DENSE_DOT if product.dots else DENSE
+        return template.ranked(workload, target).ranked[0][0].cycles
+
+    return min(widths, key=lambda b: (round(cycles(b)), -b))
 
 
 DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)

@@ -15,19 +15,16 @@ from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.expr import IntImm, Var
 from tilewright.topi import tag
 from tilewright.topi.schedule.cpu.access import reads_through
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, has_tag, is_reduction, shape_of, terms_of
+from tilewright.topi.schedule.cpu.common import computes, has_tag, is_reduction, shape_of, terms_of
 from tilewright.topi.schedule.cpu.injective import schedule_pass
 from tilewright.topi.schedule.cpu.lanes import (
-    ACCUMULATORS,
+    accumulators,
     lanes_of,
     reduce_across,
     reduce_along,
     runs_along_memory,
 )
 from tilewright.topi.schedule.cpu.rows import kept_in_rows, schedule_rows
-
-#: Results of a reduction across memory that one task keeps in registers.
-_WIDEST_TILE = 128
 
 
 def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
@@ -57,7 +54,7 @@ def _schedule_apart(s: te.Schedule, stages: list[te.Tensor], ends: set[te.Operat
         if is_reduction(tensor):
             schedule_reduced(s, tensor, [tensor], target)
         elif tensor.op in ends or kept_in_rows(tensor):
-            schedule_pass(s, tensor)
+            schedule_pass(s, tensor, target)
 
 
 def _element_by_element(out: te.Tensor, reductions: list[te.Tensor]) -> bool:
@@ -87,12 +84,12 @@ def schedule_reduced(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor]
     along = runs_along_memory(last) or not reduces_by_lanes(last.op)
     if along and last.op is out.op:
         others = reductions[:-1]
-        where, width = _parallel(s, out, axes, work), 1
+        where, width = _parallel(s, out, axes, work, target), 1
         reduce_along(s, out, target)
     else:
         inner = s.cache_write(out, "local") if last.op is out.op else None
         others = [t for t in reductions if t.op is not out.op]
-        where, width = (_parallel(s, out, axes, work), 1) if along else _tile(s, out, work, target)
+        where, width = (_parallel(s, out, axes, work, target), 1) if along else _tile(s, out, work, target)
         others = others if inner is None else [*others, inner]
     for tensor in others:
         s[tensor].compute_at(s[out], where)
@@ -103,9 +100,9 @@ def _work(reduction: te.Tensor) -> int:
     return math.prod(shape_of(reduction)) * terms_of(reduction)
 
 
-def _parallel(s: te.Schedule, out: te.Tensor, axes: list[te.IterVar], work: int) -> te.IterVar:
+def _parallel(s: te.Schedule, out: te.Tensor, axes: list[te.IterVar], work: int, target: Target) -> te.IterVar:
     fused = s[out].fuse(*axes) if len(axes) > 1 else axes[0]
-    if work >= PARALLEL_GRAIN:
+    if work >= target.machine.parallel_elements:
         s[out].parallel(fused)
     return fused
 
@@ -118,11 +115,12 @@ def _tile(s: te.Schedule, out: te.Tensor, work: int, target: Target) -> tuple[te
     if width <= lanes and outer:
         s[out].vectorize(last)
         at = max((d for d, size in enumerate(shape[:-1]) if size > 1), default=0)
-        if others >= 8 * ACCUMULATORS and shape[at] % ACCUMULATORS == 0:
-            outer[at], position = s[out].split(outer[at], factor=ACCUMULATORS)
+        count = accumulators(target)
+        if others >= 8 * count and shape[at] % count == 0:
+            outer[at], position = s[out].split(outer[at], factor=count)
             s[out].reorder(*outer, position, last)
-        return _parallel(s, out, outer, work), width
-    tile = _WIDEST_TILE
+        return _parallel(s, out, outer, work, target), width
+    tile = target.vector_registers // 4 * lanes  # kept in registers while the rows pass by
     while tile > 4 * lanes and others * -(-width // tile) < 8:
         tile //= 2
     tile = min(tile, width)
@@ -130,4 +128,4 @@ def _tile(s: te.Schedule, out: te.Tensor, work: int, target: Target) -> tuple[te
     if tile > lanes:
         _, inner = s[out].split(inner, factor=lanes)
     s[out].vectorize(inner)
-    return _parallel(s, out, [*outer, tiles], work), tile
+    return _parallel(s, out, [*outer, tiles], work, target), tile

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.attention import schedule_attention
+from tilewright.topi.schedule.cpu.attention import ATTENTION
 from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.topi.schedule.cpu.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
 from tilewright.topi.schedule.cpu.cost import Cost
@@ -17,7 +17,7 @@ from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwis
 from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
-from tilewright.topi.schedule.cpu.recurrent import schedule_recurrent
+from tilewright.topi.schedule.cpu.recurrent import RECURRENT
 from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
@@ -47,9 +47,9 @@ _TEMPLATES = (
     BATCH_MATMUL,
     DENSE_DOT,
     CONV2D_DOT,
-    _without_choices("attention", schedule_attention),
+    ATTENTION,
     _without_choices("pool", schedule_pool),
-    _without_choices("recurrent", schedule_recurrent),
+    RECURRENT,
 )
 
 #: Tag of the anchor's compute -> its template; two tags where a kernel has two anchors.

@@ -11,8 +11,8 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.access import reads_through
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, computes, extent_of, is_reduction, shape_of
-from tilewright.topi.schedule.cpu.lanes import ACCUMULATORS, lanes_of, reduce_across, reduce_along
+from tilewright.topi.schedule.cpu.common import computes, extent_of, is_reduction, shape_of
+from tilewright.topi.schedule.cpu.lanes import accumulators, lanes_of, reduce_across, reduce_along
 
 #: With fewer rows than this, reductions of pieces of rows are computed apart, each piece by a worker.
 _FEW_ROWS = 8
@@ -35,8 +35,8 @@ def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], t
         return False
     lanes = lanes_of(out, target)
     across = axes[-1] in rows
-    width = min(shape[-1], ACCUMULATORS * lanes) if across else min(shape[-1], lanes)
-    row = _order_loops(s, out, rows, width, lanes)
+    width = min(shape[-1], accumulators(target) * lanes) if across else min(shape[-1], lanes)
+    row = _order_loops(s, out, rows, width, target)
     for tensor in computes([out]):
         if tensor in reductions:
             s[tensor].compute_at(s[out], row)
@@ -47,12 +47,12 @@ def schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], t
     return True
 
 
-def _order_loops(s: te.Schedule, out: te.Tensor, rows: list[te.IterVar], width: int, lanes: int) -> te.IterVar:
+def _order_loops(s: te.Schedule, out: te.Tensor, rows: list[te.IterVar], width: int, target: Target) -> te.IterVar:
     """The loops of `out`: `rows` outside, in parallel, and vectors inside; returns the axis that counts the rows.
 
     Where the last axis is one of `rows`, a row is in truth `width` neighbouring rows.
     """
-    shape, axes = shape_of(out), list(s[out].op.axis)
+    shape, axes, lanes = shape_of(out), list(s[out].op.axis), lanes_of(out, target)
     inner, last = [iv for iv in axes if iv not in rows], axes[-1]
     if last in rows:
         tiles, last = s[out].split(last, factor=width)
@@ -67,7 +67,7 @@ def _order_loops(s: te.Schedule, out: te.Tensor, rows: list[te.IterVar], width: 
             _, last = s[out].split(last, factor=width)
     s[out].vectorize(last)
     row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
-    if math.prod(shape) >= PARALLEL_GRAIN:
+    if math.prod(shape) >= target.machine.parallel_elements:
         s[out].parallel(row)
     return row
 

@@ -10,38 +10,37 @@ from __future__ import annotations
 import math
 
 from tilewright import te
+from tilewright.target import Target
 from tilewright.topi.schedule.cpu.access import flattened_axes, reads_through, stride
-from tilewright.topi.schedule.cpu.common import PARALLEL_GRAIN, parallel_outer, shape_of
-
-#: Side of a block: a vector of output, a line of cache of input.
-_BLOCK = 16
+from tilewright.topi.schedule.cpu.common import line_elements, parallel_outer, shape_of
 
 
-def schedule_transpose(s: te.Schedule, out: te.Tensor) -> bool:
+def schedule_transpose(s: te.Schedule, out: te.Tensor, target: Target) -> bool:
     """Schedule `out` in blocks if it transposes what it mostly reads; False if it does not."""
     shape = list(shape_of(out))
-    along = _axis_along_rows(out)
+    along = _axis_along_rows(out, target)
     if along is None:
         return False
+    block_size = line_elements(target)  # a vector of output, a line of cache of input
     axes = list(s[out].op.axis)
-    joined = min(flattened_axes(out), len(axes) - 1 - along) if shape[-1] < 2 * _BLOCK else 1
+    joined = min(flattened_axes(out), len(axes) - 1 - along) if shape[-1] < 2 * block_size else 1
     if joined > 1:
         axes[-joined:] = [s[out].fuse(*axes[-joined:])]
         shape[-joined:] = [math.prod(shape[-joined:])]
     *others, lane = axes
-    others[along], row = s[out].split(axes[along], factor=min(_BLOCK, shape[along]))
+    others[along], row = s[out].split(axes[along], factor=min(block_size, shape[along]))
     blocks = []
-    if shape[-1] > _BLOCK:
-        block, lane = s[out].split(lane, factor=_BLOCK)
+    if shape[-1] > block_size:
+        block, lane = s[out].split(lane, factor=block_size)
         blocks = [block]
     s[out].reorder(*others, *blocks, row, lane)
     s[out].vectorize(lane)
     # Joined rows stay a loop of their own: only then do the quotients in their indices cancel.
-    parallel_outer(s, out, others if joined > 1 else [*others, *blocks])
+    parallel_outer(s, out, others if joined > 1 else [*others, *blocks], target)
     return True
 
 
-def _axis_along_rows(out: te.Tensor) -> int | None:
+def _axis_along_rows(out: te.Tensor, target: Target) -> int | None:
     """The axis of `out` along which the largest input lies in memory, if that is not the last one of `out`."""
     axes, shape = list(out.op.axis), shape_of(out)
     if len(axes) < 2 or shape[-1] < 4:
@@ -49,7 +48,7 @@ def _axis_along_rows(out: te.Tensor) -> int | None:
     reads = reads_through(out, lambda _: False)
     sizes = [_size(load.producer) for load in reads]
     load = next((x for x, size in zip(reads, sizes) if size == max(sizes)), None)
-    if load is None or _size(load.producer) < PARALLEL_GRAIN:
+    if load is None or _size(load.producer) < target.machine.parallel_elements:
         return None
     step = stride(load, axes[-1], axes)
     if step is None or step < 4:

@@ -86,7 +86,7 @@ def _schedule_output(
     s[out].unroll(row)
     s[out].unroll(column)
     vectorize_lanes(s, out, lane, shape_of(out)[-1], target)
-    work = parallel_outer(s, out, groups if config["shared"] else groups[:3], terms)
+    work = parallel_outer(s, out, groups if config["shared"] else groups[:3], target, terms)
     return work, work if config["shared"] else channels, tile_column
 
 
@@ -124,10 +124,10 @@ def _schedule_input(
     vectorize_lanes(s, tiles, lane, block, target)
     pad_loop = channel
     if config["shared"]:
-        pad_loop = parallel_outer(s, tiles, [batch, channel, row])
+        pad_loop = parallel_outer(s, tiles, [batch, channel, row], target)
     else:
         s[tiles].compute_at(s[out], work)
-    schedule_pad_at(s, stages.padded, tiles, pad_loop)
+    schedule_pad_at(s, stages.padded, tiles, pad_loop, target)
     _compute_tile_at(s, stages.input_rows, tiles, column, block, target)
 
 

@@ -1,8 +1,9 @@
 """The native part of the runtime as LLVM IR text: the worker pool, the barrier, and two small call helpers.
 
-Written by hand and compiled in the process (`native.py`), so that nothing has to be built or installed where a model
-runs. It needs a few libc functions, all found in the process: pthread_*, syscall (futex, gettid), sched_getcpu,
-sched_get/setaffinity and clock_gettime. x86-64 and AArch64 Linux.
+Written by hand and compiled in the process (`pool_code.py`), so that nothing has to be built or installed where a model
+is compiled; its object code goes with every artifact (`runtime/native.py`). It needs a few libc functions, all found in
+the process: pthread_*, syscall (futex, gettid), sched_getcpu, sched_get/setaffinity and clock_gettime. x86-64 and
+AArch64 Linux.
 
 How it works
 ------------
@@ -33,9 +34,8 @@ futex); a waker changes the word and then looks at `sleepers`; both sequentially
 
 from __future__ import annotations
 
-from tilewright.runtime.native_wait_ir import WAITING
-
-MAX_WORKERS = 256
+from tilewright.codegen.native.waiting import WAITING
+from tilewright.runtime.threads import MAX_WORKERS
 
 # name -> (numbers of the system calls futex and gettid, intrinsic that tells the core that it is in a spin loop, its
 # parameter, its argument)
@@ -50,16 +50,6 @@ _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
 _SIG_SETMASK = 2
 _CLOCK_MONOTONIC = 1
-
-EXPORTS = (
-    "tilewright_barrier",
-    "tilewright_parallel_run",
-    "tilewright_call_with_worker_memory",
-    "tilewright_set_processors",
-    "tilewright_pool_threads",
-    "tilewright_pool_stop",
-    "tilewright_pool_forget",
-)
 
 
 def supported_machines() -> tuple[str, ...]:

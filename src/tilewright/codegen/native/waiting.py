@@ -1,6 +1,6 @@
 """The part of the native runtime's IR text that waits: spinning, sleeping, and keeping workers on processors apart.
 
-`native_ir.py` puts it together with the rest, explains it, and replaces the $NAMES$.
+`pool.py` puts it together with the rest, explains it, and replaces the $NAMES$.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     i32 main__call(ptr dims, ptr inputs, ptr outputs, ptr weights, ptr workspace, i32 threads)
 
 It checks its arguments, plans the memory where sizes are symbolic, and hands all addresses to the run loop on `threads`
-workers. The result is 0 or a code of `CInterface.errors`. `c_source.py` has the same in C for exported libraries.
+workers. The result is 0 or a code of `CInterface.errors`. `runtime/c_source.py` has the same in C for libraries.
 """
 
 from __future__ import annotations

@@ -1,0 +1,207 @@
+"""Matrix products as a workload, the ways to compute one, and what each costs.
+
+    for each share of (row blocks x panel groups)                  one parallel iteration
+      for each panel of the group                                  panel: columns of the weights, [depth, panel]
+        for each tile of the block's rows
+          for k in depth: tile_rows broadcasts meet panel / lanes vectors in registers
+
+A panel is read once for every tile of rows, a tile's input once for every panel. Where each reading comes from follows
+from what has passed through a cache since the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tilewright import te
+from tilewright.machine import Machine
+from tilewright.target import Target
+from tilewright.tir.expr import IntImm
+from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
+from tilewright.topi.schedule.cpu.cost import Cost
+
+#: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
+#: beyond that it did not ask for ahead: loads that miss are issued again.
+_STALLED = 0.6
+
+#: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
+_HIDDEN = 0.7
+
+#: Shares of a cache that data stay in while other data pass by.
+_KEPT_L1, KEPT_L2 = 0.75, 0.55
+
+
+@dataclass(frozen=True)
+class ProductWorkload:
+    """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
+
+    `itemsize` is that of both operands in bytes; products of bytes are `dots`, four at a time. `constant` weights come
+    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    panel: int = 0
+    batch: int = 1
+    itemsize: int = 4
+    constant: bool = True
+    dots: bool = False
+    symbolic: bool = False
+
+
+class Blocking(NamedTuple):
+    """One way to compute a product: the register tile, the blocks of rows, the groups of panels, the prefetch.
+
+    `panel` is the width of a panel; `block_tiles` tiles of rows pass by a panel before the next comes (0: all);
+    `group` panels are one worker's (0: all); weights are prefetched `ahead` steps of the depth (0: not).
+    """
+
+    panel: int
+    tile_rows: int
+    block_tiles: int = 0
+    group: int = 1
+    ahead: int = 0
+
+    @staticmethod
+    def of(workload: ProductWorkload, config: Mapping[str, int]) -> Blocking:
+        """What a configuration stands for; knobs that its space lacks keep their defaults."""
+        return Blocking(**{"panel": workload.panel, **config})
+
+
+class _Shares(NamedTuple):
+    """How a product is shared out: `groups` of panels for each block of rows, and the busiest worker's part of all."""
+
+    block_tiles: int
+    group: int
+    groups: int
+    mine: int
+    passes: int
+    workers: int
+
+
+def row_axis_of(out: te.Tensor) -> int | None:
+    """The axis of `out` whose elements are rows of tiles: the longest before the columns; None of a vector."""
+    leading = shape_of(out)[:-1]
+    return max(range(len(leading)), key=lambda i: leading[i], default=None)
+
+
+def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
+    """A product with packed panels; the width of a panel is in the layout of the weights."""
+    *leading, columns = shape_of(out)
+    rows, axis = max(leading, default=1), row_axis_of(out)
+    symbolic = axis is not None and not isinstance(out.shape[axis], IntImm)
+    batch = math.prod(leading) // rows
+    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, symbolic=symbolic)
+
+
+def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:
+    """True if a tile of `rows` by a panel fits the vector registers; one of a single row may always be tried."""
+    vectors = panel // power_of_two_lanes(panel, target)
+    if dots and not tile.dot_fits(rows, vectors, target):
+        return False
+    return rows == 1 or tile.fits(rows, vectors, target)
+
+
+def product_cost(workload: ProductWorkload, config: Mapping[str, int], target: Target) -> Cost:
+    """What `workload` costs the busiest worker, computed as `config` says."""
+    return blocking_cost(workload, Blocking.of(workload, config), target, target.machine.cores)
+
+
+def worth_sharing(workload: ProductWorkload, blocking: Blocking, target: Target) -> bool:
+    """True if several workers, the barrier at their end included, are expected to be faster than one."""
+    alone = blocking_cost(workload, blocking, target, 1).cycles
+    return blocking_cost(workload, blocking, target, max(target.machine.cores, 2)).cycles < alone
+
+
+def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target, cores: int) -> Cost:
+    """What `workload` costs the busiest of `cores` workers, computed as `blocking` says."""
+    machine = target.machine
+    panel, rows = blocking.panel, min(blocking.tile_rows, workload.rows)
+    shares = _shares(workload, blocking, cores)
+    tiles, last = divmod(workload.rows, rows)
+    arithmetic, ports = _steps(workload, rows, panel, target)
+    if last:
+        tail_arithmetic, tail_ports = _steps(workload, last, panel, target)
+        arithmetic = (tiles * arithmetic + tail_arithmetic) / (tiles + 1)
+        ports = (tiles * ports + tail_ports) / (tiles + 1)
+    vectors = panel // power_of_two_lanes(panel, target)
+    if blocking.ahead:
+        ports += workload.depth * vectors / machine.vector_loads
+    start = machine.fma_latency + machine.load_latency + rows * vectors * (0.5 + 1 / machine.stores)
+    cost = Cost(
+        arithmetic=shares.passes * arithmetic,
+        load_ports=shares.passes * ports,
+        fixed=shares.passes * start + machine.kernel_start + (machine.barrier if shares.workers > 1 else 0.0),
+    )
+    return _with_traffic(cost, workload, blocking, shares, machine)
+
+
+def _shares(workload: ProductWorkload, blocking: Blocking, cores: int) -> _Shares:
+    tiles, panels = -(-workload.rows // blocking.tile_rows), -(-workload.columns // blocking.panel)
+    block_tiles = min(blocking.block_tiles or tiles, tiles)
+    group = min(blocking.group or panels, panels)
+    groups = -(-panels // group)
+    count = workload.batch * -(-tiles // block_tiles) * groups
+    workers = min(cores, count)
+    mine = -(-count // workers)
+    passes = min(workload.batch * tiles * panels, mine * group * block_tiles)
+    return _Shares(block_tiles, group, groups, mine, passes, workers)
+
+
+def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> tuple[float, float]:
+    """Cycles of one tile over the whole depth: of its arithmetic, of its loads."""
+    machine = target.machine
+    lanes = power_of_two_lanes(panel, target)
+    vectors = panel // lanes
+    rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
+    steps = workload.depth / 4 if workload.dots else workload.depth
+    if workload.dots:
+        rate = machine.dot_per_cycle or machine.fma_per_cycle / 4
+    arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
+    ports = vectors / machine.vector_loads + rows / machine.broadcast_loads
+    return steps * arithmetic, steps * ports
+
+
+def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine) -> Cost:
+    """`cost` with the busiest worker's traffic.
+
+    A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of a
+    block stays in the level-2 cache for the panels that follow one another where it and two of these fit there.
+    """
+    rows = min(blocking.tile_rows, workload.rows)
+    stripe = rows * workload.depth * workload.itemsize  # of the input, a tile's
+    panel = blocking.panel * workload.depth * workload.itemsize
+    block = stripe * shares.block_tiles
+    sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
+    turns = shares.passes / (shares.block_tiles * sequence)  # blocks of rows
+    l1, l2 = _KEPT_L1 * machine.l1.size, KEPT_L2 * machine.l2.size
+
+    rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
+    near = turns * (panel * sequence * rereads + block * (1 if block + 2 * panel <= l1 else sequence))
+    written = shares.passes * rows * blocking.panel * 4 * machine.write_factor
+    weights = panel * sequence * (1.0 if panel * sequence + block <= l2 else turns)
+    data = block * turns * (1 if block + 2 * panel <= l2 else sequence) + written
+
+    operands = workload.batch * workload.itemsize * (workload.columns + workload.rows) * workload.depth
+    whole = operands + workload.batch * workload.rows * workload.columns * 4
+    rates = [
+        min(level.one, level.all / shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)
+    ]
+    l2_cycles = (near + written) / rates[0]
+    cost = replace(cost, l2=l2_cycles, stalls=_STALLED * l2_cycles)
+    if whole <= l2 * shares.workers:
+        return cost
+    far = rates[1] if whole <= machine.l3.size else rates[2]
+    streamed = weights / far
+    core = replace(cost, fixed=0.0).cycles
+    hidden = _HIDDEN * min(core, streamed) if blocking.ahead else 0.0
+    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
+    beyond = streamed + data / far
+    if whole <= machine.l3.size:
+        return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)
+    return replace(cost, stalls=stalls, hidden=hidden, memory=beyond)

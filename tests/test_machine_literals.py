@@ -1,0 +1,234 @@
+"""No figure of a processor stands anywhere but in `machine.py`: numbers at the top of a module need a reason.
+
+A constant of a module is a choice that somebody made once for all machines. This test wants to know why, for every one
+above 2 in the folders where machines matter; sizes of vectors and caches it does not let pass within functions either.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
+FOLDERS = ("topi/schedule", "relay/transform", "tir/transform", "codegen", "runtime")
+#: Where a large power of two within a function is looked at as well: it could be a size of a cache.
+CHOOSING = ("topi/schedule", "relay/transform", "tir/transform")
+
+#: Modules whose numbers are those of a file format, a protocol or an operating system.
+FORMATS = (
+    "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
+    "runtime/gpu/cuda.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
+    "runtime/wasm.py",
+)  # fmt: skip
+
+#: Constants that no processor changes, by the reason.
+ALLOWED = {
+    "limits compile time or the size of code": (
+        "relay/transform/functional/partial_evaluate.py:FUEL",
+        "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
+        "relay/transform/simplify/eliminate_common_subexpr.py:CONSTANT_LIMIT",
+        "relay/transform/simplify/fold_constant.py:LIMIT",
+        "relay/transform/simplify/fold_constant.py:ANY_SIZE",
+        "relay/transform/simplify/simplify_expr.py:_STEPS",
+        "tir/transform/loop_partition.py:MOST_SPLITS",
+        "tir/transform/lower_warp_memory.py:LARGEST_CHOICE",
+        "tir/transform/unroll_loop.py:MOST_STATEMENTS",
+        "topi/schedule/cpu/conv2d_nchw.py:_UNROLLED_STEPS",
+        "topi/schedule/cpu/depthwise_conv2d.py:_UNROLLED_TAPS",
+        "topi/schedule/cpu/depthwise_conv2d_nchw.py:_UNROLLED_TAPS",
+        "topi/schedule/cpu/pool.py:_UNROLLED_TAPS",
+    ),
+    "a range of integers or floats": (
+        "codegen/size_plan.py:_LARGEST_DIM",
+        "relay/transform/fuse/fuse_attention.py:_ABSORBING",
+        "runtime/export.py:_MOST_WEIGHTS",
+        "runtime/shape_program.py:MOST_ELEMENTS",
+        "tir/transform/flatten_buffers.py:LARGEST_INT32",
+        "tir/transform/narrow_index.py:_LOW",
+        "tir/transform/narrow_index.py:_HIGH",
+    ),
+    "the alignment that artifacts promise: whole vectors of any processor": (
+        "codegen/size_plan.py:_ALIGNMENT",
+        "relay/transform/memory/plan_memory.py:ALIGNMENT",
+        "runtime/memory.py:ALIGNMENT",
+        "tir/transform/plan_allocations.py:ALIGNMENT",
+    ),
+    "the stack of a thread, or its waking, which the operating system decides": (
+        "codegen/llvm/statements.py:STACK_LIMIT",
+        "runtime/native_ir.py:MAX_WORKERS",
+        "runtime/native_ir.py:_SPIN_NANOSECONDS",
+        "runtime/native_ir.py:_OFTEN",
+        "runtime/native_ir.py:_FUTEX_WAIT_PRIVATE",
+        "runtime/native_ir.py:_FUTEX_WAKE_PRIVATE",
+        "tir/transform/plan_allocations.py:STACK_BYTES",
+    ),
+    "how the system and Python's allocator hand out memory": (
+        "runtime/memory.py:_HUGE_PAGE",
+        "runtime/output_memory.py:_WORTH_KEEPING",
+        "runtime/weights_sum.py:_BLOCK",
+    ),
+    "bookkeeping of the runtime": (
+        "runtime/segment.py:_SMALL",
+        "runtime/shape_program.py:KEPT_PLANS",
+        "runtime/specializations.py:HOT_RUNS",
+        "runtime/specializations.py:_COUNTED",
+        "runtime/vm/machine.py:MAX_FRAMES",
+    ),
+    "levels of quantized values": (
+        "relay/transform/quantize/quantize.py:_LEVELS",
+        "relay/transform/quantize/thresholds.py:_BINS",
+        "relay/transform/quantize/thresholds.py:_LEVELS",
+    ),
+    "an optimization level": ("relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",),
+    "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
+        "topi/schedule/cpu/common.py:_ENOUGH_SHARES",
+        "topi/schedule/cpu/injective.py:_LINES_OF_LONG_ROW",
+        "topi/schedule/cpu/injective.py:_FEW_ROWS",
+        "topi/schedule/cpu/rows.py:_FEW_ROWS",
+    ),
+    "bounds of a search space: how far it goes, not what is taken": (
+        "topi/schedule/cpu/conv2d_cost.py:_BLOCKS",
+        "topi/schedule/cpu/conv2d_cost.py:_POSITIONS",
+        "topi/schedule/cpu/conv2d_cost.py:_SEVERAL",
+        "topi/schedule/cpu/conv2d_nchw_cost.py:_FILTERS",
+        "topi/schedule/cpu/conv2d_nchw_cost.py:_VECTORS",
+        "topi/schedule/cpu/depthwise_cost.py:_BAND",
+        "topi/schedule/cpu/depthwise_cost.py:_PLAIN_ACCUMULATORS",
+        "topi/schedule/cpu/depthwise_cost.py:_TILE_COLUMNS",
+        "topi/schedule/cpu/layout.py:CHANNEL_BLOCKS",
+        "topi/schedule/cpu/product_spaces.py:_PANELS",
+        "topi/schedule/cpu/product_spaces.py:_PRODUCT_ROWS",
+        "topi/schedule/cpu/winograd_cost.py:_TILES_PER_GROUP",
+    ),
+    "exponents of a mean, in the cost of what overlaps": (
+        "topi/schedule/cpu/cost.py:_WITHIN",
+        "topi/schedule/cpu/tile.py:_BALANCE",
+    ),
+    "sizes that an unknown size is likely to have": ("topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",),
+    "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
+}
+
+#: What is still fitted to one processor, in templates of convolutions, products, attention and recurrence. This list
+#: may only become shorter.
+FITTED = {
+    "topi/schedule/cpu/attention.py:_ENOUGH_HEADS",
+    "topi/schedule/cpu/conv2d_cost.py:TILE_CYCLES",
+    "topi/schedule/cpu/depthwise_cost.py:_TILE",
+    "topi/schedule/cpu/depthwise_cost.py:_ROW",
+    "topi/schedule/cpu/fused_depthwise.py:MIN_BANDS",
+    "topi/schedule/cpu/fused_depthwise.py:_MOST_ROWS",
+    "topi/schedule/cpu/fused_depthwise.py:_BAND_BYTES",
+    "topi/schedule/cpu/layout.py:_PLAIN_DEPTHWISE",
+    "topi/schedule/cpu/layout.py:_PANEL_LIMIT",
+    "topi/schedule/cpu/recurrent.py:SHARED_STEP",
+    "topi/schedule/cpu/recurrent.py:_BLOCKS",
+    "topi/schedule/cpu/recurrent.py:_VECTORS",
+}
+
+
+def modules(folders: tuple[str, ...]) -> Iterator[tuple[str, ast.Module]]:
+    """Path within the package, and tree, of every module of the folders that has to give reasons."""
+    for folder in folders:
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
+            name = path.relative_to(PACKAGE).as_posix()
+            if name not in FORMATS:
+                yield name, ast.parse(path.read_text())
+
+
+def numbers(node: ast.AST) -> list[float]:
+    """The numbers in an expression that are more than two in size."""
+    return [
+        x.value
+        for x in ast.walk(node)
+        if isinstance(x, ast.Constant) and type(x.value) in (int, float) and abs(x.value) > 2
+    ]
+
+
+def numeric_constants(tree: ast.Module) -> list[str]:
+    """Names that the module gives numbers, or tuples of them, at its top."""
+    found = []
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            parts = [(target, statement.value)]
+            if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                parts = list(zip(target.elts, statement.value.elts, strict=True))
+            found += [ast.unparse(name) for name, value in parts if _is_arithmetic(value) and numbers(value)]
+    return found
+
+
+def _is_arithmetic(value: ast.AST) -> bool:
+    """True for numbers, sums and products of them, and tuples: a table or a call says itself what it is."""
+    plain = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.Load
+    return all(isinstance(x, plain) for x in ast.walk(value))
+
+
+def large_powers(tree: ast.Module) -> list[int]:
+    """Lines of functions where a power of two from 512 on stands."""
+    found = set()
+    bodies = [s for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for s in function.body]
+    for x in (x for statement in bodies for x in ast.walk(statement)):
+        if isinstance(x, ast.Constant) and type(x.value) is int and x.value >= 512 and x.value.bit_count() == 1:
+            found.add(x.lineno)
+        if isinstance(x, ast.BinOp) and isinstance(x.op, ast.LShift) and _is_arithmetic(x) and numbers(x.right):
+            found.add(x.lineno)
+    return sorted(found)
+
+
+def vector_divisions(tree: ast.Module) -> list[int]:
+    """Lines where somebody works out the lanes of a vector alone, in place of `Machine.lanes`."""
+    return sorted(
+        x.lineno
+        for x in ast.walk(tree)
+        if isinstance(x, ast.BinOp)
+        and isinstance(x.op, ast.FloorDiv)
+        and any(isinstance(y, ast.Attribute) and y.attr == "vector_bits" for y in ast.walk(x))
+    )
+
+
+def test_every_constant_of_a_module_has_a_reason() -> None:
+    known = {name for names in ALLOWED.values() for name in names}
+    found = {f"{path}:{name}" for path, tree in modules(FOLDERS) for name in numeric_constants(tree)}
+    assert not found - known - FITTED, "take it from target.machine, or say here why no processor changes it"
+    assert not known - found, "gone: take it out of the list"
+
+
+def test_functions_hold_no_sizes_of_caches() -> None:
+    limit_of_time = {"relay/transform/simplify/algebra_rules.py"}
+    found = {path: lines for path, tree in modules(CHOOSING) if (lines := large_powers(tree))}
+    assert set(found) <= limit_of_time, found
+
+
+def test_lanes_are_worked_out_once() -> None:
+    trees = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    found = {path: lines for path, tree in trees.items() if (lines := vector_divisions(tree))}
+    assert set(found) == {"machine.py"}, found
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("_L2 = 1 << 20", ["_L2"]),
+        ("_LINE, WAYS = 64, 8", ["_LINE", "WAYS"]),
+        ("LIMIT: int = 16 * 1024", ["LIMIT"]),
+        ("TILES = (28, 14)", ["TILES"]),
+        ("_LEAST, _MOST = 1, 7", ["_MOST"]),
+        ("COST = {'exp': 14}", []),
+        ("FEW = 2", []),
+        ("TEXT = 'a 64'", []),
+    ],
+)
+def test_the_scan_sees_constants(source: str, names: list[str]) -> None:
+    assert numeric_constants(ast.parse(source)) == names
+
+
+def test_the_scan_sees_sizes_within_functions() -> None:
+    body = "def f(target):\n    x = 4096\n    y = 1 << 15\n    z = 100\n    return target.vector_bits // 32"
+    tree = ast.parse(body)
+    assert large_powers(tree) == [2, 3]
+    assert vector_divisions(tree) == [5]

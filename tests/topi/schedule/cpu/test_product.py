@@ -1,0 +1,90 @@
+"""Matrix products: every way to compute one gives the same; what it costs follows the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.topi.schedule.cpu.kernels import sample
+from tilewright import codegen, te, topi
+from tilewright.target import Target
+from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
+from tilewright.topi.schedule.cpu.product import Blocking, ProductWorkload, blocking_cost, product_cost, worth_sharing
+from tilewright.topi.schedule.cpu.product_spaces import DENSE, dense_block, dot_block
+from tilewright.topi.schedule.cpu.recurrent_cost import RecurrentWorkload, recurrent_cost, unit_block
+
+SKYLAKE = "llvm -mcpu=skylake-avx512"
+
+
+def test_row_blocks_and_groups_compute_the_same() -> None:
+    """A small second-level cache makes blocks of rows; 45 rows leave a tile and a block of fewer."""
+    target = Target("cpu -l2=16384 -cores=3")
+    x, w = sample(45, 40), sample(6, 40, 16, seed=1)
+    expected = x @ w.transpose(1, 0, 2).reshape(40, 96)
+    places = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+    out = topi.nn.dense_pack(*places)
+    space = space_of([out], target)
+    assert space is not None
+    kinds = {(c["block_tiles"] > 0, c["group"], c["ahead"] > 0): c for c in space if c["tile_rows"] in (4, 7)}
+    assert {(True, 0, True), (True, 2, False), (False, 1, True)} <= set(kinds)
+    for config in kinds.values():
+        func = te.lower(schedule([out], target, config), [*places, out], "product")
+        result = np.full((45, 96), np.nan, np.float32)
+        codegen.build([func], target, threads=2)["product"](x, w, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
+
+
+def test_the_busiest_worker_counts() -> None:
+    """Three shares on two workers cost what two shares of one cost, and a barrier."""
+    target = Target(f"{SKYLAKE} -cores=2")
+    product = ProductWorkload(12, 48, 64, panel=16)
+    alone = blocking_cost(product, Blocking(16, 12), target, 1)
+    shared = blocking_cost(product, Blocking(16, 12), target, 2)
+    assert shared.arithmetic == pytest.approx(alone.arithmetic * 2 / 3)
+    assert shared.fixed > alone.fixed * 2 / 3 + target.machine.barrier / 2
+
+
+def test_a_product_is_shared_when_that_is_faster() -> None:
+    target = Target(f"{SKYLAKE} -cores=2")
+    large, small = ProductWorkload(64, 256, 256, panel=32), ProductWorkload(1, 32, 32, panel=16)
+    assert worth_sharing(large, Blocking(32, 8), target) and not worth_sharing(small, Blocking(16, 1), target)
+
+
+def test_the_second_level_cache_decides_on_blocks_of_rows() -> None:
+    """What a large cache holds passes by each panel as a whole."""
+    product = ProductWorkload(512, 512, 512, panel=32)
+    small, large = (DENSE.ranked(product, Target(f"{SKYLAKE} -cores=1 -l2={size << 20}")).default for size in (1, 8))
+    assert 0 < small["block_tiles"] * small["tile_rows"] * 512 * 4 < 1 << 20
+    assert large["block_tiles"] == 0
+
+
+def test_weights_from_beyond_the_second_level_cache_are_prefetched() -> None:
+    target = Target(f"{SKYLAKE} -cores=1")
+    far, near = (DENSE.ranked(ProductWorkload(64, n, n, panel=32), target).default for n in (1024, 128))
+    assert far["ahead"] > 0 and near["ahead"] == 0
+    with_, without = (
+        product_cost(ProductWorkload(64, 1024, 1024, panel=32), {**far, "ahead": ahead}, target) for ahead in (32, 0)
+    )
+    assert with_.cycles < without.cycles and with_.hidden > 0 == without.hidden
+
+
+def test_panels_divide_the_columns_and_leave_room_for_rows() -> None:
+    target = Target(f"{SKYLAKE} -cores=1")
+    for units in (1000, 768, 30, 7):
+        assert units % dense_block(units, 256, 64, target) == 0 and units % dot_block(units, 256, 64, target) == 0
+    assert dense_block(768, 256, 64, target) in (32, 48)
+    assert dense_block(1024, 256, 1, target) >= 64  # four chains of multiply-adds hide each other's latency
+
+
+def test_a_block_of_units_is_no_wider_than_its_gates_ask_for() -> None:
+    target = Target(SKYLAKE)
+    assert unit_block(256, 4, target) < unit_block(256, 1, target)
+    assert unit_block(650, 4, target) == 16  # the only one that pads 650 to no more than 656
+
+
+def test_steps_of_small_layers_are_not_shared() -> None:
+    target = Target(f"{SKYLAKE} -cores=2")
+    for units, shared in ((16, False), (512, True)):
+        layer = RecurrentWorkload(10, 1, 1, units, 16, ((4, units),))
+        costs = [recurrent_cost(layer, {"tile_rows": 1, "shared": choice}, target).cycles for choice in (0, 1)]
+        assert (costs[1] < costs[0]) == shared
