@@ -44,8 +44,8 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A batch of products; a transposed operand is packed by the kernel."""
-    batch, rows, columns = shape_of(out)
+    """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
+    batch, rows, columns = shape_of(product)
     return ProductWorkload(rows, columns, terms_of(product), batch=batch, constant=False)
 
 
