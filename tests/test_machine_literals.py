@@ -45,6 +45,7 @@ ALLOWED = {
         "codegen/size_plan.py:_LARGEST_DIM",
         "relay/transform/fuse/fuse_attention.py:_ABSORBING",
         "runtime/export.py:_MOST_WEIGHTS",
+        "runtime/record.py:LARGEST",
         "runtime/shape_program.py:MOST_ELEMENTS",
         "tir/transform/flatten_buffers.py:LARGEST_INT32",
         "tir/transform/narrow_index.py:_LOW",
@@ -58,11 +59,11 @@ ALLOWED = {
     ),
     "the stack of a thread, or its waking, which the operating system decides": (
         "codegen/llvm/statements.py:STACK_LIMIT",
-        "runtime/native_ir.py:MAX_WORKERS",
-        "runtime/native_ir.py:_SPIN_NANOSECONDS",
-        "runtime/native_ir.py:_OFTEN",
-        "runtime/native_ir.py:_FUTEX_WAIT_PRIVATE",
-        "runtime/native_ir.py:_FUTEX_WAKE_PRIVATE",
+        "runtime/threads.py:MAX_WORKERS",
+        "codegen/native/pool.py:_SPIN_NANOSECONDS",
+        "codegen/native/pool.py:_OFTEN",
+        "codegen/native/pool.py:_FUTEX_WAIT_PRIVATE",
+        "codegen/native/pool.py:_FUTEX_WAKE_PRIVATE",
         "tir/transform/plan_allocations.py:STACK_BYTES",
     ),
     "how the system and Python's allocator hand out memory": (
@@ -71,6 +72,7 @@ ALLOWED = {
         "runtime/weights_sum.py:_BLOCK",
     ),
     "bookkeeping of the runtime": (
+        "runtime/record.py:DEEPEST",
         "runtime/segment.py:_SMALL",
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
