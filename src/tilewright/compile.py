@@ -29,7 +29,6 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
-from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
 from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
@@ -75,7 +74,6 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
-    ("winograd_conv2d", winograd_conv2d),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
@@ -86,7 +84,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
 
 #: The passes that run only for the kinds of target whose backend names them among its `target_passes`.
 TARGET_PASSES = frozenset({
-    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "winograd_conv2d", "pack_dense",
+    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "pack_dense",
     "pack_recurrent",
 })  # fmt: skip
 

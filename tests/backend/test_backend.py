@@ -36,7 +36,7 @@ def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> Non
     with pytest.raises(UnsupportedError, match=f"whole models do not run on the target '{kind}' yet.*cpu"):
         tw.compile(_model(), target=kind)
     with pytest.raises(UnsupportedError, match="whole models"):
-        backend_of(Target(kind)).dense_block(64, 1)
+        backend_of(Target(kind)).dense_block(64, 64, 1)
 
 
 def test_target_passes_are_graph_passes() -> None:

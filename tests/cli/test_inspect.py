@@ -16,6 +16,7 @@ MARKS = {
     "relay": "nn.conv2d(",
     "fuse_ops": "Primitive",
     "fused": "Primitive",
+    "choice": "bound by",
     "plan": "arena: ",
     "te": "def fused_",
     "tir": "def fused_",
@@ -65,8 +66,10 @@ def test_the_manifest_of_an_artifact(tilewright: Command, artifact: Path) -> Non
 def test_choices_say_what_else_there_was_and_what_was_measured(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", image_model, "--measure")
     assert outcome.status == 0
-    chosen = next(line for line in outcome.out.splitlines() if "chose " in line)
-    assert "predicted" in chosen and "configurations" in chosen
+    lines = [line.strip() for line in outcome.out.splitlines()]
+    chosen = next(at for at, line in enumerate(lines) if line.startswith("chose "))
+    assert re.match(r"predicted \d+\.\d+ µs, bound by \w+( \w+)?; alone: ", lines[chosen + 1])
+    assert re.match(r"of \d+ configurations", lines[chosen + 2]) and "predicted" in lines[chosen + 3]
     measured = [line for line in outcome.out.splitlines() if "measured " in line]
     assert len(measured) == outcome.out.count("\n# ") + 1
     assert all("ms" in line and "% of the multiply-add peak" in line for line in measured)

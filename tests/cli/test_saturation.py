@@ -77,7 +77,7 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     path = saved(product(), tmp_path / "product.onnx")
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     arguments = ("verify", path, "--input", f"x={tmp_path / 'x.npy'}", "--against")
-    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path, host: saturating_nodes(path, HASWELL))
+    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
     outcome = tilewright(*arguments, "narrow")
     note = "sums of uint8 x int8 products saturate in narrow; nodes that have them: 1, the first times (MatMulInteger)"
     assert outcome.status == 1 and note in outcome.out and "DIFFERS  y" in outcome.out
@@ -86,7 +86,7 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     outcome = tilewright(*arguments, "reference")
     assert outcome.status == 0 and outcome.err == "" and "note" not in outcome.out
     assert "against ONNX's evaluator" in outcome.out and "ok       y" in outcome.out
-    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path, host: saturating_nodes(path, ZEN4))
+    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, ZEN4))
     outcome = tilewright(*arguments, "narrow")
     assert outcome.status == 1 and "note" not in outcome.out and "may be wrong" not in outcome.err
 
@@ -97,7 +97,7 @@ def test_bisect_gives_the_same_advice(tilewright: Command, tmp_path: Path, monke
         return {name: np.minimum(sums, 32767).astype(np.int32) for name in names}
 
     monkeypatch.setattr("tilewright.cli.bisect.values_of", saturated)
-    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path, host: saturating_nodes(path, HASWELL))
+    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
     path, minimal = saved(product(), tmp_path / "product.onnx"), tmp_path / "minimal.onnx"
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     outcome = tilewright("bisect", path, "--input", f"x={tmp_path / 'x.npy'}", "-o", minimal)

@@ -15,9 +15,8 @@ from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.cpu.choice import Choice
-from tilewright.topi.schedule.cpu.layout import Conv2DLayouts
 from tilewright.topi.schedule.cpu.space import ConfigSpace
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
 
 class Backend:
@@ -54,12 +53,13 @@ class Backend:
         """The block of channels that images of `channels` are cut into; None where they stay plain."""
         raise self._refused()
 
-    def conv2d_layouts(self, conv: Conv2DWorkload, arriving_block: int | None) -> Sequence[Conv2DLayouts]:
-        """How a convolution can run, the usual way first; its image arrives in blocks of channels, or plain (None)."""
-        raise self._refused()
+    def conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+    ) -> Sequence[Conv2DLayouts]:
+        """How a convolution can run, the usual way first; its image arrives in blocks of channels, or plain (None).
 
-    def tile_size(self, conv: Conv2DWorkload) -> int:
-        """The m of the minimal filtering by which a convolution in blocked layouts costs least; 0 for plain sums."""
+        Without `filtered`, minimal filtering is not exact enough for it.
+        """
         raise self._refused()
 
     def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:

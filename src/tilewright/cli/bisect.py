@@ -18,7 +18,6 @@ from tilewright.cli.run import store
 from tilewright.cli.saturation import advice, saturating_nodes
 from tilewright.cli.straight_line import straight_line
 from tilewright.cli.verify import compare
-from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
 
@@ -66,7 +65,7 @@ def bisect_command(
     click.echo(f"minimal model:   {output}, {len(finding.minimal.graph.node)} of {len(search.model.graph.node)} nodes")
     click.echo(f"its inputs:      {data}")
     click.echo(f"compilations:    {search.compilations}")
-    doubtful = saturating_nodes(output, Target.host())
+    doubtful = saturating_nodes(output)
     if doubtful:
         click.echo(advice("onnxruntime", doubtful, output), err=True)
     click.get_current_context().exit(1)

@@ -8,10 +8,12 @@ of 32 bits. Ours are everywhere (docs/codegen.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.submodel import read_onnx
-from tilewright.target import Target
+
+if TYPE_CHECKING:
+    from tilewright.target import Target
 
 #: Products of stored bytes: the inputs that are multiplied. A first one of floats is quantized to uint8 by the node.
 _STORED = {
@@ -30,12 +32,15 @@ def saturates(target: Target) -> bool:
     return target.architecture == "x86_64" and not (target.supports("avx512vnni") or target.supports("avxvnni"))
 
 
-def saturating_nodes(path: str, target: Target) -> list[str]:
-    """The nodes of the ONNX model at `path` whose sums engines saturate on the processor `target`, in order.
+def saturating_nodes(path: str, target: Target | None = None) -> list[str]:
+    """The nodes of the ONNX model at `path` whose sums engines saturate on `target` (None: this machine), in order.
 
     These multiply uint8 by int8. Branches are not looked into.
     """
-    if not saturates(target):
+    # the command reads this module to run artifacts too, which takes no target
+    from tilewright.target import Target
+
+    if not saturates(target or Target.host()):
         return []
     import onnx  # optional, and slow to import: only models that may hold bytes need it
 

@@ -15,7 +15,6 @@ from tilewright.cli.options import ModelOptions, model_options, parse_inputs, re
 from tilewright.cli.saturation import advice, saturating_nodes
 from tilewright.cli.submodel import cut_at
 from tilewright.runtime.model import Model
-from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +81,7 @@ def verify_command(
     with tempfile.TemporaryDirectory() as folder:
         path = cut_at(model, values, folder) if values else model
         executable = options.open(path)
-        doubtful = [] if against == "reference" else saturating_nodes(path, Target.host())
+        doubtful = [] if against == "reference" else saturating_nodes(path)
         differences = _compare_engines(executable, path, model, against, given, seed, (rtol, atol))
     if doubtful:
         click.echo(

@@ -16,7 +16,7 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Tupl
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import tensor_types
-from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
 from tilewright.tir.pipeline import pipeline_of, run
@@ -104,14 +104,21 @@ def _copy(tensor: te.Tensor) -> te.Tensor:
 def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
     """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
 
-    `config` is a configuration of `search_space(function, target)`; by default the one of least cost. The
-    attribute "choice" says what was chosen (`topi.schedule.cpu.choice.Choice`).
+    `config` is a configuration of `search_space(function, target)`; by default the one that was chosen with the layout,
+    else the one of least cost. The attribute "choice" says what it is (`topi.schedule.cpu.choice.Choice`).
     """
     fused, backend = to_compute(function), backend_of(target)
+    config = config or chosen_config(function)
     choice = backend.choice(fused.outputs, config)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
     *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
     return func.with_body(func.body, choice=choice)
+
+
+def chosen_config(function: Function) -> dict[str, int] | None:
+    """The configuration that travels with a fused function: the "schedule" of its one call that has it."""
+    found = [dict(call.attrs["schedule"]) for call in calls(function.body) if "schedule" in call.attrs]
+    return found[0] if len(found) == 1 else None
 
 
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
@@ -121,7 +128,7 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
 
 def schedule_choice(function: Function, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it."""
-    return backend_of(target).choice(to_compute(function).outputs)
+    return backend_of(target).choice(to_compute(function).outputs, chosen_config(function))
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -134,13 +141,13 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
     """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
     fused = to_compute(function)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    return te.schedule_picture(backend_of(target).schedule(fused.outputs), args, name)
+    return te.schedule_picture(backend_of(target).schedule(fused.outputs, chosen_config(function)), args, name)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same and the code generator's own stages, one (stage name, function) at a time, for inspection."""
     fused, backend = to_compute(function), backend_of(target)
     args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    for stage, func in backend.lower_stages(backend.schedule(fused.outputs), args, name):
+    for stage, func in backend.lower_stages(backend.schedule(fused.outputs, chosen_config(function)), args, name):
         yield stage, func
     yield from run(pipeline_of(target).code, func, target)

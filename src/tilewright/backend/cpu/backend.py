@@ -15,19 +15,18 @@ from tilewright.topi.schedule.cpu.choice import Choice, choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
-from tilewright.topi.schedule.cpu.layout import Conv2DLayouts
 from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
 
 class CpuBackend(Backend):
     """Any processor that LLVM or a C compiler makes code for."""
 
     target_passes = frozenset({
-        "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "winograd_conv2d",
+        "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout",
         "pack_dense", "pack_recurrent",
     })  # fmt: skip
 
@@ -35,16 +34,11 @@ class CpuBackend(Backend):
         """The widest of 16, 8 and 4 that divides `channels` and fits a vector."""
         return layout.channel_block(channels, self._target)
 
-    def conv2d_layouts(self, conv: Conv2DWorkload, arriving_block: int | None) -> Sequence[Conv2DLayouts]:
+    def conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+    ) -> Sequence[Conv2DLayouts]:
         """Blocked and plain, by sums or minimal filtering; without a target unpriced."""
-        return layout.conv2d_layouts(conv, self._target, arriving_block)
-
-    def tile_size(self, conv: Conv2DWorkload) -> int:
-        """By the same cost as layouts are chosen by."""
-        layouts = Conv2DLayouts(
-            f"NCHW{conv.in_block}c", f"OIHW{conv.in_block}i{conv.out_block}o", f"NCHW{conv.out_block}c"
-        )
-        return layout.blocked_ways(conv, layouts, self.target)[0].tile_size
+        return layout.conv2d_layouts(conv, self._target, arriving_block, filtered)
 
     def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
         """The group that does best over the sizes that are likely."""

@@ -74,13 +74,17 @@ class LayoutChoice:
     """What a layout rule wants: a layout per (flattened) input, that of the output, and the new attributes.
 
     A layout of None leaves that input as it is: a scalar, or a vector that has no layout. The cost is what the operator
-    takes in these layouts, in cycles; operators that only follow say 0.
+    takes in these layouts, in cycles; operators that only follow say 0. Where another operator does the work,
+    `rewrite(call, inputs)` makes it of the call, given its inputs in the layouts wanted; of those, `constants` must be
+    constants.
     """
 
     inputs: tuple[str | None, ...]
     output: str
     attrs: Attrs
     cost: float = 0.0
+    rewrite: Callable[[Call, Sequence[Expr]], Call] | None = None
+    constants: tuple[int, ...] = ()
 
 
 class Precision(IntEnum):

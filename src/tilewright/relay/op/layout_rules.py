@@ -9,15 +9,16 @@ leading dimensions of extent 1, and one whose channel extent is 1 is wanted in "
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backend import backend_of
-from tilewright.relay.ir.expr import Attrs
-from tilewright.relay.ir.registry import LayoutChoice
+from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.registry import LayoutChoice, get
 from tilewright.relay.ir.type import TensorType
 from tilewright.tir.size_hint import size_hint
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
@@ -81,19 +82,72 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
 def conv2d_layout(
     attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
 ) -> tuple[LayoutChoice, ...] | None:
-    """`nn.conv2d` offers what its kernels can do: the backend knows, and knows what each costs."""
+    """`nn.conv2d` offers what its kernels can do: the backend knows, and knows what each costs.
+
+    The configuration that a cost is of goes with the call, as its attribute "schedule".
+    """
     channels = (types[0].shape[1], *types[1].shape[:2])
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
-    choices = []
-    for choice in backend_of(target).conv2d_layouts(conv2d_workload(attrs, types), channel_block(layouts[0]) or None):
-        plain = (choice.data, choice.kernel, choice.out) == ("NCHW", "OIHW", "NCHW")
-        altered = attrs.replace(data_layout=choice.data, kernel_layout=choice.kernel, out_layout=choice.out)
-        choices.append(LayoutChoice((choice.data, choice.kernel), choice.out, attrs if plain else altered, choice.cost))
+    workload = conv2d_workload(attrs, types)
+    arriving, filtered = channel_block(layouts[0]) or None, _may_be_filtered(attrs, types)
+    ways = backend_of(target).conv2d_layouts(workload, arriving, filtered)
+    choices = [_choice(way, workload, attrs, types, target) for way in ways]
     if not types[0].is_static:
         # Vectors of channels have no remainder at any size of the image; vectors of columns do.
         choices = [choice for choice in choices if channel_block(choice.output)] or choices
     return tuple(choices)
+
+
+def _may_be_filtered(attrs: Attrs, types: Types) -> bool:
+    """True for convolutions of float32, the only ones that minimal filtering is exact enough for."""
+    return types[0].dtype == "float32" and attrs.out_dtype in ("", "float32")
+
+
+def _choice(
+    way: Conv2DLayouts, workload: Conv2DWorkload, attrs: Attrs, types: Types, target: Target | None
+) -> LayoutChoice:
+    """One way to run an `nn.conv2d` as a choice of its layouts."""
+    # What a symbolic image is tiled by is known with its remainders only, when there is a computation.
+    chosen = way.config.items_ if way.config is not None and types[0].is_static else None
+    if way.tile_size:
+        return _filtered(way, workload, attrs, types, target, {} if chosen is None else {"schedule": chosen})
+    if (way.data, way.kernel, way.out) != ("NCHW", "OIHW", "NCHW"):
+        attrs = attrs.replace(data_layout=way.data, kernel_layout=way.kernel, out_layout=way.out)
+    if chosen is not None:
+        attrs = attrs.replace(schedule=chosen)
+    return LayoutChoice((way.data, way.kernel), way.out, attrs, way.cost)
+
+
+def _filtered(
+    way: Conv2DLayouts,
+    workload: Conv2DWorkload,
+    attrs: Attrs,
+    types: Types,
+    target: Target | None,
+    chosen: Mapping[str, Any],
+) -> LayoutChoice:
+    """Minimal filtering: the constant kernel is transformed at compile time.
+
+    Images of symbolic sizes are taken to have those of their hints; the grid of tiles then has whole groups (`group`).
+    """
+    window = {"tile_size": way.tile_size, "strides": workload.strides}
+    block = channel_block(way.out)
+    facts = {**window, "kernel_size": workload.kernel_size, "padding": attrs.padding, "data_layout": way.data, **chosen}
+    if not types[0].is_static and target is not None:
+        unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
+        blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)
+        facts["group"] = backend_of(target).tile_group(blocked, unknown)
+    altered = Attrs(facts)
+
+    def rewrite(call: Call, inputs: Sequence[Expr]) -> Call:
+        kernel = {**window, "kernel_layout": "OIHW", "block": block}
+        transform = get("nn.contrib_conv2d_winograd_weight_transform")
+        weight = Call(transform, [inputs[1]], kernel, call.span)
+        convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
+        return Call(convolve, [inputs[0], weight], altered, call.span)
+
+    return LayoutChoice((way.data, "OIHW"), way.out, altered, way.cost, rewrite, constants=(1,))
 
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:

@@ -6,7 +6,6 @@ from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.gradient.adjoint import adjoints
 from tilewright.relay.transform.gradient.gradient import first_order_gradient, gradient
 from tilewright.relay.transform.layout.alter_layout import alter_layout
-from tilewright.relay.transform.layout.winograd_conv2d import winograd_conv2d
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.relay.transform.simplify.dead_code import dead_code
 from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
@@ -33,5 +32,4 @@ __all__ = [
     "plan_memory",
     "simplify_expr",
     "simplify_inference",
-    "winograd_conv2d",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.winograd import Filter, find_filters
 
 
@@ -96,3 +97,19 @@ class Conv2DWorkload:
     def filters(self) -> tuple[Filter, Filter] | None:
         """The filters of rows and columns for `tile_size`, None where there are none or sums are over the window."""
         return find_filters(self.tile_size, self.kernel_size, self.strides) if self.tile_size else None
+
+
+@dataclass(frozen=True)
+class Conv2DLayouts:
+    """One way to run a convolution: the layouts of its operands, the algorithm, its configuration, and the cost.
+
+    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of minimal filtering, 0 for sums over
+    the window. Without a target to judge by there is no configuration, and the cost, in cycles, is 0.
+    """
+
+    data: str
+    kernel: str
+    out: str
+    tile_size: int = 0
+    config: Config | None = None
+    cost: float = 0.0

@@ -30,7 +30,7 @@ def _layouts(result: relay.Expr) -> list[str]:
     after = alter_layout(mod, TARGET)
     assert_same(mod, after, rtol=1e-4)
     found = [call.attrs for call in calls(after["main"].body) if "data_layout" in call.attrs]
-    return [f"{attrs.data_layout}->{attrs.out_layout or attrs.data_layout}" for attrs in found]
+    return [f"{attrs.data_layout}->{attrs.get('out_layout') or attrs.data_layout}" for attrs in found]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Convolution by minimal filtering: the operators that `transform.winograd_conv2d` puts in place of `nn.conv2d`."""
+"""Convolution by minimal filtering: the operators that `transform.alter_layout` puts in place of `nn.conv2d`."""
 
 from __future__ import annotations
 

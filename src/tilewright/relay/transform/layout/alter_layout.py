@@ -6,10 +6,11 @@ After:  %0 = nn.conv2d(%x, w0', data_layout="NCHW", kernel_layout="OIHW16o", out
         %2 = nn.conv2d(%1, w1', data_layout="NCHW16c", kernel_layout="OIHW16i16o", out_layout="NCHW16c");
         layout_transform(%2, src_layout="NCHW16c", dst_layout="NCHW")
 
-Operators say what they can do through their `Op.layout` rule: convolutions offer choices with their costs, elementwise
-operators, pooling, concatenation and the like follow. `layout_plan` chooses for the whole graph. A value is transformed
-only where a reader wants another layout than it is in, once per layout, and constants are transformed at compile time.
-Outputs keep their plain layout.
+Operators say what they can do through their `Op.layout` rule: convolutions offer choices with their costs (minimal
+filtering among them, which becomes an operator of its own with transformed weights), elementwise operators, pooling,
+concatenation and the like follow. `layout_plan` chooses for the whole graph. A value is transformed only where a reader
+wants another layout than it is in, once per layout, and constants are transformed at compile time. Outputs keep their
+plain layout.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class _Rewriter:
                 args.append(Tuple([self.form(value, blocked(next(wanted))) for value in arg.fields]))
             else:
                 args.append(self.form(arg, blocked(next(wanted))))
+        if choice.rewrite is not None:
+            return choice.rewrite(call, args)
         return Call(call.op, args, choice.attrs, call.span)
 
     def form(self, node: Expr, layout: str | None) -> Expr:

@@ -138,11 +138,15 @@ class _Planner:
             types = [type_of(value) for value in inputs]
             if all(isinstance(t, TensorType) for t in types):
                 choice = node.op.layout(node.attrs, layouts, types, self.target)  # type: ignore[arg-type]
-                found = choice if isinstance(choice, tuple) else (choice,)
+                every = choice if isinstance(choice, tuple) else (choice,)
+                found = tuple([one for one in every if one is None or self._has_constants(inputs, one)])
             else:
                 found = ()
             self.offers[node, layouts] = found
         return found
+
+    def _has_constants(self, inputs: Sequence[Expr], choice: LayoutChoice) -> bool:
+        return all(inputs[position] in self.constant for position in choice.constants)
 
     def open_calls(self, plan: LayoutPlan) -> list[Call]:
         """The calls that have several choices."""

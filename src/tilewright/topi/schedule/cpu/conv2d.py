@@ -2,14 +2,15 @@
 
 The accumulators stay in registers over the whole reduction; the loop nest is
 
-    parallel (batch, channel group, row)
+    parallel (batch, band of rows, channel group, row)
       tile of positions
         accumulators = 0
         for input channel block, kernel row, kernel column, input channel in block
           accumulators[positions, channel blocks] += broadcast(data) * weight vector
         epilogue and store
 
-Where rows are short, a tile takes several of them.
+Where rows are short, a tile takes several of them. A band is the whole image where its caches hold it or there are few
+channels; otherwise all channels pass by the rows of one band, which the second-level cache holds, before the next.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of, vectorize_lanes
-from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost, direct_space
 from tilewright.topi.schedule.cpu.conv2d_workload import transposed_workload, workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.cpu.space import Config
@@ -29,16 +30,20 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     if len(conv.shape) == 4:
         return _schedule_product(s, conv, out, target, config)
     schedule_pad_at_root(s, conv.op.input_tensors[0], target)
-    block = shape_of(out)[-1]
+    _, _, height, _, block = shape_of(out)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
     group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
-    bands, row = s[out].split(row, factor=config["tile_rows"])
+    strips, row = s[out].split(row, factor=config["tile_rows"])
     tiles, column = s[out].split(column, factor=config["tile_columns"])
-    s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
+    outer = [batch, group, strips]
+    if config["band_rows"] < height:
+        bands, strips = s[out].split(strips, factor=config["band_rows"] // config["tile_rows"])
+        outer = [batch, bands, group, strips]
+    s[out].reorder(*outer, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    parallel_outer(s, out, [batch, group, bands], target, terms_of(conv))
+    parallel_outer(s, out, outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
@@ -102,7 +107,7 @@ def _keep_in_registers(
     vectorize_lanes(s, tensor, lane, block, target)
 
 
-CONV2D = Template("conv2d_NCHWc", workload_of, direct_space, direct_cost, schedule_conv2d)
+CONV2D = Template("conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_conv2d)
 
 CONV2D_TRANSPOSE = Template(
     "conv2d_transpose_NCHWc", transposed_workload, direct_space, direct_cost, schedule_conv2d_transpose

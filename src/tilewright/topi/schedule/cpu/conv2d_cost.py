@@ -45,6 +45,15 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     return space
 
 
+def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """The same, and band_rows: rows of the image that all channels pass by before the next ones."""
+    space = direct_space(workload, target)
+    bands = tile.divisors(workload.height, workload.height) if workload.width > 1 else [workload.height]
+    space.define_knob("band_rows", bands)
+    space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
+    return space
+
+
 def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
     """How many multiply-adds of `lanes` floats a cycle; some processors do twice as many of half the width."""
     return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
@@ -68,13 +77,13 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     traffic = Traffic(machine, workers)
     panel = 4 * workload.terms * blocks * workload.out_block
     window = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
-    passed = bands_passed(workload, config)
-    image = workload.in_bytes * passed / workload.height
+    band = config.get("band_rows", workload.height)
+    image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
     everything = workload.weight_bytes + workload.batch * (
         workload.in_bytes + workload.out_bytes * (1 + workload.other_inputs)
     )
-    passes = workload.batch * workload.height / passed
+    passes = workload.batch * workload.height / band
     panels = groups * passes * panel
     traffic.add(share * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
@@ -86,11 +95,6 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     return padding_cost(workload, target).then(
         traffic.cost(scale * arithmetic, scale * ports, scale * fixed + start(workers, machine))
     )
-
-
-def bands_passed(workload: Conv2DWorkload, config: Config) -> int:
-    """Rows of the image that all channels pass by before the next ones."""
-    return config.get("passed_rows", workload.height)
 
 
 class Step:

@@ -12,7 +12,7 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
-from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
@@ -48,4 +48,4 @@ def schedule_grouped_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, tar
     schedule_conv2d(s, conv, out, target, config)
 
 
-GROUPED_CONV2D = Template("grouped_conv2d_NCHWc", workload_of, direct_space, direct_cost, schedule_grouped_conv2d)
+GROUPED_CONV2D = Template("grouped_conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_grouped_conv2d)

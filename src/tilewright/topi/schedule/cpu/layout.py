@@ -7,14 +7,13 @@ Plain images are read and written where a change of layout would cost more than 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.space import Config
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.winograd import TILE_SIZES
 
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
@@ -27,22 +26,6 @@ _MARGIN = 0.95
 _PLAIN_DEPTHWISE = 100
 
 
-@dataclass(frozen=True)
-class Conv2DLayouts:
-    """One way to run a convolution: the layouts of its operands, the algorithm, its configuration, and the cost.
-
-    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of minimal filtering, 0 for sums over
-    the window. Without a target to judge by there is no configuration, and the cost, in cycles, is 0.
-    """
-
-    data: str
-    kernel: str
-    out: str
-    tile_size: int = 0
-    config: Config | None = None
-    cost: float = 0.0
-
-
 def channel_block(channels: int, target: Target | None = None) -> int | None:
     """The widest block that divides `channels` and fits a vector of the target; None if there is none."""
     lanes = 16 if target is None else max(4, target.machine.lanes())
@@ -50,12 +33,13 @@ def channel_block(channels: int, target: Target | None = None) -> int | None:
 
 
 def conv2d_layouts(
-    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None
+    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None, filtered: bool = True
 ) -> list[Conv2DLayouts]:
     """How `conv`, the facts of it in plain layouts, can run, the usual ways first: blocked ones before plain ones.
 
     Activations that arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the
-    input channels. Plain ones can be read as they are too, as those of a first layer of few channels are.
+    input channels. Plain ones can be read as they are too, as those of a first layer of few channels are. Without
+    `filtered`, minimal filtering is left out.
     """
     out_block = channel_block(conv.out_channels, target)
     plain = _plain(conv, target)
@@ -70,22 +54,23 @@ def conv2d_layouts(
     if in_block is not None:
         blocked = replace(conv, in_block=in_block, out_block=out_block)
         direct = Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
-        choices += blocked_ways(blocked, direct, target)
+        choices += _blocked_ways(blocked, direct, target, filtered)
     if arriving_block is None:
         first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
         choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
     return [*choices, plain]
 
 
-def blocked_ways(conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None) -> list[Conv2DLayouts]:
+def _blocked_ways(
+    conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None, filtered: bool
+) -> list[Conv2DLayouts]:
     """Blocked to blocked by minimal filtering where that costs less than sums over the window, then by these."""
     summed = _priced("conv2d_NCHWc", conv, direct, target)
-    if target is None or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
+    if target is None or not filtered or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
         return [summed]
-    filtered = [replace(conv, tile_size=size) for size in TILE_SIZES]
     ways = [
         _priced("conv2d_winograd_NCHWc", one, replace(direct, tile_size=one.tile_size), target)
-        for one in filtered
+        for one in (replace(conv, tile_size=size, padded=False) for size in TILE_SIZES)
         if one.filters is not None
     ]
     best = min(ways, key=lambda way: way.cost, default=summed)
