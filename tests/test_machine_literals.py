@@ -45,6 +45,7 @@ ALLOWED = {
         "codegen/size_plan.py:_LARGEST_DIM",
         "relay/transform/fuse/fuse_attention.py:_ABSORBING",
         "runtime/export.py:_MOST_WEIGHTS",
+        "runtime/record.py:LARGEST",
         "runtime/shape_program.py:MOST_ELEMENTS",
         "tir/transform/flatten_buffers.py:LARGEST_INT32",
         "tir/transform/narrow_index.py:_LOW",
