@@ -119,6 +119,11 @@ def window(count: int, **more: Attribute) -> dict[str, Attribute]:
     }
 
 
+def configuration() -> Attribute:
+    """The values that a schedule's knobs take, ((name, value), …); none, by default, where none was chosen."""
+    return Attribute("a tuple of (knob, value) pairs", _tuple_of(_knob), ())
+
+
 def axes(default: Any = REQUIRED) -> Attribute:
     """One axis, several, or None."""
     return Attribute("an axis, a tuple of axes or None", lambda v: None if v is None else _integers(v), default)
@@ -197,6 +202,11 @@ def _tuple_of(take: Callable[[Any], Any], count: int | None = None) -> Callable[
 
 
 _several = _tuple_of(_integer)
+
+
+def _knob(value: Any) -> tuple[str, int]:
+    name, chosen = value
+    return _text(name), int(_integer(chosen))
 
 
 def _integers(value: Any) -> Any:
