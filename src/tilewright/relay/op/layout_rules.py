@@ -134,6 +134,7 @@ def _filtered(
     window = {"tile_size": way.tile_size, "strides": workload.strides}
     block = channel_block(way.out)
     facts = {**window, "kernel_size": workload.kernel_size, "padding": attrs.padding, "data_layout": way.data, **chosen}
+    facts["group"] = (1, 1)
     if not types[0].is_static and target is not None:
         unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
         blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)

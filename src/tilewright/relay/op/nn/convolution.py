@@ -135,6 +135,7 @@ register(
         "kernel_layout": attr.text("OIHW"),
         "out_layout": attr.text(""),
         "out_dtype": attr.dtype(""),
+        "schedule": attr.anything(attr.ABSENT),
     },
 )
 
