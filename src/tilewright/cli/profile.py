@@ -57,8 +57,8 @@ def kernel_line(row: KernelTime, total: float, peak: float, threads: int) -> str
     bound = str(row.choice.get("bound", "–")).replace("_", " ")
     expected = predicted_seconds(row, threads) * 1e3
     return (
-        f"{row.seconds * 1e3:9.3f} ms {expected:9.3f} ms {100 * share:5.1f} % {speed:8.1f} {100 * speed / peak:6.1f} %  "
-        f"{bound:<10}  {row.kernel}  ({schedule_text(row)})  {row.source}"
+        f"{row.seconds * 1e3:9.3f} ms {expected:9.3f} ms {100 * share:5.1f} % {speed:8.1f} "
+        f"{100 * speed / peak:6.1f} %  {bound:<10}  {row.kernel}  ({schedule_text(row)})  {row.source}"
     )
 
 
