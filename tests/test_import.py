@@ -26,6 +26,7 @@ def test_loading_an_artifact_needs_the_runtime_only() -> None:
     modules = output_of("import sys; import tilewright as tw; tw.load; print(*sys.modules)")
     assert {name.split(".")[1] for name in modules if name.startswith("tilewright.")} == {
         "errors",
+        "load",
         "runtime",
         "support",
     }

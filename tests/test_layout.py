@@ -1,4 +1,4 @@
-"""The shape of the source tree: imports point one way, and docs/layout.md names exactly the folders that exist."""
+"""The shape of the tree: docs/layout.md names exactly the folders there are, and imports point down that page."""
 
 from __future__ import annotations
 
@@ -10,40 +10,56 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tilewright"
-#: A layer may import itself and the layers after it. `tir` and `arith` are one pair.
-LAYERS = [
-    {"compat"}, {"cli"}, {"compile"}, {"specialize"}, {"frontend"}, {"driver"}, {"relay"}, {"backend"}, {"topi"},
-    {"te"}, {"codegen"}, {"tir", "arith"}, {"target", "device_target"}, {"machine_store"}, {"machine"}, {"runtime"},
-    {"errors", "support"},
-]  # fmt: skip
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+#: The folders of docs/layout.md, and the files that stand beside them, in the order of the page.
+PAGE = re.findall(r"^\| `([\w/.]+)` \|", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE)
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
-def imported_layers(path: Path) -> set[str]:
-    """Names of the layers that a module imports, in functions too."""
+def imported(path: Path) -> set[str]:
+    """The modules of the package that a module imports, in functions and for type checkers too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright"):
-            parts = node.module.split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else node.module for name in names}
         elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tilewright.")}
-    return found
+            found |= {alias.name for alias in node.names}
+    return found & MODULES.keys() - {"tilewright"}
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def place(path: Path) -> str:
+    """The line of the page that a module belongs to: its folder, or the file itself."""
+    inner = path.relative_to(PACKAGE)
+    return str(inner if inner.parent == Path() else inner.parent)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES.values() if place(path) in PAGE],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
+)
 def test_imports_point_down(path: Path) -> None:
-    layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if layer in ("__init__", "__main__"):
-        return
-    upward = {name for name in imported_layers(path) if name in RANK and RANK[name] < RANK[layer]}
-    assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which lie above {layer}"
+    own = place(path)
+    upward = {name for name in imported(path) if PAGE.index(place(MODULES[name])) < PAGE.index(own)}
+    if path.name == "__init__.py":
+        upward = {name for name in upward if not place(MODULES[name]).startswith(f"{own}/")}
+    assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which docs/layout.md has above {own}"
+
+
+def test_the_modules_of_the_graph_ir_import_in_no_circle() -> None:
+    inner = {name for name in MODULES if name.startswith("tilewright.relay.ir.")}
+    graph = {name: imported(MODULES[name]) & inner for name in inner}
+    while free := {name for name, needed in graph.items() if not needed}:
+        graph = {name: needed - free for name, needed in graph.items() if name not in free}
+    assert not graph, f"among {sorted(graph)} is a circle of imports"
 
 
 def test_layout_page_names_the_folders() -> None:
-    folders = {str(p.parent.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")} - {"."}
-    named = set(re.findall(r"^\| `([\w/]+)` \|", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE))
-    assert named == folders
+    there = {place(path) for path in MODULES.values()}
+    assert sorted(PAGE) == sorted(there - {"__init__.py", "__main__.py"})
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -14,7 +14,7 @@ from tilewright import te
 from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.interpreter.interpreter import interpret
-from tilewright.relay.ir.adt import Clause, Constructor, Match, PatternConstructor, PatternVar
+from tilewright.relay.ir.adt import Clause, Constructor, Match, PatternConstructor, PatternVar, TypeData
 from tilewright.relay.ir.expr import (
     Call,
     Expr,
@@ -33,7 +33,7 @@ from tilewright.relay.ir.expr import (
 )
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import FuncType, GlobalTypeVar, TensorType, TypeCall, TypeData
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, TensorType, TypeCall
 from tilewright.relay.op import host
 from tilewright.runtime.host_ops import HOST_OPS
 from tilewright.runtime.vm import machine

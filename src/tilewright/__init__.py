@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.compile import compile as compile
+    from tilewright.load import load as load
     from tilewright.runtime.executor import Executable as Executable
-    from tilewright.runtime.load import load as load
     from tilewright.target import Target as Target
 
 #: public name -> (module, attribute); an attribute of "" is the module itself.
 _PUBLIC = {
     "compile": ("tilewright.compile", "compile"),
-    "load": ("tilewright.runtime.load", "load"),
+    "load": ("tilewright.load", "load"),
     "Executable": ("tilewright.runtime.executor", "Executable"),
     "Target": ("tilewright.target", "Target"),
     "build": ("tilewright.codegen", "build"),

@@ -19,6 +19,7 @@ from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
+from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
@@ -29,7 +30,8 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
-from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo, run
+from tilewright.relay.transform.manager.pass_info import PassInfo
+from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
@@ -43,7 +45,6 @@ from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
-from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.load import load
 from tilewright.runtime.executor import Executable
-from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.runtime.specializations import Shapes
 from tilewright.support.cache import DiskCache

@@ -11,11 +11,10 @@ import pytest
 import tilewright as tw
 from tilewright import relay
 from tilewright.backend import Backend, backend_of
-from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.backend.cpu import CpuBackend
 from tilewright.compile import GRAPH_PASSES, TARGET_PASSES
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import UnsupportedError
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 
 PACKAGE = Path(tw.__file__).parent
 
@@ -31,7 +30,7 @@ def test_processors_answer_every_question() -> None:
     assert questions - kept <= set(vars(CpuBackend))
 
 
-@pytest.mark.parametrize("kind", DEVICE_KINDS)
+@pytest.mark.parametrize("kind", DeviceTarget.KINDS)
 def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> None:
     with pytest.raises(UnsupportedError, match=f"whole models do not run on the target '{kind}' yet.*cpu"):
         tw.compile(_model(), target=kind)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.relay.interpreter.interpreter import Value, call_reference, flatten
+from tilewright.relay.interpreter.interpreter import Value, flatten
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.visitor import post_order

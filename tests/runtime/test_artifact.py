@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArtifactError
+from tilewright.load import load
 from tilewright.runtime import processor
 from tilewright.runtime.artifact import is_artifact, load_artifact, save_artifact, weight_parts, weights_bytes
 from tilewright.runtime.container import MAGIC, WeightPart, write_container
-from tilewright.runtime.load import load
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.module import FunctionInfo, Module, Param
 from tilewright.runtime.native import PoolCode, _chosen, native

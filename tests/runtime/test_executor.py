@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArtifactError, InputError
+from tilewright.load import load
 from tilewright.runtime.executor import Executable
-from tilewright.runtime.load import load
 from tilewright.runtime.manifest import Kernel
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.tensor import Tensor
@@ -225,7 +225,7 @@ def test_loading_and_running_imports_no_compiler(exe: Executable, tmp_path: Path
     script = """
 import sys
 import numpy as np
-from tilewright.runtime.load import load
+from tilewright.load import load
 y, z = load("model.tw")(np.load("x.npy"))
 np.save("y.npy", y)
 allowed = ("runtime", "support", "errors")

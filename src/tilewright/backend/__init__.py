@@ -1,6 +1,6 @@
-"""What differs between kinds of target, one package a kind: `backend_of(target)` is asked by all that compiles graphs.
+"""What differs between kinds of target, one module a kind: `backend_of(target)` is asked by all that compiles graphs.
 
-Relay's layout rules and passes, the driver and the command line ask the backend; none of them imports a package below.
+Relay's layout rules and passes, the driver and the command line ask the backend; none of them imports what is below.
 """
 
 from tilewright.backend.backend import Backend

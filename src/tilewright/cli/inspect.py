@@ -69,7 +69,7 @@ def stage_names(target_name: str = "cpu") -> list[str]:
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
     from tilewright.compile import GRAPH_PASSES
     from tilewright.target import Target
-    from tilewright.tir.pipeline import pipeline_of
+    from tilewright.tir.transform.pipeline import pipeline_of
 
     graph, loop = [name for name, _ in GRAPH_PASSES], pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]

@@ -62,7 +62,7 @@ class ModelOptions:
         require_file(path)
         if is_artifact(path):
             # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
-            from tilewright.runtime.load import load
+            from tilewright.load import load
 
             self.refuse_for_artifact(path)
             return load(path, threads=self.threads, check=True)

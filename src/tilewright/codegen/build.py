@@ -11,12 +11,11 @@ from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.codegen.source.compile_c import compile_c
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.module import Module
 from tilewright.runtime.wasm import WasmModule, link_wasm
 from tilewright.support.trace import span
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import has_threads
 from tilewright.tir.transform.plan_allocations import workspace_size
@@ -29,11 +28,13 @@ def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", th
     """
     target = Target(target)
     funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
-    if target.kind in DEVICE_KINDS:
+    if isinstance(target, DeviceTarget):
         return build_device(funcs, target)
     for func in funcs:
         if has_threads(func):
-            raise TargetError(f"{func.name} has loops bound to device threads; build it for: {', '.join(DEVICE_KINDS)}")
+            raise TargetError(
+                f"{func.name} has loops bound to device threads; build it for: {', '.join(DeviceTarget.KINDS)}"
+            )
     if target.architecture == "wasm32":
         return _build_wasm(funcs, target)
     sizes = [size for size in map(workspace_size, funcs) if size is not None]

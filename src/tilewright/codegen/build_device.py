@@ -13,16 +13,15 @@ from tilewright.codegen.source.gpu import Language, emit_program
 from tilewright.codegen.source.metal import METAL_SL
 from tilewright.codegen.source.opencl import OPENCL_C
 from tilewright.codegen.source.wgsl import WEBGPU_SL
-from tilewright.device_target import DeviceTarget
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule
 from tilewright.support.trace import span
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
-from tilewright.tir.pipeline import DEVICE, result
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.pipeline import DEVICE, result
 from tilewright.tir.transform.split_host_device import (
     DeviceProgram,
     HostBranch,

@@ -9,8 +9,8 @@ from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source.c import emit_c, emit_static_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.target import Target
-from tilewright.tir.pipeline import C, result
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.pipeline import C, result
 
 #: Functions and target to their code, and the seconds that writing it took before a compiler got it.
 Form = Callable[[Sequence[PrimFunc], Target], tuple[bytes, float]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.size_hint import size_hint
 from tilewright.tir.stmt import PrimFunc
 
-if TYPE_CHECKING:
-    from tilewright.driver.build import CompiledObject
-
 ALIGNMENT = 64
 
 
@@ -69,6 +66,16 @@ class Workspace:
     def is_needed(self) -> bool:
         """True if the kernel takes the two pointers."""
         return isinstance(self.shared, Expr) or isinstance(self.private, Expr) or bool(self.shared or self.private)
+
+
+@dataclass(frozen=True)
+class CompiledObject:
+    """Object code of some kernels, the scratch memory and schedule of each, and the seconds each stage took."""
+
+    code: bytes
+    workspaces: dict[str, Workspace]
+    choices: dict[str, dict[str, Any]]
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)

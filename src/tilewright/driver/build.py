@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tilewright.backend import backend_of
 from tilewright.codegen.kernel_code import Form
@@ -14,6 +13,7 @@ from tilewright.codegen.native.call import call_text
 from tilewright.codegen.native.pool_code import compile_text
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
+    CompiledObject,
     Kernels,
     Segment,
     Workspace,
@@ -53,16 +53,6 @@ class Task:
 
     name: str
     function: Function
-
-
-@dataclass(frozen=True)
-class CompiledObject:
-    """Object code of some kernels, the scratch memory and schedule of each, and the seconds each stage took."""
-
-    code: bytes
-    workspaces: dict[str, Workspace]
-    choices: dict[str, dict[str, Any]]
-    seconds: dict[str, float]
 
 
 def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:

@@ -19,9 +19,9 @@ from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.target import Target
 from tilewright.tir.op import const
-from tilewright.tir.pipeline import pipeline_of, run
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.pipeline import pipeline_of, run
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice
 from tilewright.topi.schedule.cpu.space import ConfigSpace

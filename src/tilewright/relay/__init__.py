@@ -17,6 +17,7 @@ from tilewright.relay.ir.adt import (
     PatternTuple,
     PatternVar,
     PatternWildcard,
+    TypeData,
 )
 from tilewright.relay.ir.expr import (
     Attrs,
@@ -52,7 +53,6 @@ from tilewright.relay.ir.type import (
     TupleType,
     Type,
     TypeCall,
-    TypeData,
     TypeVar,
     scalar_type,
 )

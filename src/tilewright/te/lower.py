@@ -1,4 +1,4 @@
-"""Lowering: from a schedule to the loop IR that code generators take, by the stages that `tir/pipeline.py` lists."""
+"""Lowering: from a schedule to the loop IR that code generators take, by the stages of `tir/transform/pipeline.py`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_to_tir import schedule_to_tir
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.pipeline import ACCELERATOR, CHECKS, DEVICE, HOST, run
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import has_threads
+from tilewright.tir.transform.pipeline import ACCELERATOR, CHECKS, DEVICE, HOST, run
 
 
 def lower_stages(
@@ -24,7 +24,7 @@ def lower_stages(
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
-    target: Target | Accelerator | str | None = None,
+    target: Target | str | None = None,
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
     allow_deep_recursion()
@@ -42,7 +42,7 @@ def lower(
     name: str = "main",
     binds: Mapping[Tensor, Buffer] | None = None,
     check_bounds: bool = False,
-    target: Target | Accelerator | str | None = None,
+    target: Target | str | None = None,
 ) -> PrimFunc:
     """The function `name` that runs `schedule` on `args` (tensors, buffers, scalar variables, in call order).
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.relay.interpreter.interpreter import call_reference, flatten
+from tilewright.relay.interpreter.interpreter import flatten
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of

@@ -12,7 +12,7 @@ from tilewright.relay.ir import registry
 from tilewright.relay.ir.expr import Call, Constant, Function, Tuple, Var
 from tilewright.relay.ir.type import TupleType, tensor_types
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.transform.gradient.adjoint import adjoints
+from tilewright.relay.op.gradients.adjoint import adjoints
 
 STEP = 1e-6
 #: Their second argument begins with the number of an image, of which there is no half.

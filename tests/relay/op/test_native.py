@@ -11,8 +11,9 @@ import pytest
 from tests.relay.op.cases import CASES
 from tilewright import codegen
 from tilewright.driver.lower import lower_function
-from tilewright.relay.interpreter.interpreter import call_reference, flatten, interpret
+from tilewright.relay.interpreter.interpreter import flatten, interpret
 from tilewright.relay.ir import registry
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Function, Tuple, Var
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of

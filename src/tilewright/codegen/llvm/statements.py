@@ -9,10 +9,10 @@ from tilewright.codegen.llvm.builder import EVERYTHING, NOTHING, Block, Function
 from tilewright.codegen.llvm.calls import effect
 from tilewright.codegen.llvm.memory import flat_index, store, wide
 from tilewright.codegen.llvm.types import memory_type
-from tilewright.codegen.statement_table import statement_table
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm
+from tilewright.tir.statement_table import statement_table
 
 STACK_LIMIT = 512 * 1024  # bytes one local buffer may take of a worker's stack
 

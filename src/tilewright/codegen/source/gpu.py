@@ -10,9 +10,9 @@ from tilewright.codegen.source.dialect import Dialect
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.pipeline import KERNEL, result
 from tilewright.tir.stmt import Allocate, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
+from tilewright.tir.transform.pipeline import KERNEL, result
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES

@@ -7,10 +7,10 @@ from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.expressions import flat_index, to_memory
-from tilewright.codegen.statement_table import statement_table
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+from tilewright.tir.statement_table import statement_table
 from tilewright.tir.warp_matrix import is_fragment_call
 
 _SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)

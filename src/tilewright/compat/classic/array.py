@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.classic.device import Device, cpu
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError
 from tilewright.runtime.tensor import Tensor
+from tilewright.target import DeviceTarget
 
 
 class NDArray(Tensor):
@@ -74,7 +74,7 @@ def from_dlpack(producer: Any) -> NDArray:
 
 
 def _of_device(array: Any, device: Device | None) -> NDArray:
-    if device is not None and device.kind in DEVICE_KINDS:
+    if device is not None and device.kind in DeviceTarget.KINDS:
         from tilewright.compat.classic.device_array import DeviceNDArray  # derives from NDArray
 
         return DeviceNDArray(array.numpy(), device)

@@ -16,9 +16,8 @@ from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.device_array import argument_values
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.target import Target as CurrentTarget
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, TargetError, UnsupportedError
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 
 
@@ -92,7 +91,7 @@ class BuiltModule:
         self.target = target
         self.entry_name = funcs[0].name
         self._code: Any = None
-        if target.is_host or target.kind in DEVICE_KINDS or target.architecture == "wasm32":
+        if target.is_host or isinstance(target, DeviceTarget) or target.architecture == "wasm32":
             self._code = codegen.build(self.funcs, target)
 
     @property
@@ -103,7 +102,7 @@ class BuiltModule:
     @property
     def imported_modules(self) -> list[BuiltModule]:
         """The module itself for a device, whose kernels it holds; nothing for a processor."""
-        return [self] if self.target.kind in DEVICE_KINDS else []
+        return [self] if isinstance(self.target, DeviceTarget) else []
 
     @property
     def entry_func(self) -> BuiltFunction:
@@ -141,7 +140,7 @@ class BuiltModule:
         """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels."""
         if fmt not in ("", "ll", "c", "cl", "cu"):
             raise UnsupportedError(f"get_source({fmt!r}): there is the text that the code was made from, get_source()")
-        if self.target.kind in DEVICE_KINDS:
+        if isinstance(self.target, DeviceTarget):
             return emit_device(self.funcs, self.target)[0]
         if self.target.kind == "c":
             return emit_c(for_c(self.funcs, self.target)).text
@@ -152,7 +151,7 @@ class BuiltModule:
         path = Path(file_name)
         kind = fmt or path.suffix.lstrip(".")
         if kind in ("o", "obj"):
-            if self.target.kind in DEVICE_KINDS or self.target.kind == "c":
+            if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
                 raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
             path.write_bytes(compile_object(emit_module(self.funcs, self.target).text, self.target))
             return

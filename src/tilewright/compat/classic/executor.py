@@ -18,10 +18,10 @@ from tilewright.compat.classic.params import load_param_dict
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
 from tilewright.errors import InputError, UnsupportedError
+from tilewright.load import load
 from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.type import FuncType, TupleType, Type
-from tilewright.runtime.load import load
 from tilewright.runtime.model import Model
 from tilewright.target import Target
 

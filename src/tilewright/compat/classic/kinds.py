@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir import type as t
+from tilewright.relay.ir.adt import TypeData
 from tilewright.relay.ir.module import IRModule
 
 
@@ -30,7 +31,7 @@ def check_kind(type_: t.Type, mod: IRModule | None = None) -> t.Kind:
         return type_.kind
     if isinstance(type_, t.GlobalTypeVar):
         return t.Kind.ADT_HANDLE
-    if isinstance(type_, t.TypeData):
+    if isinstance(type_, TypeData):
         _check_definition(type_, mod)
         return t.Kind.TYPE_DATA
     if isinstance(type_, t.TypeCall):
@@ -46,7 +47,7 @@ def _all_types(whole: t.Type, parts: Sequence[t.Type], mod: IRModule | None) -> 
             raise TypeMismatchError(f"{whole} is made of types, but {part} is of the kind {kind.name}")
 
 
-def _check_definition(data: t.TypeData, mod: IRModule | None) -> None:
+def _check_definition(data: TypeData, mod: IRModule | None) -> None:
     for var in data.type_vars:
         if var.kind is not t.Kind.TYPE:
             raise TypeMismatchError(f"the type variable {var} of {data.header} is of the kind {var.kind.name}")

@@ -7,9 +7,10 @@ from typing import Any
 
 from tilewright.compat.classic.weights import infer_weights
 from tilewright.errors import InputError
+from tilewright.relay.ir.adt import TypeData
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar
 from tilewright.relay.ir.module import IRModule as RelayModule
-from tilewright.relay.ir.type import GlobalTypeVar, TypeData
+from tilewright.relay.ir.type import GlobalTypeVar
 from tilewright.relay.ir.visitor import free_vars, global_vars
 from tilewright.tir.stmt import PrimFunc
 

@@ -9,7 +9,8 @@ from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError
 from tilewright.relay.ir.module import IRModule as RelayModule
 from tilewright.relay.transform.manager import pass_manager
-from tilewright.relay.transform.manager.pass_manager import Pass, PassInfo
+from tilewright.relay.transform.manager.pass_info import PassInfo
+from tilewright.relay.transform.manager.pass_manager import Pass
 from tilewright.relay.transform.passes import PASSES, create
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
 

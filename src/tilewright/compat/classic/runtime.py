@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.target import KINDS
+from tilewright.target import CpuTarget
 
 
 class ADT(tuple[Any, ...]):
@@ -31,7 +31,7 @@ def tuple_object(fields: Sequence[Any] | None = None) -> ADT:
 
 def enabled(target: str) -> bool:
     """True if code for a target of this kind can be made and run here."""
-    return target.split()[0] in (*KINDS, "cpu")
+    return target.split()[0] in CpuTarget.KINDS
 
 
 def convert(value: Any) -> Any:

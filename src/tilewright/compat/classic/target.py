@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from tilewright import target as own
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import TargetError
 
 _STACK: ContextVar[tuple[own.Target, ...]] = ContextVar("tilewright_compat_targets", default=())
@@ -23,7 +23,7 @@ class Target:
     @staticmethod
     def list_kinds() -> list[str]:
         """The kinds of targets there are."""
-        return sorted({*own.KINDS, *DEVICE_KINDS})
+        return sorted({*own.CpuTarget.KINDS, *own.DeviceTarget.KINDS})
 
     @staticmethod
     def check_and_update_host_consist(target: Any, host: Any = None) -> tuple[Any, Any]:
@@ -40,12 +40,12 @@ class Target:
         return _scoped(stack[-1]) if stack else None
 
 
-class _Scoped(own.Target):
-    """A target that can be the current one."""
+class _Scope(own.Target):
+    """What makes a target one that can be the current one."""
 
     __slots__ = ()
 
-    def __enter__(self) -> _Scoped:
+    def __enter__(self) -> _Scope:
         _STACK.set((*_STACK.get(), self))
         return self
 
@@ -53,10 +53,20 @@ class _Scoped(own.Target):
         _STACK.set(_STACK.get()[:-1])
 
 
-def _scoped(target: own.Target) -> _Scoped:
-    made = object.__new__(_Scoped)
-    for name in own.Target.__slots__:
-        object.__setattr__(made, name, getattr(target, name))
+@functools.cache
+def _scope_of(cls: type[own.Target]) -> type[_Scope]:
+    """`cls` with a scope."""
+    return type(cls.__name__, (_Scope, cls), {"__slots__": ()})
+
+
+def _scoped(target: own.Target) -> _Scope:
+    """`target` with a scope, of its own class still."""
+    if isinstance(target, _Scope):
+        return target
+    made = object.__new__(_scope_of(type(target)))
+    for cls in type(target).__mro__:
+        for name in getattr(cls, "__slots__", ()):
+            object.__setattr__(made, name, getattr(target, name))
     return made
 
 

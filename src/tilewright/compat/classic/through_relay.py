@@ -17,7 +17,8 @@ import numpy as np
 from tilewright import te, tir
 from tilewright.driver.lower import compute_graph
 from tilewright.errors import UnsupportedError
-from tilewright.relay.interpreter.interpreter import call_reference, interpret
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule

@@ -10,7 +10,8 @@ from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.passes import ClassicPass
 from tilewright.errors import InputError
 from tilewright.relay.ir.module import IRModule as RelayModule
-from tilewright.relay.transform.manager.pass_manager import PassContext, PassInfo
+from tilewright.relay.transform.manager.pass_info import PassInfo
+from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.tir.stmt import PrimFunc
 
 #: Classic pass -> the passes of this package that do its work, in order.

@@ -12,8 +12,8 @@ from typing import Any
 from tilewright import te, topi
 from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.topi_ops import conv2d_nchw
-from tilewright.device_target import DEVICE_KINDS
 from tilewright.errors import InputError, UnsupportedError
+from tilewright.target import DeviceTarget
 from tilewright.target import Target as OwnTarget
 from tilewright.topi.schedule.cpu.common import computes
 from tilewright.topi.schedule.cpu.dispatch import anchors_of
@@ -26,7 +26,7 @@ def schedule(outs: Any) -> te.Schedule:
     """The schedule of the computation of `outs` for the current target (this processor without one)."""
     outputs = list(outs) if isinstance(outs, list | tuple) else [outs]
     target = OwnTarget(str(Target.current() or "llvm"))
-    if target.kind in DEVICE_KINDS:
+    if isinstance(target, DeviceTarget):
         return _device_schedule(outputs)
     return cpu_schedule(outputs, target) if _has_template(outputs) else _plain_schedule(outputs)
 
@@ -83,7 +83,7 @@ def get_schedule(target: Any) -> Callable[[Any], te.Schedule]:
 def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
     """The entry of `dispatch_map` for the target: its kind, "cpu" for "llvm", else "generic"."""
     kind = OwnTarget(str(target)).kind
-    keys = [str(target).split()[0], kind, "gpu" if kind in DEVICE_KINDS else "cpu", "generic"]
+    keys = [str(target).split()[0], kind, "gpu" if kind in DeviceTarget.KINDS else "cpu", "generic"]
     for key in keys:
         if key in dispatch_map:
             return dispatch_map[key]

@@ -4,7 +4,8 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _TRANSFORM = {
-    **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", "PassInfo", "Pass"),
+    **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", "Pass"),
+    **leads_to("tilewright.relay.transform.manager.pass_info", "PassInfo"),
     **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", "function_pass", "module_pass", ModulePass="ClassicPass"),
 }
 _INSTRUMENT = leads_to(
@@ -23,7 +24,6 @@ _TYPES = leads_to(
     "TypeVar",
     "GlobalTypeVar",
     "TypeCall",
-    "TypeData",
     "RelayRefType",
     "IncompleteType",
     RelayRefType="RefType",
@@ -45,7 +45,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.structure", "structural_equal", "structural_hash", "assert_structural_equal"),
             **_TYPES,
             **leads_to("tilewright.relay.ir.expr", "GlobalVar", RelayExpr="Expr", BaseFunc="Function"),
-            **leads_to("tilewright.relay.ir.adt", "Constructor"),
+            **leads_to("tilewright.relay.ir.adt", "Constructor", "TypeData"),
             **leads_to("tilewright.tir", PrimExpr="Expr"),
             **leads_to(f"{_CLASSIC}.arith", "Range"),
             **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),

@@ -35,7 +35,6 @@ TYPES = leads_to(
     "TupleType",
     "Type",
     "TypeCall",
-    "TypeData",
     "TypeVar",
     "scalar_type",
 )
@@ -50,6 +49,7 @@ ADT = leads_to(
     "PatternTuple",
     "PatternVar",
     "PatternWildcard",
+    "TypeData",
 )
 #: Builders whose classic results unpack into fields.
 TUPLE_VALUED = leads_to(f"{_CLASSIC}.expr", "split")

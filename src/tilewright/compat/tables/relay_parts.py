@@ -16,8 +16,8 @@ _REGISTRY = leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get")
 
 TABLES = (
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
-    Table("tvm.relay.ty", "Types.", names=TYPES),
-    Table("tvm.relay.adt", "Data types and match.", names={**ADT, **leads_to("tilewright.relay.ir.type", "TypeData")}),
+    Table("tvm.relay.ty", "Types.", names={**TYPES, "TypeData": ADT["TypeData"]}),
+    Table("tvm.relay.adt", "Data types and match.", names=ADT),
     Table("tvm.relay.function", "Functions.", names=leads_to("tilewright.relay.ir.expr", "Function")),
     Table(
         "tvm.relay.expr_functor",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tilewright.driver.assemble import common_manifest, weights_manifest
 from tilewright.driver.build import build_segments
+from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
 from tilewright.relay.ir.adt import Match
@@ -51,7 +52,7 @@ def build_virtual_machine(
     """
     with trace.span("bytecode"):
         builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
-        program = builder.build()
+        program = compile_program(builder)
     segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
     built = build_segments(segments, target, jobs, loaded)

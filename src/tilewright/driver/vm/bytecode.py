@@ -1,4 +1,4 @@
-"""One function of a module to instructions of the virtual machine.
+"""A module to a program of the virtual machine: each of its functions to instructions.
 
 fn (%n) { if (%n < 1) { 1 } else { %n * @f(%n - 1) } }      0  invoke_packed 0 1 $1 $0        %n < 1
                                                            1  if $1 4
@@ -8,9 +8,10 @@ fn (%n) { if (%n < 1) { 1 } else { %n * @f(%n - 1) } }      0  invoke_packed 0 1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.driver.vm.closures import captured_vars
+from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.registers import assign_registers
 from tilewright.driver.vm.scopes import Scope
 from tilewright.driver.vm.segments import SegmentNodes, cut_segments, fields_of
@@ -41,11 +42,17 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import FuncType, TensorType
 from tilewright.runtime.vm.instruction import Opcode
 
-if TYPE_CHECKING:
-    from tilewright.driver.vm.program import ProgramBuilder
-
 #: Stands for the distance of a jump until its target is known.
 _LATER = 0
+
+
+def compile_program(builder: ProgramBuilder) -> dict[str, Any]:
+    """The manifest's ``program``: `main` and the functions and closures that it comes to call."""
+    main = builder.function_number(builder.mod.global_var("main"))
+    functions: list[dict[str, Any]] = []
+    while len(functions) < len(builder.functions):
+        functions.append(compile_function(builder, *builder.functions[len(functions)]))
+    return {"functions": functions, "main": main}
 
 
 def compile_function(builder: ProgramBuilder, name: str, function: Function, captured: Sequence[Var]) -> dict[str, Any]:

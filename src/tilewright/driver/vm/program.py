@@ -1,12 +1,10 @@
-"""A whole module to a program: its functions and closures as bytecode, its segments as modules to be compiled."""
+"""What the functions of a program share: numbers of functions, segments, host operators and constants."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from tilewright.driver.vm.bytecode import compile_function
 from tilewright.driver.vm.scopes import Scopes
 from tilewright.driver.vm.segments import SegmentNodes, segment_function
 from tilewright.errors import UnsupportedError
@@ -33,17 +31,8 @@ class ProgramBuilder:
         self.constants: list[Constant] = []
         self._constant_numbers: dict[Constant, int] = {}
         self._global_numbers: dict[GlobalVar, int] = {}
-        self._waiting: list[tuple[str, Function, Sequence[Var]]] = []
+        self.functions: list[tuple[str, Function, Sequence[Var]]] = []
         self._count = 0
-
-    def build(self) -> dict[str, Any]:
-        """The manifest's ``program``, from `main` on."""
-        main = self.function_number(self.mod.global_var("main"))
-        functions: list[dict[str, Any]] = []
-        while len(functions) < len(self._waiting):
-            name, function, captured = self._waiting[len(functions)]
-            functions.append(compile_function(self, name, function, captured))
-        return {"functions": functions, "main": main}
 
     def function_number(self, gvar: GlobalVar) -> int:
         """The number of a function of the module."""
@@ -54,11 +43,11 @@ class ProgramBuilder:
 
     def closure_number(self, function: Function, captured: Sequence[Var]) -> int:
         """The number of a function inside another, to be called with the values of `captured` first."""
-        return self._add(f"closure{len(self._waiting)}", function, captured)
+        return self._add(f"closure{len(self.functions)}", function, captured)
 
     def _add(self, name: str, function: Function, captured: Sequence[Var]) -> int:
-        self._waiting.append((name, function, captured))
-        return len(self._waiting) - 1
+        self.functions.append((name, function, captured))
+        return len(self.functions) - 1
 
     def constant_number(self, constant: Constant) -> int:
         """The number of a constant that instructions load."""

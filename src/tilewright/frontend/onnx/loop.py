@@ -19,9 +19,9 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.value_types import join_types
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
-from tilewright.relay.ir.type import FuncType, TensorType, TupleType, Type, TypeCall
+from tilewright.relay.ir.type import LIST, FuncType, TensorType, TupleType, Type, TypeCall
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.op.host import LIST, empty_list, push, stack_list
+from tilewright.relay.op.host import empty_list, push, stack_list
 from tilewright.relay.op.onnx_host import host_call
 
 _MOST_WIDENINGS = 5  # rounds until the types of what a loop carries are general enough

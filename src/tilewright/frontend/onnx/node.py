@@ -12,7 +12,7 @@ from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
-from tilewright.relay.interpreter.interpreter import call_reference
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.type import Type
 from tilewright.relay.ir.type_of import tensor_type_of

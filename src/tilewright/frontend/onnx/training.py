@@ -10,7 +10,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-from tilewright.relay.transform.gradient.adjoint import adjoints
+from tilewright.relay.op.gradients.adjoint import adjoints
 
 _DOMAIN = "ai.onnx.preview.training"
 

@@ -11,8 +11,7 @@ from onnx import TypeProto
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.onnx.schema import find_schema
 from tilewright.frontend.onnx.tensors import dtype_of, element_type_of
-from tilewright.relay.ir.type import Any, TensorType, Type
-from tilewright.relay.op.host import OBJECT
+from tilewright.relay.ir.type import OBJECT, Any, TensorType, Type
 from tilewright.relay.op.onnx_host import map_of, optional_of, parts_of, sequence_of, unranked
 
 #: Spelling of a symbolic extent -> the expression it stands for.

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import InputError, InternalError
 from tilewright.relay.ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from tilewright.relay.ir.call_reference import call_reference, fits
 from tilewright.relay.ir.expr import (
     Call,
     Constant,
@@ -32,13 +33,12 @@ from tilewright.relay.ir.expr import (
     Var,
 )
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.values import Closure, ConstructorValue, RefValue, Value, flatten
 from tilewright.relay.ir.visitor import children, free_vars
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 
-__all__ = ["Closure", "ConstructorValue", "RefValue", "Value", "call_reference", "evaluate", "flatten", "interpret"]
+__all__ = ["Closure", "ConstructorValue", "RefValue", "Value", "evaluate", "flatten", "interpret"]
 
 Environment = dict[Expr, Value]
 
@@ -74,52 +74,12 @@ def evaluate(
     return _Interpreter(mod, check).run(main.body, env)
 
 
-def call_reference(call: Call, args: Sequence[Value], check: bool = True) -> Value:
-    """Apply the reference of the operator of `call` to `args` (its types must be known)."""
-    op: Any = call.op
-    assert not isinstance(op, Expr)
-    out_type = call.checked_type
-    result = _typed(op.reference(call.attrs, *flatten(tuple(args))), out_type)
-    if check and not _fits(result, out_type):
-        got = [(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf for leaf in flatten(result)]
-        raise InternalError(f"the reference of {op.name} gives {got}, its type rule says {out_type}")
-    return result
-
-
-def _typed(result: Value, type_: Type) -> Value:
-    """NumPy scalars as arrays, lists as tuples, where `type_` says so."""
-    if isinstance(type_, TensorType):
-        return np.asarray(result)
-    if isinstance(type_, TupleType):
-        return tuple([_typed(item, field) for item, field in zip(result, type_.fields, strict=True)])
-    return result
-
-
-def _fits(value: Value, type_: Type, sizes: dict[Any, int] | None = None) -> bool:
-    """True if `value` is of `type_`. `sizes` keeps what each symbolic dimension was met as."""
-    if isinstance(type_, TensorType):
-        if not isinstance(value, np.ndarray) or value.dtype != type_.dtype.numpy or value.ndim != type_.ndim:
-            return False
-        known = {} if sizes is None else sizes
-        return all(
-            dim == size if isinstance(dim, int) else type(dim) is AnyDim or known.setdefault(dim, size) == size
-            for dim, size in zip(type_.shape, value.shape)
-        )
-    if isinstance(type_, TupleType):
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(type_.fields)
-            and all(_fits(item, field, sizes) for item, field in zip(value, type_.fields))
-        )
-    return True
-
-
 def _fed(name: str, type_: Type, value: Any, sizes: dict[Any, int]) -> Value:
     if isinstance(type_, TensorType):
         value = np.asarray(value)
     elif isinstance(type_, TupleType) and isinstance(value, Sequence) and len(value) == len(type_.fields):
         return tuple([_fed(f"{name}.{i}", t, v, sizes) for i, (t, v) in enumerate(zip(type_.fields, value))])
-    if not _fits(value, type_, sizes):
+    if not fits(value, type_, sizes):
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
         raise InputError(f"the input {name!r} is {got}, not {type_}")
     return value

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from tilewright.relay.ir.expr import Expr, Var
 from tilewright.relay.ir.node import Node, binder, node, operand
-from tilewright.relay.ir.type import GlobalTypeVar, Type
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
 
 
 @node
@@ -40,6 +40,32 @@ class Constructor(Expr):
     def name_hint(self) -> str:
         """The name, in the classic spelling."""
         return self.name
+
+
+@node
+class TypeData(Type):
+    """The definition of a data type: `constructors`, whose fields may mention `type_vars` and the type itself."""
+
+    header: GlobalTypeVar
+    type_vars: tuple[TypeVar, ...]
+    constructors: tuple[Constructor, ...]
+
+    def __init__(
+        self, header: GlobalTypeVar, type_vars: Iterable[TypeVar], constructors: Iterable[Constructor]
+    ) -> None:
+        object.__setattr__(self, "header", header)
+        object.__setattr__(self, "type_vars", tuple(type_vars))
+        object.__setattr__(self, "constructors", tuple(constructors))
+        for constructor in self.constructors:
+            constructor.set_inferred_type(self.constructor_type(constructor))
+
+    def constructor_type(self, constructor: Constructor) -> FuncType:
+        """`fn [A](A, List[A]) -> List[A]`, also for a constructor without fields: the type that it has from here on."""
+        return FuncType(constructor.inputs, TypeCall(self.header, self.type_vars), self.type_vars)
+
+    def __str__(self) -> str:
+        params = f"[{', '.join(map(str, self.type_vars))}]" if self.type_vars else ""
+        return f"type {self.header}{params}"
 
 
 class Pattern(Node):

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright.errors import InternalError, TypeMismatchError
 from tilewright.relay.ir.node import Node, binder, label, node, operand
+from tilewright.relay.ir.node_methods import METHODS
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeVar
 from tilewright.support.dtype import DType
-
-if TYPE_CHECKING:
-    from tilewright.relay.ir.registry import Op
 
 
 class Attrs(Mapping[str, Any]):
@@ -89,6 +87,13 @@ def _plain(value: Any) -> Any:
 NO_ATTRS = Attrs()
 
 
+class Operator:
+    """What a call may apply besides the value of an expression: an `Op` of the registry, its one kind."""
+
+    __slots__ = ()
+    name: str
+
+
 class Expr(Node):
     """Base of all graph nodes."""
 
@@ -114,19 +119,14 @@ class Expr(Node):
         object.__setattr__(self, "_type", type_)
 
     def __repr__(self) -> str:
-        # printing is written in terms of the expressions, so it imports this module; so do operators and typing
-        from tilewright.relay.ir.printer import to_text
-
-        return to_text(self)
+        return METHODS.to_text(self)
 
     def __getitem__(self, index: int) -> TupleGetItem:
         return TupleGetItem(self, index)
 
     def astext(self) -> str:
         """The expression as text that `relay.parse_expr` reads."""
-        from tilewright.relay.ir.printer import astext
-
-        return astext(self)
+        return METHODS.astext(self)
 
     def __add__(self, other: Any) -> Call:
         return _binary("add", self, other)
@@ -153,9 +153,7 @@ class Expr(Node):
         return _binary("divide", other, self)
 
     def __neg__(self) -> Call:
-        from tilewright.relay.ir.registry import get
-
-        return Call(get("negative"), (self,))
+        return Call(METHODS.get("negative"), (self,))
 
     def __lt__(self, other: Any) -> Call:
         return _binary("less", self, other)
@@ -175,9 +173,7 @@ class Expr(Node):
 
     def astype(self, dtype: Any) -> Call:
         """This expression with its elements converted to `dtype`."""
-        from tilewright.relay.ir.registry import get
-
-        return Call(get("cast"), (self,), {"dtype": str(DType(dtype))})
+        return Call(METHODS.get("cast"), (self,), {"dtype": str(DType(dtype))})
 
 
 @node
@@ -230,13 +226,13 @@ class Call(Expr):
     `span` names the source model's nodes it came from, separated by ";".
     """
 
-    op: Op | Expr = operand()
+    op: Operator | Expr = operand()
     args: tuple[Expr, ...] = operand()
     attrs: Attrs = NO_ATTRS
-    span: str = label("")
+    span: str = label(default="")
 
     def __init__(
-        self, op: Op | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
+        self, op: Operator | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
     ) -> None:
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))
@@ -404,21 +400,17 @@ def merge_spans(*exprs: Expr) -> str:
 
 
 def _binary(op_name: str, a: Any, b: Any) -> Call:
-    from tilewright.relay.ir.registry import get
-
     reference = a if isinstance(a, Expr) else b
     args = [arg if isinstance(arg, Expr) else const(arg, element_type(reference)) for arg in (a, b)]
-    return Call(get(op_name), args)
+    return Call(METHODS.get(op_name), args)
 
 
 def element_type(expr: Any) -> DType | None:
     """The element type of a tensor-valued expression, inferred if need be; None if there is none or it is not known."""
     if not isinstance(expr, Expr):
         return None
-    from tilewright.relay.ir.type_of import type_of
-
     try:
-        found = type_of(expr)
+        found = METHODS.type_of(expr)
     except TypeMismatchError:
         return None
     return found.dtype if isinstance(found, TensorType) else None

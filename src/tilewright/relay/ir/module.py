@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tilewright.errors import InternalError
-from tilewright.relay.ir.adt import Constructor
+from tilewright.relay.ir.adt import Constructor, TypeData
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar
-from tilewright.relay.ir.type import GlobalTypeVar, TypeData
+from tilewright.relay.ir.node_methods import METHODS
+from tilewright.relay.ir.type import GlobalTypeVar
 from tilewright.relay.ir.visitor import free_vars
 
 
@@ -54,16 +55,11 @@ class IRModule:
         return iter(self.functions)
 
     def __repr__(self) -> str:
-        # printing is written in terms of the module, so it imports this one
-        from tilewright.relay.ir.printer import to_text
-
-        return to_text(self)
+        return METHODS.to_text(self)
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module as a program that `parser.parse` reads back."""
-        from tilewright.relay.ir.printer import astext
-
-        return astext(self, show_meta_data)
+        return METHODS.astext(self, show_meta_data)
 
     def global_var(self, name: str) -> GlobalVar:
         """The global variable called `name`; an internal error naming the ones there are."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from tilewright.relay.ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
 from tilewright.relay.ir.expr import (
     Call,
     Constant,
@@ -34,8 +34,9 @@ from tilewright.relay.ir.expr import (
 from tilewright.relay.ir.json import save_metadata
 from tilewright.relay.ir.literals import TypeTexts, quoted, scalar_text
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.scopes import Scopes
-from tilewright.relay.ir.type import FuncType, Type, TypeData
+from tilewright.relay.ir.type import FuncType, Type
 from tilewright.relay.ir.visitor import children, free_vars
 from tilewright.support.recursion import deep_recursion
 
@@ -45,6 +46,7 @@ VERSION = '#[version = "0.0.5"]'
 MARKS = ("\ue000", "\ue001")
 
 
+@node_method
 def to_text(node: IRModule | Expr, types: bool = False, spans: bool = False, mark: Expr | None = None) -> str:
     """`node` as text, the same from run to run.
 
@@ -57,6 +59,7 @@ def to_text(node: IRModule | Expr, types: bool = False, spans: bool = False, mar
     return _laid_out(printer.expression(node))
 
 
+@node_method
 def astext(node: IRModule | Expr, show_meta_data: bool = True) -> str:
     """`node` as a program that `parser.parse` (a module) or `parser.parse_expr` gives back.
 

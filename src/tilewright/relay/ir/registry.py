@@ -36,13 +36,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.relay.ir.attributes import Schema
+from tilewright.relay.ir.expr import Attrs, Call, Expr, Operator
+from tilewright.relay.ir.node_methods import node_method
+from tilewright.relay.ir.type import Dim, TensorType, Type
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.relay.ir.attributes import Schema
-    from tilewright.relay.ir.expr import Attrs, Call, Expr
-    from tilewright.relay.ir.type import Dim, TensorType, Type
     from tilewright.target import Target
     from tilewright.te import Tensor
 
@@ -140,7 +141,7 @@ Static = Callable[..., "Expr | None"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Op:
+class Op(Operator):
     """An operator; see the module's docstring for the conventions. `num_inputs` is -1 where it varies."""
 
     name: str
@@ -248,6 +249,7 @@ def set_gradient(name: str, gradient: Gradient) -> None:
     _GRADIENTS[name] = gradient
 
 
+@node_method
 def get(name: str) -> Op:
     """The operator called `name`; `UnsupportedError` with the nearest names if there is none."""
     op = _OPS.get(name)

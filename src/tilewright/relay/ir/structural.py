@@ -16,11 +16,12 @@ from tilewright.relay.ir.adt import (
     Constructor,
     Match,
     Pattern,
+    TypeData,
 )
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeData, TypeVar, parts
+from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeVar, parts
 from tilewright.relay.ir.visitor import binders, children, post_order
 from tilewright.tir.expr import SizeVar
 from tilewright.tir.visitor import collect_vars, substitute

@@ -19,16 +19,12 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.node import Node, binder, node, operand, value_node
 from tilewright.support.dtype import DType
 from tilewright.tir.expr import Expr, IntImm
-
-if TYPE_CHECKING:
-    from tilewright.relay.ir.adt import Constructor
 
 #: `int | tir.Expr | Any`. Typed loosely, because passes over static graphs compute with dimensions as integers.
 Dim: typing.TypeAlias = typing.Any
@@ -170,7 +166,7 @@ class FuncType(Type):
 
     arg_types: tuple[Type, ...] = operand()
     ret_type: Type = operand()
-    type_params: tuple[TypeVar, ...] = binder(())
+    type_params: tuple[TypeVar, ...] = binder(default=())
 
     def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Iterable[TypeVar] = ()) -> None:
         object.__setattr__(self, "arg_types", tuple(arg_types))
@@ -247,30 +243,11 @@ class TypeCall(Type):
         return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
 
 
-@node
-class TypeData(Type):
-    """The definition of a data type: `constructors`, whose fields may mention `type_vars` and the type itself."""
+#: The type of a value that only host operators look into.
+OBJECT = GlobalTypeVar("Object")
 
-    header: GlobalTypeVar
-    type_vars: tuple[TypeVar, ...]
-    constructors: tuple[Constructor, ...]
-
-    def __init__(
-        self, header: GlobalTypeVar, type_vars: Iterable[TypeVar], constructors: Iterable[Constructor]
-    ) -> None:
-        object.__setattr__(self, "header", header)
-        object.__setattr__(self, "type_vars", tuple(type_vars))
-        object.__setattr__(self, "constructors", tuple(constructors))
-        for constructor in self.constructors:
-            constructor.set_inferred_type(self.constructor_type(constructor))
-
-    def constructor_type(self, constructor: Constructor) -> FuncType:
-        """`fn [A](A, List[A]) -> List[A]`, also for a constructor without fields: the type that it has from here on."""
-        return FuncType(constructor.inputs, TypeCall(self.header, self.type_vars), self.type_vars)
-
-    def __str__(self) -> str:
-        params = f"[{', '.join(map(str, self.type_vars))}]" if self.type_vars else ""
-        return f"type {self.header}{params}"
+#: The head of the type of a list of tensors, as the operators `list.*` make them: `List[Tensor[(3,), float32]]`.
+LIST = GlobalTypeVar("HostList")
 
 
 @node

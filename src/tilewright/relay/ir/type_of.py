@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.typing_rules import Inference
 
 
+@node_method
 def type_of(expr: Expr) -> Type:
     """The type of `expr`, derived now if it is not known yet. Iterative: depth is no limit.
 

@@ -13,9 +13,8 @@ from tilewright.relay.ir.analysis import free_type_vars, written_types
 from tilewright.relay.ir.excerpt import excerpt
 from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import GlobalTypeVar, Type, TypeCall, walk_type
+from tilewright.relay.ir.type import LIST, OBJECT, GlobalTypeVar, Type, TypeCall, walk_type
 from tilewright.relay.ir.visitor import binders, children, post_order
-from tilewright.relay.op.host import LIST, OBJECT
 
 _OPAQUE = (LIST, OBJECT)
 Names = frozenset[Var]

@@ -59,6 +59,7 @@ from tilewright.relay.op.math import (
     reinterpret,
     sinh,
 )
+from tilewright.relay.op.nn.sparse import sparse_to_dense
 from tilewright.relay.op.reduce import (
     all,
     any,
@@ -72,7 +73,6 @@ from tilewright.relay.op.reduce import (
 )
 from tilewright.relay.op.scatter import scatter, scatter_add, scatter_elements, scatter_nd
 from tilewright.relay.op.sort import argsort, searchsorted, sort, topk
-from tilewright.relay.op.sparse import sparse_to_dense
 from tilewright.relay.op.tensor import (
     abs,
     add,

@@ -1,9 +1,9 @@
 """Graph passes: one file each, each a function from a module to a module. `passes` has them by their classic names."""
 
 from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
-from tilewright.relay.transform.gradient.adjoint import adjoints
 from tilewright.relay.transform.gradient.gradient import first_order_gradient, gradient
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory

@@ -37,7 +37,8 @@ from tilewright.relay.transform.layout.convert_layout import convert_layout
 from tilewright.relay.transform.layout.dense_to_sparse import dense_to_sparse
 from tilewright.relay.transform.manager.annotate_spans import annotate_spans
 from tilewright.relay.transform.manager.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
-from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL, Pass, PassInfo, snake_case
+from tilewright.relay.transform.manager.pass_info import PassInfo
+from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL, Pass, snake_case
 from tilewright.relay.transform.memory.plan_devices import plan_devices
 from tilewright.relay.transform.partition.annotate_target import annotate_target
 from tilewright.relay.transform.partition.merge_compiler_regions import merge_compiler_regions

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.device_target import DeviceTarget
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 
 #: Kinds of device whose languages have warp shuffles.

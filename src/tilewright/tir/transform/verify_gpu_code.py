@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from tilewright.device_target import DeviceTarget
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.expr import BufferLoad, IntImm
 from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc, Stmt
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tilewright.topi.schedule.cpu.space import Config
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.winograd import Filter, find_filters
 
 

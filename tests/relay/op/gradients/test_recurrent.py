@@ -12,7 +12,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import const
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.transform.gradient.adjoint import adjoints
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.tir.expr import SizeVar
 from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ALPHA, DEFAULT_BETA, Activation
 

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
-from tilewright.relay.interpreter.interpreter import call_reference
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import const
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of

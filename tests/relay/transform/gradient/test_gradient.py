@@ -9,7 +9,7 @@ import tilewright as tw
 from tests.relay.helpers import module, op_names
 from tilewright import relay
 from tilewright.errors import UnsupportedError
-from tilewright.relay.transform.gradient.adjoint import adjoints
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.transform.gradient.gradient import gradient
 
 

@@ -10,10 +10,10 @@ import pytest
 import tilewright as tw
 from tilewright import relay
 from tilewright.errors import UnsupportedError
-from tilewright.relay.ir.adt import Clause, Constructor, Match, PatternConstructor, PatternVar
+from tilewright.relay.ir.adt import Clause, Constructor, Match, PatternConstructor, PatternVar, TypeData
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, If, Let, RefCreate, RefRead, RefWrite, Var
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import FuncType, GlobalTypeVar, TensorType, TypeCall, TypeData, TypeVar
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, TensorType, TypeCall, TypeVar
 from tilewright.relay.transform.gradient.gradient import gradient
 
 X = np.array([0.5, -1.0, 2.0], "float32")

@@ -17,9 +17,9 @@ from tilewright.relay.transform.manager.instrument import (
     PrintPasses,
     pass_instrument,
 )
+from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import (
     PassContext,
-    PassInfo,
     Sequential,
     function_pass,
     module_pass,

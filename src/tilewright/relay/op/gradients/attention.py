@@ -9,8 +9,8 @@ import numpy as np
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, tensor, transform
+from tilewright.relay.op.gradients.adjoint import gradient_of_parts
 from tilewright.relay.op.gradients.common import number, shape_of
-from tilewright.relay.transform.gradient.adjoint import gradient_of_parts
 
 
 def _attention_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:

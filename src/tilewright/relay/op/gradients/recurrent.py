@@ -18,9 +18,9 @@ from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.op import nn, reduce, tensor, transform
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
-from tilewright.relay.transform.gradient.adjoint import adjoints
 from tilewright.topi.recurrent import GATES, Activation, Recurrence
 
 Number = Callable[[float], Expr]

@@ -17,9 +17,9 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import nn, reduce, tensor, transform
 from tilewright.relay.op.algebra import einsum
 from tilewright.relay.op.gather import take
+from tilewright.relay.op.gradients.adjoint import gradient_of_parts
 from tilewright.relay.op.gradients.common import number, shape_of
 from tilewright.relay.op.scatter import scatter_nd
-from tilewright.relay.transform.gradient.adjoint import gradient_of_parts
 
 _CUBIC = -0.75
 

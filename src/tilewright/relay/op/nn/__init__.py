@@ -69,6 +69,7 @@ from tilewright.relay.op.nn.recurrent import (
     lstm,
     rnn,
 )
+from tilewright.relay.op.nn.sparse import sparse_add, sparse_conv2d, sparse_dense
 from tilewright.relay.op.nn.spatial import (
     adaptive_avg_pool1d,
     adaptive_avg_pool3d,
@@ -93,7 +94,6 @@ from tilewright.relay.op.nn.winograd_weights import (
     contrib_conv3d_winograd_weight_transform,
     contrib_conv3d_winograd_without_weight_transform,
 )
-from tilewright.relay.op.sparse import sparse_add, sparse_conv2d, sparse_dense
 
 __all__ = [
     "adaptive_avg_pool1d",

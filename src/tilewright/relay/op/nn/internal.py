@@ -1,5 +1,5 @@
 """Operators that passes put into graphs, under their classic name space `nn.internal`."""
 
-from tilewright.relay.op.sparse import sparse_dense_padded
+from tilewright.relay.op.nn.sparse import sparse_dense_padded
 
 __all__ = ["sparse_dense_padded"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.ir import attributes as attr
+from tilewright.relay.ir.call_reference import reference_value
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import TypeRule
 from tilewright.relay.ir.type import TensorType, TupleType
@@ -27,14 +28,11 @@ def register_quantized(
     """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
 
     def reference(attrs: Attrs, *values: np.ndarray) -> Any:
-        # the interpreter runs operators, so it imports this package
-        from tilewright.relay.interpreter.interpreter import interpret
-
         constants: list[Expr] = [Constant(np.asarray(value)) for value in values]
         if len(values) > num_inputs:
             count = (len(values) - 2) // 3
             constants = [Tuple(constants[i : i + count]) for i in (0, count, 2 * count)] + constants[3 * count :]
-        return interpret(canonical(attrs, constants), [])[0]
+        return reference_value(canonical(attrs, constants))
 
     register_composite(
         name,

@@ -23,12 +23,13 @@ from tilewright.relay.ir.adt import (
     PatternConstructor,
     PatternTuple,
     PatternVar,
+    TypeData,
 )
 from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import FuncType, GlobalTypeVar, Type, TypeCall, TypeData, map_type, walk_type
+from tilewright.relay.ir.type import FuncType, GlobalTypeVar, Type, TypeCall, map_type, walk_type
 from tilewright.relay.ir.visitor import children, free_vars, post_order, rebuild
 from tilewright.relay.transform.functional.eta_expand import eta_expand
 from tilewright.relay.transform.functional.rename_bound import rename_bound

@@ -17,7 +17,7 @@ from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.transform.gradient.adjoint import adjoints, inline_lets, is_straight_line
+from tilewright.relay.op.gradients.adjoint import adjoints, inline_lets, is_straight_line
 from tilewright.relay.transform.gradient.higher_order_gradient import higher_order_gradient
 
 MODES = ("auto", "first_order", "higher_order")

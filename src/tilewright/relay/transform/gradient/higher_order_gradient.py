@@ -53,8 +53,8 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import FuncType, RefType, TensorType, TupleType, Type, map_type, walk_type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import substitute
+from tilewright.relay.op.gradients.adjoint import holds_float, operator_gradient
 from tilewright.relay.op.tensor import ones_like, zeros_like
-from tilewright.relay.transform.gradient.adjoint import holds_float, operator_gradient
 from tilewright.support.recursion import deep_recursion
 
 

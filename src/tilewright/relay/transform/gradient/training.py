@@ -25,8 +25,8 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.op.tensor import rsqrt, sqrt
-from tilewright.relay.transform.gradient.adjoint import adjoints
 
 Array = np.ndarray[Any, Any]
 

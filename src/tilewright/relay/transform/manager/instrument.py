@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from tilewright.relay.ir.module import IRModule
-    from tilewright.relay.transform.manager.pass_manager import PassInfo
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.manager.pass_info import PassInfo
 
 
 class PassInstrument:

@@ -20,22 +20,13 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.instrument import PassInstrument
+from tilewright.relay.transform.manager.pass_info import PassInfo
 
 #: The level of a context that nobody opened: everything that pays is on.
 DEFAULT_OPT_LEVEL = 3
 
 
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
-
-
-@dataclass(frozen=True)
-class PassInfo:
-    """The level from which a pass runs, its name, and the names of the passes it wants to have run before it."""
-
-    opt_level: int
-    name: str
-    required: tuple[str, ...] = ()
-    traceable: bool = False
 
 
 def snake_case(name: str) -> str:

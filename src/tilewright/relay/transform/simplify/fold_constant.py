@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.relay.interpreter.interpreter import call_reference
+from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.attention_cost import attention_cost, attention_space, attention_workload
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, vectorize_lanes
 from tilewright.topi.schedule.cpu.lanes import lanes_of, reduce_along
-from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
 
 

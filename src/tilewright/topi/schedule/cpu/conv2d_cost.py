@@ -10,10 +10,12 @@ import math
 
 from tilewright.machine import Machine
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
@@ -79,7 +81,14 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         tiles += count
     traffic = Traffic(machine, workers)
     panel = 4 * workload.terms * blocks * workload.out_block
-    window = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window: float = (
+        4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    )
+    if workload.in_block == 1:
+        plane = workload.in_bytes // workload.in_channels
+        window = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
+        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
+        traffic.add(share * workload.batch * workload.in_bytes * groups * again, panel + window)
     band = config.get("band_rows", workload.height)
     image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_nchw_cost import (
@@ -19,7 +20,6 @@ from tilewright.topi.schedule.cpu.conv2d_nchw_cost import (
 )
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
-from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.

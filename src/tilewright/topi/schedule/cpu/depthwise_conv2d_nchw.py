@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_nchw_cost, depthwise_nchw_space
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
 
 #: A window of more taps than this is left as loops, to keep the code short.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import (
     inline_between,
     parallel_outer,
@@ -22,7 +23,6 @@ from tilewright.topi.schedule.cpu.common import (
 )
 from tilewright.topi.schedule.cpu.dot_intrin import dot_intrin
 from tilewright.topi.schedule.cpu.pad import schedule_at_root
-from tilewright.topi.schedule.cpu.space import Config
 
 
 def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

@@ -17,6 +17,7 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.te.scan import ScanOp
 from tilewright.topi import tag
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import (
     computes,
     has_tag,
@@ -26,7 +27,6 @@ from tilewright.topi.schedule.cpu.common import (
 )
 from tilewright.topi.schedule.cpu.injective import schedule_pass
 from tilewright.topi.schedule.cpu.recurrent_cost import recurrent_cost, recurrent_space, recurrent_workload
-from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
 
 

@@ -9,43 +9,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.topi.schedule.config import Config, Value
 from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.tile import divisors
-
-Value = int
-
-
-@dataclass(frozen=True)
-class Config(Mapping[str, Value]):
-    """One value for each knob of a space, in the order of its knobs."""
-
-    items_: tuple[tuple[str, Value], ...]
-
-    def __getitem__(self, name: str) -> Value:
-        for key, value in self.items_:
-            if key == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([name for name, _ in self.items_])
-
-    def __len__(self) -> int:
-        return len(self.items_)
-
-    def __hash__(self) -> int:
-        return hash(self.items_)
-
-    def __str__(self) -> str:
-        return " ".join(f"{name}={int(value)}" for name, value in self.items_)
-
-    def to_json(self) -> dict[str, Value]:
-        """Plain data, by knob."""
-        return dict(self.items_)
 
 
 class ConfigSpace:

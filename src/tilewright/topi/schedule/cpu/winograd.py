@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.conv2d_workload import winograd_workload
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.space import Config
 from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_space
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from tilewright.errors import InternalError
 from tilewright.machine import Machine
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, epilogue_cycles, multiply_adds_per_cycle, start
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
+from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Groups of more tiles than this gain nothing.

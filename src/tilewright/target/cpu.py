@@ -1,4 +1,4 @@
-"""What code is generated for: an immutable value that says which processor, its vectors, registers, caches and cores.
+"""Processors as targets: which one, its vectors, registers, caches and cores.
 
     Target("cpu")                                        this machine, or what TILEWRIGHT_TARGET names instead
     Target("llvm -mcpu=skylake-avx512")                  a named processor of this machine's architecture
@@ -6,9 +6,6 @@
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
     Target("wasm")                                       WebAssembly with 128-bit vectors
     Target("c")                                          the same by way of C99 source and a C compiler
-
-`str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
-`Target(str(target)) == target`.
 
 Where `tilewright doctor --calibrate` has measured this machine, its spelling ends in `-machine=` and a digest of the
 figures, which are then `target.machine`; without it they are the shipped ones of the processor. A digest means
@@ -23,14 +20,15 @@ import dataclasses
 import functools
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tilewright.errors import TargetError
 from tilewright.machine import Machine, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
+from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
 _V2 = (*_SSE, "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -69,61 +67,28 @@ _ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 
 _OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores|machine)=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
-KINDS = ("cpu", "llvm", "c", "wasm")
 _WASM_TRIPLE = "wasm32-unknown-unknown"
 
 
-class Target:
-    """A processor to generate code for; equal and hashed by its canonical spelling `str(target)`.
+@spelled
+class CpuTarget(Target):
+    """A processor to generate code for.
 
     `vector_bits` is the width of its widest vector registers and `vector_registers` their number; `l1d`, `l2` (of one
-    core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on; `measured` is the digest of the
-    figures that were measured of its machine, or "". Raises `TargetError` for names it does not know.
+    core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on; `has_fma` says that a fused
+    multiply-add is one instruction, `converts_half` that there are instructions between float16 and float32; `measured`
+    is the digest of the figures that were measured of its machine, or ""; `machine` is what the processor can do, with
+    the sizes that this target gives.
     """
 
-    __slots__ = ("cores", "cpu", "feature_string", "features", "kind", "l1d", "l2", "l3", "measured", "spelling",
-                 "triple", "vector_bits", "vector_registers")  # fmt: skip
-    kind: str
-    triple: str
-    cpu: str
-    features: tuple[str, ...]
-    feature_string: str
-    vector_bits: int
-    vector_registers: int
-    l1d: int
-    l2: int
-    l3: int
-    cores: int
-    measured: str
-    spelling: str
+    __slots__ = ("converts_half", "cores", "cpu", "feature_string", "features", "has_fma", "l1d", "l2", "l3", "machine",
+                 "measured", "triple", "vector_bits", "vector_registers")  # fmt: skip
+    KINDS = ("cpu", "llvm", "c", "wasm")
 
-    def __new__(cls, spec: str | Target = "cpu") -> Target:
-        if isinstance(spec, Target):
-            return spec
+    @classmethod
+    def parse(cls, spec: str) -> CpuTarget:
+        """The processor that `spec` spells."""
         return _parsed(spec, knobs.TARGET.get(), stored_key(host_identity()))
-
-    @staticmethod
-    def host() -> Target:
-        """The machine this runs on, whatever TILEWRIGHT_TARGET says."""
-        return Target("llvm -mcpu=native")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a Target is immutable; spell another one instead of setting {name!r}")
-
-    def __str__(self) -> str:
-        return self.spelling
-
-    def __repr__(self) -> str:
-        return f"Target({self.spelling!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and other.spelling == self.spelling
-
-    def __hash__(self) -> int:
-        return hash(self.spelling)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Target, (self.spelling,))
 
     @property
     def architecture(self) -> str:
@@ -131,25 +96,10 @@ class Target:
         return _architecture(self.triple)
 
     @property
-    def has_fma(self) -> bool:
-        """True if a fused multiply-add is one instruction."""
-        return "fma" in self.features or self.architecture in ("aarch64", "riscv64")
-
-    @property
-    def machine(self) -> Machine:
-        """What the processor can do, with the sizes that this target gives."""
-        return _machine(self)
-
-    @property
     def is_host(self) -> bool:
         """True if this process can run code for this target: same architecture, and no feature this machine lacks."""
         host = Target.host()
         return self.architecture == host.architecture and set(self.features) <= set(host.features)
-
-    @property
-    def converts_half(self) -> bool:
-        """True if it has instructions that convert between float16 and float32."""
-        return self.architecture == "aarch64" or "f16c" in self.features
 
     def supports(self, *features: str) -> bool:
         """True if all the LLVM features named are on."""
@@ -157,21 +107,12 @@ class Target:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(spec: str, default: str | None, measured: str) -> Target:
+def _parsed(spec: str, default: str | None, measured: str) -> CpuTarget:
     """The target spelled `spec`; where that names no processor, it is the one of `default` (None: this machine).
 
     `measured` is the digest of this machine's figures, "" without such.
     """
-    # devices are targets, so their module imports this one
-    from tilewright.device_target import DEVICE_KINDS, device_target
-
     words = spec.split()
-    if words and words[0] in DEVICE_KINDS:
-        return device_target(spec)
-    if not words or words[0] not in KINDS:
-        known = ", ".join((*KINDS, *DEVICE_KINDS))
-        raise TargetError(f"unknown target {spec!r}; known: {known} ('cpu' is this machine; 'llvm' takes "
-                          "-mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=)")  # fmt: skip
     options = _options(spec)
     if default is not None and words[0] != "wasm" and not options.keys() & {"mtriple", "mcpu"}:
         options = {**_options(default), **options}
@@ -206,7 +147,7 @@ def _options(spec: str) -> dict[str, str]:
     return options
 
 
-def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> Target:
+def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: dict[str, str], spec: str) -> CpuTarget:
     architecture = _architecture(triple)
     base = PROCESSORS[architecture].get(cpu, ())
     changes = {name: on for name, on in sorted(changes.items()) if on != (name in base)}
@@ -226,7 +167,10 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     if "machine" in options:
         _check_measured(options["machine"], spec)
         words.append(f"-machine={options['machine']}")
-    return _filled(
+    measured = options.get("machine", "")
+    known = (stored(measured) if measured else None) or machine_of(cpu, features)
+    return made(
+        CpuTarget,
         kind=kind,
         triple=triple,
         cpu=cpu,
@@ -234,31 +178,26 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
         feature_string=_llvm_features(architecture, base, changes),
         vector_bits=bits,
         vector_registers=registers,
-        measured=options.get("machine", ""),
+        measured=measured,
+        machine=_machine(known, bits, registers, figures),
+        has_fma="fma" in features or architecture in ("aarch64", "riscv64"),
+        converts_half=architecture == "aarch64" or "f16c" in features,
         spelling=" ".join(w for w in words if w),
         **figures,
     )
 
 
-@functools.lru_cache(maxsize=256)
-def _machine(target: Target) -> Machine:
-    known = (stored(target.measured) if target.measured else None) or machine_of(target.cpu, target.features)
+def _machine(known: Machine, bits: int, registers: int, figures: Mapping[str, int]) -> Machine:
+    """`known` with the sizes that a target gives."""
     return dataclasses.replace(
-        known.narrowed(target.vector_bits) if target.vector_bits else known,
-        cores=target.cores,
-        vector_bits=target.vector_bits,
-        vector_registers=target.vector_registers,
-        l1=dataclasses.replace(known.l1, size=target.l1d),
-        l2=dataclasses.replace(known.l2, size=target.l2),
-        l3=dataclasses.replace(known.l3, size=target.l3),
+        known.narrowed(bits),
+        cores=figures["cores"],
+        vector_bits=bits,
+        vector_registers=registers,
+        l1=dataclasses.replace(known.l1, size=figures["l1d"]),
+        l2=dataclasses.replace(known.l2, size=figures["l2"]),
+        l3=dataclasses.replace(known.l3, size=figures["l3"]),
     )
-
-
-def _filled(**values: Any) -> Target:
-    target = object.__new__(Target)
-    for name, value in values.items():
-        object.__setattr__(target, name, value)
-    return target
 
 
 def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, bool]) -> str:
@@ -318,6 +257,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 # --------------------------------------------------------------------------------------------- this machine
 @functools.cache
 def _host_triple() -> str:
+    # when it is asked for: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
 
     return str(llvm.get_process_triple())

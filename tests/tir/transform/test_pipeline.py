@@ -6,8 +6,19 @@ import pytest
 
 from tilewright import te, tir
 from tilewright.target import Target
-from tilewright.tir.pipeline import ACCELERATOR, DEVICE, HOST, KERNEL, C, Pipeline, Stage, pipeline_of, result, run
 from tilewright.tir.printer import to_text
+from tilewright.tir.transform.pipeline import (
+    ACCELERATOR,
+    DEVICE,
+    HOST,
+    KERNEL,
+    C,
+    Pipeline,
+    Stage,
+    pipeline_of,
+    result,
+    run,
+)
 from tilewright.tir.verify import verify
 
 

@@ -9,7 +9,7 @@ Target("opencl -max_threads_per_block=256")
 from __future__ import annotations
 
 from tilewright.errors import TargetError
-from tilewright.target import Target
+from tilewright.target.target import Target, made, spelled
 
 #: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
 #: the widest vector access in bytes, and the bytes of a thread's own arrays (0: the language names no limit; CUDA C++
@@ -24,9 +24,9 @@ _DEFAULTS: dict[str, dict[str, int]] = {
     "webgpu": {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 1,
                "max_vector_bytes": 16, "max_local_memory_per_thread": 8192},
 }  # fmt: skip
-DEVICE_KINDS = tuple(_DEFAULTS)
 
 
+@spelled
 class DeviceTarget(Target):
     """A device that runs kernels of thread blocks; equal by its canonical spelling.
 
@@ -37,6 +37,7 @@ class DeviceTarget(Target):
 
     __slots__ = ("arch", "emulate", "max_local_memory_per_thread", "max_shared_memory_per_block",
                  "max_threads_per_block", "max_vector_bytes", "thread_warp_size")  # fmt: skip
+    KINDS = tuple(_DEFAULTS)
     arch: str
     emulate: int
     max_threads_per_block: int
@@ -45,33 +46,19 @@ class DeviceTarget(Target):
     max_vector_bytes: int
     max_local_memory_per_thread: int
 
-    @property
-    def architecture(self) -> str:
-        """The kind: kernels are given to the device's own compiler as text."""
-        return self.kind
-
-    @property
-    def is_host(self) -> bool:
-        """Never: the host does not run a kernel's code."""
-        return False
-
-
-def device_target(spec: str) -> DeviceTarget:
-    """The target that `spec`, of one of `DEVICE_KINDS`, spells. Raises `TargetError` for an option it does not have."""
-    kind, *words = spec.split()
-    values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "arch": "sm_80" if kind == "cuda" else ""}
-    for word in words:
-        name, _, text = word.lstrip("-").partition("=")
-        known = [n for n in values if n != "arch" or kind == "cuda"]
-        if name not in known or not text or not word.startswith("-"):
-            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: {', '.join(f'-{n}=' for n in known)}")
-        if name != "arch" and not text.isdigit():
-            raise TargetError(f"target {spec!r}: {word} is not a whole number")
-        values[name] = text if name == "arch" else int(text)
-    words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
-    made = object.__new__(DeviceTarget)
-    cpu = {"triple": "", "cpu": "", "features": (), "feature_string": "", "vector_bits": 0, "vector_registers": 0,
-           "l1d": 0, "l2": 0, "l3": 0, "cores": 1, "measured": ""}  # fmt: skip
-    for name, value in {**cpu, **values, "kind": kind, "spelling": " ".join([kind, *words])}.items():
-        object.__setattr__(made, name, value)
-    return made
+    @classmethod
+    def parse(cls, spec: str) -> DeviceTarget:
+        """The device that `spec` spells. Raises `TargetError` for an option it does not have."""
+        kind, *words = spec.split()
+        values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "arch": "sm_80" if kind == "cuda" else ""}
+        for word in words:
+            name, _, text = word.lstrip("-").partition("=")
+            known = [n for n in values if n != "arch" or kind == "cuda"]
+            if name not in known or not text or not word.startswith("-"):
+                options = ", ".join(f"-{n}=" for n in known)
+                raise TargetError(f"target {spec!r}: unknown option {word!r}; known: {options}")
+            if name != "arch" and not text.isdigit():
+                raise TargetError(f"target {spec!r}: {word} is not a whole number")
+            values[name] = text if name == "arch" else int(text)
+        words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
+        return made(cls, spelling=" ".join([kind, *words]), kind=kind, **values)

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.device_target import DeviceTarget
 from tilewright.machine import Machine
 from tilewright.support.trace import span
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import bind_threads
 from tilewright.tir.transform.check_bounds import check_bounds

@@ -1,1 +1,0 @@
-"""Processors: kernels by the templates of `topi/schedule/cpu`, through LLVM or C."""

@@ -1,1 +1,0 @@
-"""Devices that run kernels of thread blocks."""

@@ -1,0 +1,7 @@
+"""Targets, what code is generated for: values that are told by their spelling, `Target("llvm -mcpu=haswell")`."""
+
+from tilewright.target.cpu import PROCESSORS, CpuTarget, host_identity
+from tilewright.target.device import DeviceTarget
+from tilewright.target.target import Target
+
+__all__ = ["PROCESSORS", "CpuTarget", "DeviceTarget", "Target", "host_identity"]

@@ -1,0 +1,129 @@
+"""The base of all targets, and how a spelling finds its class.
+
+    Target                  equal and hashed by its canonical spelling
+        CpuTarget           a processor                                  (target/cpu.py)
+        DeviceTarget        a device that runs kernels of thread blocks  (target/device.py)
+        te.Accelerator      a machine that a program declares            (te/accelerator.py)
+
+`str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and
+`Target(str(target)) == target`. An accelerator has no spelling that says everything: it is given as a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from tilewright.errors import TargetError
+
+if TYPE_CHECKING:
+    from tilewright.machine import Machine
+
+Kind = TypeVar("Kind", bound="Target")
+
+
+class Target:
+    """What code is generated for: an immutable value of one of the classes below this one.
+
+    `Target(spelling)` is a value of the class that the first word of the spelling, its kind, belongs to. Raises
+    `TargetError` for names it does not know.
+
+    Code for processors takes any target and reads the fields of a `CpuTarget`, declared here: a target of another class
+    has none of them, and to read one there is a `TargetError`.
+    """
+
+    __slots__ = ("kind", "spelling")
+    kind: str
+    spelling: str
+
+    KINDS: ClassVar[tuple[str, ...]] = ()
+    """the first words of the spellings of a class"""
+
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    feature_string: str
+    vector_bits: int
+    vector_registers: int
+    l1d: int
+    l2: int
+    l3: int
+    cores: int
+    measured: str
+    machine: Machine
+    has_fma: bool
+    converts_half: bool
+
+    def __new__(cls, spec: str | Target = "cpu") -> Target:
+        if isinstance(spec, Target):
+            return spec
+        kind = (spec.split() or [""])[0]
+        if kind not in _CLASSES:
+            raise TargetError(f"unknown target {spec!r}; known: {', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' "
+                              "takes -mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=)")  # fmt: skip
+        return _CLASSES[kind].parse(spec)
+
+    @classmethod
+    def parse(cls, spec: str) -> Target:
+        """The target of this class that `spec` spells."""
+        raise NotImplementedError
+
+    @staticmethod
+    def host() -> Target:
+        """The machine this runs on, whatever TILEWRIGHT_TARGET says."""
+        return Target("llvm -mcpu=native")
+
+    @property
+    def architecture(self) -> str:
+        """What the code is written for; the kind, where that is all there is to say."""
+        return self.kind
+
+    @property
+    def is_host(self) -> bool:
+        """True if this process can run code for this target."""
+        return False
+
+    def supports(self, *features: str) -> bool:
+        """True if it is a processor and all the LLVM features named are on."""
+        return False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Target is immutable; spell another one instead of setting {name!r}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in Target.__annotations__ and name not in Target.__slots__:
+                raise TargetError(f"{self} is no processor, so it has no {name}")
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}")
+
+    def __str__(self) -> str:
+        return self.spelling
+
+    def __repr__(self) -> str:
+        return f"Target({self.spelling!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and other.spelling == self.spelling
+
+    def __hash__(self) -> int:
+        return hash(self.spelling)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Target, (self.spelling,))
+
+
+_CLASSES: dict[str, type[Target]] = {}
+
+
+def spelled(cls: type[Kind]) -> type[Kind]:
+    """Enter a class of targets under its `KINDS`."""
+    _CLASSES.update(dict.fromkeys(cls.KINDS, cls))
+    return cls
+
+
+def made(cls: type[Kind], **fields: Any) -> Kind:
+    """A value of a class of targets with these fields."""
+    target = object.__new__(cls)
+    for name, value in fields.items():
+        object.__setattr__(target, name, value)
+    return target
