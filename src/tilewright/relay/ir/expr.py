@@ -229,7 +229,7 @@ class Call(Expr):
     op: Operator | Expr = operand()
     args: tuple[Expr, ...] = operand()
     attrs: Attrs = NO_ATTRS
-    span: str = label("")
+    span: str = label(default="")
 
     def __init__(
         self, op: Operator | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""

@@ -98,7 +98,7 @@ def _declared(cls: type[T], by_value: bool) -> type[T]:
     if "bound" not in cls.__dict__:
         made.bound = _getter(made.BINDERS)
     DECLARED.append(made)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

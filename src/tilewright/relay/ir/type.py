@@ -166,7 +166,7 @@ class FuncType(Type):
 
     arg_types: tuple[Type, ...] = operand()
     ret_type: Type = operand()
-    type_params: tuple[TypeVar, ...] = binder(())
+    type_params: tuple[TypeVar, ...] = binder(default=())
 
     def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Iterable[TypeVar] = ()) -> None:
         object.__setattr__(self, "arg_types", tuple(arg_types))
