@@ -45,6 +45,7 @@ ALLOWED = {
         "codegen/size_plan.py:_LARGEST_DIM",
         "relay/transform/fuse/fuse_attention.py:_ABSORBING",
         "runtime/export.py:_MOST_WEIGHTS",
+        "runtime/record.py:LARGEST",
         "runtime/shape_program.py:MOST_ELEMENTS",
         "tir/transform/flatten_buffers.py:LARGEST_INT32",
         "tir/transform/narrow_index.py:_LOW",
@@ -58,11 +59,11 @@ ALLOWED = {
     ),
     "the stack of a thread, or its waking, which the operating system decides": (
         "codegen/llvm/statements.py:STACK_LIMIT",
-        "runtime/native_ir.py:MAX_WORKERS",
-        "runtime/native_ir.py:_SPIN_NANOSECONDS",
-        "runtime/native_ir.py:_OFTEN",
-        "runtime/native_ir.py:_FUTEX_WAIT_PRIVATE",
-        "runtime/native_ir.py:_FUTEX_WAKE_PRIVATE",
+        "runtime/threads.py:MAX_WORKERS",
+        "codegen/native/pool.py:_SPIN_NANOSECONDS",
+        "codegen/native/pool.py:_OFTEN",
+        "codegen/native/pool.py:_FUTEX_WAIT_PRIVATE",
+        "codegen/native/pool.py:_FUTEX_WAKE_PRIVATE",
         "tir/transform/plan_allocations.py:STACK_BYTES",
     ),
     "how the system and Python's allocator hand out memory": (
@@ -71,6 +72,8 @@ ALLOWED = {
         "runtime/weights_sum.py:_BLOCK",
     ),
     "bookkeeping of the runtime": (
+        "runtime/record.py:DEEPEST",
+        "runtime/record.py:LARGEST",
         "runtime/segment.py:_SMALL",
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
@@ -99,8 +102,13 @@ ALLOWED = {
         "topi/schedule/cpu/depthwise_cost.py:_PLAIN_ACCUMULATORS",
         "topi/schedule/cpu/depthwise_cost.py:_TILE_COLUMNS",
         "topi/schedule/cpu/layout.py:CHANNEL_BLOCKS",
-        "topi/schedule/cpu/product_spaces.py:_PANELS",
-        "topi/schedule/cpu/product_spaces.py:_PRODUCT_ROWS",
+        "topi/schedule/cpu/attention_cost.py:_BLOCK_ROWS",
+        "topi/schedule/cpu/attention_cost.py:_PANEL_VECTORS",
+        "topi/schedule/cpu/product_spaces.py:_TILE_ROWS",
+        "topi/schedule/cpu/product_spaces.py:_VECTORS",
+        "topi/schedule/cpu/product_spaces.py:_WIDEST",
+        "topi/schedule/cpu/recurrent_cost.py:_TILE_ROWS",
+        "topi/schedule/cpu/recurrent_cost.py:_WIDEST",
         "topi/schedule/cpu/winograd_cost.py:_TILES_PER_GROUP",
     ),
     "exponents of a mean, in the cost of what overlaps": (
@@ -111,10 +119,8 @@ ALLOWED = {
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 
-#: What is still fitted to one processor, in templates of convolutions, products, attention and recurrence. This list
-#: may only become shorter.
+#: What is still fitted to one processor, in templates of convolutions and products. This list may only become shorter.
 FITTED = {
-    "topi/schedule/cpu/attention.py:_ENOUGH_HEADS",
     "topi/schedule/cpu/conv2d_cost.py:TILE_CYCLES",
     "topi/schedule/cpu/depthwise_cost.py:_TILE",
     "topi/schedule/cpu/depthwise_cost.py:_ROW",
@@ -122,10 +128,7 @@ FITTED = {
     "topi/schedule/cpu/fused_depthwise.py:_MOST_ROWS",
     "topi/schedule/cpu/fused_depthwise.py:_BAND_BYTES",
     "topi/schedule/cpu/layout.py:_PLAIN_DEPTHWISE",
-    "topi/schedule/cpu/layout.py:_PANEL_LIMIT",
-    "topi/schedule/cpu/recurrent.py:SHARED_STEP",
-    "topi/schedule/cpu/recurrent.py:_BLOCKS",
-    "topi/schedule/cpu/recurrent.py:_VECTORS",
+    "topi/schedule/cpu/product_spaces.py:_AHEAD",
 }
 
 

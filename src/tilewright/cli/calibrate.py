@@ -196,9 +196,15 @@ def _memory(meter: _Meter, sizes: Mapping[str, int]) -> dict[str, object]:
         copied = copy_bandwidth(sizes[level], 1, 2 * meter.each) / meter.ghz
         factors.append(max(1.0, 2 * small[level] / copied - 1))
     found["write_factor"] = _rounded(sum(factors) / len(factors))
-    plain = meter.read(_filled(sizes["L3"], huge=False), 1)
-    found["huge_page_gain"] = _rounded(max(1.0, small["L3"] / plain))
+    found["huge_page_gain"] = _rounded(_huge_page_gain(meter, _first(memory, sizes["L3"]), sizes["L3"]))
     return found
+
+
+def _huge_page_gain(meter: _Meter, huge: Array, nbytes: int) -> float:
+    """How much faster `huge` is read than as many bytes in small pages, at least 1; in turns, as others come and go."""
+    plain = _filled(nbytes, huge=False)
+    rates = [(meter.read(huge, 1), meter.read(plain, 1)) for _ in range(2)]
+    return max(1.0, max(rate for rate, _ in rates) / max(rate for _, rate in rates))
 
 
 def _filled(nbytes: int, huge: bool) -> Array:

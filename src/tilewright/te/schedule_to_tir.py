@@ -268,7 +268,8 @@ class _Builder:
             for prefetch in stage.prefetches:
                 if prefetch.axis is nest.leaves[place]:
                     self._check_prefetch(stage, prefetch, nest.leaves[place:])
-                    body = AttrStmt("prefetch", self._buffer(prefetch.tensor), prefetch.offset, body)
+                    key = "prefetch_spread" if prefetch.spread else "prefetch"
+                    body = AttrStmt(key, self._buffer(prefetch.tensor), prefetch.offset, body)
             return body
 
         intrin_places = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]

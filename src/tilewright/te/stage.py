@@ -41,11 +41,15 @@ class AxisAttr:
 
 @dataclass(frozen=True, eq=False)
 class Prefetch:
-    """What is read of `tensor` in the iteration `offset` steps ahead on `axis` is asked for in advance."""
+    """What is read of `tensor` in the iteration `offset` steps ahead on `axis` is asked for in advance.
+
+    `spread`: what the whole loop reads `offset` parts on, a little in each iteration.
+    """
 
     tensor: Tensor
     axis: IterVar
     offset: int
+    spread: bool = False
 
 
 class Stage:
@@ -358,8 +362,11 @@ class Stage:
         self.predicate = condition
 
     @step
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1) -> None:
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1, spread: bool = False) -> None:
         """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead.
+
+        `spread`: where the whole loop runs over one part of `tensor` again and again before a loop around it moves on,
+        the part `offset` ones ahead is brought to the level-2 cache, a little in each iteration.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].prefetch(A, i, 2)
@@ -372,7 +379,7 @@ class Stage:
             raise ScheduleError(
                 f"prefetch of {tensor.name} in stage {self.name}: {offset} iterations ahead; at least 1"
             )
-        self.prefetches.append(Prefetch(self.schedule.tensor(tensor), axis, offset))
+        self.prefetches.append(Prefetch(self.schedule.tensor(tensor), axis, offset, spread))
 
     @step
     def double_buffer(self) -> None:

@@ -11,6 +11,8 @@ PARTIAL = "partial"
 COMM_REDUCE_IDX = "comm_reduce_idx"
 PAD = "pad"
 POOL = "pool"
+#: The columns of an image interpolated, before its rows are.
+RESIZED_COLUMNS = "resized_columns,injective"
 CONV2D_NCHW = "conv2d_nchw"
 CONV2D_1X1_NCHW = "conv2d_1x1_nchw"
 CONV2D_NCHWC = "conv2d_NCHWc"

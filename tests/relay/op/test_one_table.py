@@ -61,6 +61,26 @@ def test_no_other_table_has_operators_as_its_keys() -> None:
     assert not wrong, "tables of operators outside relay/op; make them fields of Op:\n" + "\n".join(wrong)
 
 
+def named_operators(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and the text of each operator that a pass asks for by name."""
+    asking = {"is_call": 1, "make": 0, "get": 0, "rule_of": 0}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in asking:
+            first = asking[node.func.id]
+            asked = node.args[first:] if node.func.id in ("is_call", "rule_of") else node.args[first : first + 1]
+            yield from [(arg.lineno, arg.value) for arg in asked if isinstance(arg, ast.Constant)]
+
+
+def test_passes_name_operators_that_there_are() -> None:
+    wrong, seen = [], 0
+    for file in sorted((PACKAGE / "relay" / "transform").rglob("*.py")):
+        for line, name in named_operators(ast.parse(file.read_text())):
+            seen += 1
+            if name not in NAMES:
+                wrong.append(f"{file.name}:{line} {name!r}")
+    assert not wrong and seen > 100, wrong
+
+
 def test_the_exceptions_are_still_needed() -> None:
     for path in OTHER_NAMES:
         assert list(tables(ast.parse((PACKAGE / path).read_text()))), f"{path} has no such table any more"

@@ -65,3 +65,43 @@ def test_the_schedule_primitive_prefetches_and_the_result_stays():
     c = np.zeros(64, "float32")
     build(func, threads=1)["main"](a, c)
     np.testing.assert_allclose(c, (a * 2).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def _passes(width):
+    """c[t, k] = w[p, k, 0], the whole part `p` in each of two passes `t`, the attribute within `k`."""
+    w, c = tir.Buffer("w", [8, 32, width]), tir.Buffer("c", [2, 32])
+    p, t, k = (tir.Var(name) for name in "ptk")
+    j = tir.Var("j")
+    add = tir.BufferStore(c, c[t, k] + w[p, k, j], (t, k))
+    body = AttrStmt("prefetch_spread", w, 1, tir.For(j, tir.const(0), tir.const(width), tir.ForKind.SERIAL, add))
+    for var, extent in ((k, 32), (t, 2), (p, 8)):
+        body = tir.For(var, tir.const(0), tir.const(extent), tir.ForKind.SERIAL, body)
+    return tir.PrimFunc("f", [w, c], body)
+
+
+def test_the_next_part_is_spread_over_the_passes_of_this_one():
+    func = inject_prefetch(_passes(16))
+    verify(func)
+    assert str(func).splitlines()[1:5] == [
+        "    for p in range(8):",
+        "        for t in range(2):",
+        "            for k in range(32):",
+        "                prefetch(w[p + 1, 0, t * 256 + k * 8], 0, 2)",
+    ]
+
+
+def test_a_share_of_several_lines_takes_several_prefetches():
+    """32 rows of 64 floats by 64 iterations: two lines each."""
+    lines = [line.strip() for line in str(inject_prefetch(_passes(64))).splitlines() if "prefetch" in line]
+    assert lines == [
+        "prefetch(w[p + 1, 0, t * 1024 + k * 32], 0, 2)",
+        "prefetch(w[p + 1, 0, t * 1024 + k * 32 + 16], 0, 2)",
+    ]
+
+
+def test_nothing_is_spread_where_no_loop_moves_on():
+    part = tir.Buffer("part", [4]), tir.Buffer("c", [4])
+    k = tir.Var("k")
+    body = AttrStmt("prefetch_spread", part[0], 1, tir.BufferStore(part[1], part[0][k], (k,)))
+    func = tir.PrimFunc("f", list(part), tir.For(k, tir.const(0), tir.const(4), tir.ForKind.SERIAL, body))
+    assert not [x for x in collect(inject_prefetch(func), Call) if x.op == "prefetch"]

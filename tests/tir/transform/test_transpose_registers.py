@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, Ramp, Shuffle, Var
-from tilewright.tir.op import const, maximum
-from tilewright.tir.stmt import BufferStore, For, ForKind, LetStmt, PrimFunc
+from tilewright.tir.op import broadcast, const, if_then_else, maximum
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.transform.transpose_registers import transpose_registers
 from tilewright.tir.verify import verify
@@ -16,7 +16,8 @@ from tilewright.tir.visitor import collect
 
 PITCH = 20
 A, B, C = Buffer("a", [16 * PITCH]), Buffer("b", [16]), Buffer("c", [16 * PITCH])
-I = Var("i")
+D = Buffer("d", [16 * PITCH])
+I, N = Var("i"), Var("n")
 
 
 def transposing(rows: int, lanes: int, source: Buffer = A, first: int = 0, stride: int = PITCH) -> PrimFunc:
@@ -65,3 +66,25 @@ def test_four_by_four_takes_two_rounds_of_shuffles():
 )
 def test_other_loops_stay(func):
     assert transpose_registers(func).body is func.body
+
+
+def test_sides_of_a_choice_load_nothing_for_each_other(interpret):
+    """`a` ends where the other side begins to read: beside a concatenation lies no memory."""
+    columns = [BufferLoad(buffer, [Ramp(I + N * 4, const(PITCH), 4)]) for buffer in (A, D)]
+    store = BufferStore(C, if_then_else(N < 1, *columns), (Ramp(I * 4, const(1), 4),))
+    loop = For(N, const(0), const(2), ForKind.SERIAL, For(I, const(0), const(4), ForKind.SERIAL, store))
+    after = transpose_registers(PrimFunc("f", [A, D, C], loop))
+    verify(after)
+    (choice,) = [s for s in walk(after.body) if isinstance(s, IfThenElse)]
+    for side, source in ((choice.then_case, A), (choice.else_case, D)):
+        assert {load.buffer for load in collect(side, BufferLoad)} == {source} and collect(side, Shuffle)
+
+
+def test_a_guarded_load_inside_a_sum_stays_where_it_is():
+    column = BufferLoad(A, [Ramp(I + 2, const(PITCH), 4)])
+    guarded = if_then_else(I < 2, column, broadcast(const(0.0), 4)) + BufferLoad(D, [Ramp(I, const(PITCH), 4)])
+    store = BufferStore(C, guarded, (Ramp(I * 4, const(1), 4),))
+    after = transpose_registers(PrimFunc("f", [A, D, C], For(I, const(0), const(4), ForKind.SERIAL, store)))
+    verify(after)
+    loaded = [s.value.buffer for s in walk(after.body) if isinstance(s, LetStmt) and isinstance(s.value, BufferLoad)]
+    assert loaded == [D] * 4

@@ -1,10 +1,11 @@
-"""Products whose rows are whole pages long: the rows are moved apart, the values stay."""
+"""Products whose rows are whole pages long, and whose columns are no whole vectors: what is moved, the values stay."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from tests.topi.schedule.cpu.kernels import run, sample
 from tilewright import codegen, te
 from tilewright.target import Target
 from tilewright.topi import nn
@@ -24,3 +25,22 @@ def test_rows_of_whole_pages(rows: int, depth: int, padded: bool) -> None:
     module["product"](x, w, result)
     expected = x.astype("float64") @ w.transpose(0, 2, 1).reshape(48, depth).T.astype("float64")
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("transpose_b", [True, False])
+@pytest.mark.parametrize(("rows", "columns"), [(27, 27), (5, 33), (3, 27), (6, 16), (9, 13)])
+def test_columns_that_are_no_whole_vectors(rows: int, columns: int, transpose_b: bool) -> None:
+    a, b = sample(3, rows, 20), sample(3, columns, 20, seed=1)
+    expected = a @ b.transpose(0, 2, 1)
+    operand = b if transpose_b else b.transpose(0, 2, 1).copy()
+    result = run(lambda x, y: nn.batch_matmul(x, y, transpose_b=transpose_b), a, operand)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_zeros_behind_the_columns_only_where_they_pay() -> None:
+    def columns_of(rows: int, columns: int) -> int:
+        out = nn.batch_matmul(te.placeholder((2, rows, 8)), te.placeholder((2, columns, 8)))
+        product = out if out.op.name == "batch_matmul" else out.op.input_tensors[0]
+        return int(product.shape[2].value)
+
+    assert columns_of(27, 27) == 32 and columns_of(27, 48) == 48 and columns_of(2, 27) == 27 and columns_of(27, 9) == 9

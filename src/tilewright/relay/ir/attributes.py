@@ -41,6 +41,8 @@ class Attribute:
     kind: str
     take: Callable[[Any], Any]
     default: Any = REQUIRED
+    exact: type | None = None
+    """values of just this class are taken as they are"""
 
     @property
     def is_required(self) -> bool:
@@ -54,22 +56,22 @@ Schema = Mapping[str, Attribute]
 # --------------------------------------------------------------------------------------------------------- kinds
 def integer(default: Any = REQUIRED) -> Attribute:
     """A whole number, or a size that is known when the model runs."""
-    return Attribute("an integer", _integer, default)
+    return Attribute("an integer", _integer, default, int)
 
 
 def number(default: Any = REQUIRED) -> Attribute:
     """Any number, or a size that is known when the model runs."""
-    return Attribute("a number", _number, default)
+    return Attribute("a number", _number, default, float)
 
 
 def flag(default: Any = REQUIRED) -> Attribute:
     """True or False; 1 and 0 stand for them."""
-    return Attribute("a bool", _flag, default)
+    return Attribute("a bool", _flag, default, bool)
 
 
 def text(default: Any = REQUIRED) -> Attribute:
     """A string."""
-    return Attribute("a string", _text, default)
+    return Attribute("a string", _text, default, str)
 
 
 def dtype(default: Any = REQUIRED) -> Attribute:
@@ -94,13 +96,17 @@ def pairs(default: Any = REQUIRED) -> Attribute:
 
 def per_axis(axes: int, default: Any = REQUIRED) -> Attribute:
     """An integer for each of `axes` axes; one stands for all."""
-    return Attribute(f"{axes} integers, or one for all", lambda value: one_each(_integers(value), axes), default)
+    return Attribute(
+        f"{axes} integers, or one for all",
+        lambda value: _given(value, axes) or one_each(_integers(value), axes),
+        default,
+    )
 
 
 def sides(axes: int, default: Any = REQUIRED) -> Attribute:
     """Widths before and after each of `axes` axes: (before …, after …); one a axis, or one for all, too."""
     what = f"{2 * axes} integers, (before …, after …), or {axes}, or one for all"
-    return Attribute(what, lambda value: both_sides(_integers(value), axes), default)
+    return Attribute(what, lambda value: _given(value, 2 * axes) or both_sides(_integers(value), axes), default)
 
 
 def window(count: int, **more: Attribute) -> dict[str, Attribute]:
@@ -111,6 +117,11 @@ def window(count: int, **more: Attribute) -> dict[str, Attribute]:
         "dilation": per_axis(count, (1,) * count),
         **more,
     }
+
+
+def configuration() -> Attribute:
+    """The values that a schedule's knobs take, ((name, value), …); none, by default, where none was chosen."""
+    return Attribute("a tuple of (knob, value) pairs", _tuple_of(_knob), ())
 
 
 def axes(default: Any = REQUIRED) -> Attribute:
@@ -126,13 +137,22 @@ def integers_or_one(default: Any = REQUIRED) -> Attribute:
 def optional(attribute: Attribute, default: Any = None) -> Attribute:
     """The same kind, or None."""
     return Attribute(
-        f"{attribute.kind} or None", lambda value: None if value is None else attribute.take(value), default
+        f"{attribute.kind} or None",
+        lambda value: None if value is None else attribute.take(value),
+        default,
+        attribute.exact,
     )
 
 
 def anything(default: Any = REQUIRED) -> Attribute:
     """Any value: types, nested lists."""
     return Attribute("any value", lambda value: value, default)
+
+
+def _given(value: Any, count: int) -> tuple[int, ...] | None:
+    """`value` where it is in the form in which operators hold `count` integers."""
+    ready = type(value) is tuple and len(value) == count and {type(item) for item in value} == {int}
+    return value if ready else None
 
 
 def _integer(value: Any) -> Any:
@@ -184,6 +204,11 @@ def _tuple_of(take: Callable[[Any], Any], count: int | None = None) -> Callable[
 _several = _tuple_of(_integer)
 
 
+def _knob(value: Any) -> tuple[str, int]:
+    name, chosen = value
+    return _text(name), int(_integer(chosen))
+
+
 def _integers(value: Any) -> Any:
     """One integer or a tuple of them."""
     return _several(value) if isinstance(value, Sequence | np.ndarray) else _integer(value)
@@ -209,10 +234,12 @@ def _taken(name: str, attribute: str, declared: Attribute, given: Mapping[str, A
         if declared.is_required:
             raise TypeMismatchError(f"{name} needs the attribute {attribute!r}, {declared.kind}")
         return declared.default
+    value = given[attribute]
+    if type(value) is declared.exact:
+        return value
     try:
-        return declared.take(given[attribute])
+        return declared.take(value)
     except (TypeError, ValueError, TypeMismatchError):
-        value = given[attribute]
         raise TypeMismatchError(f"{name}: the attribute {attribute!r} is {declared.kind}, not {value!r}") from None
 
 

@@ -5,8 +5,7 @@
         def @main(%x: Tensor[(1, 4), float32]) { nn.relu(%x + 1f) }
     ''')
 
-Grammar and examples: docs/relay.md. An operator's attributes that are left out take their defaults.
-Errors are `ParseError`s with line and column, the place underlined.
+Grammar and examples: docs/relay.md. Errors are `ParseError`s with line and column, the place underlined.
 """
 
 from __future__ import annotations
@@ -308,10 +307,9 @@ class _Parser(TypeParser):
 
         self.sequence("(", item, ")")
         try:
-            call = Call(op, args, complete(op.name, op.attributes, attrs))
+            return self._placed(Call(op, args, complete(op.name, op.attributes, attrs)), token)
         except TypeMismatchError as error:
             self.tokens.fail(str(error), token.start, token.end)
-        return self._placed(call, token)
 
     def _placed(self, call: Call, token: Token) -> Call:
         """`call`, which begins at `token`; its place is kept."""

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import typing
 
+import numpy as np
+
 from tilewright.errors import InternalError
 from tilewright.relay.ir import attributes as attr
-from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import Op, OpPattern, TypeRule, register
 from tilewright.relay.ir.type import LIST, Any, TensorType, Type, TypeCall
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor
 from tilewright.runtime import host_ops
 
@@ -79,11 +82,23 @@ register_host(
     type_rule=_stack_type,
     attributes={"axis": attr.integer(0), "shape": attr.integers(), "dtype": attr.dtype()},
 )
+
+
+def _constant_shape(call: Call) -> Expr | None:
+    """The shape of a tensor whose sizes are known."""
+    type_ = type_of(call.args[0])
+    if not isinstance(type_, TensorType) or not type_.is_static:
+        return None
+    return Constant(np.asarray(type_.shape, call.attrs.dtype or "int64"))
+
+
 register_host(
     "shape_of",
     num_inputs=1,
     type_rule=lambda types, attrs: TensorType((tensor(types[0]).ndim,), attrs.get("dtype") or "int64"),
     attributes={"dtype": attr.dtype("int64")},
+    static=_constant_shape,
+    first_shape=1,
 )
 
 

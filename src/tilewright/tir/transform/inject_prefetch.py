@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import IntervalSet, eval_interval, union
 from tilewright.arith.range import Range
 from tilewright.machine import Machine
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Expr, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt, seq
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
-KEY = "prefetch"
+KEY, SPREAD_KEY = "prefetch", "prefetch_spread"
+
+_SECOND_LEVEL = 2  # locality: not into the first-level cache, which holds what is in use
 
 
 def inject_prefetch(func: PrimFunc, line_bytes: int = Machine.line) -> PrimFunc:
@@ -26,6 +30,16 @@ def inject_prefetch(func: PrimFunc, line_bytes: int = Machine.line) -> PrimFunc:
 
     One prefetch is made for each cache line, of `line_bytes`, of the part of the buffer that the body reads. Nothing is
     made where that part is not known. Addresses past the end of the buffer are harmless: a prefetch does not fault.
+
+    An attribute "prefetch_spread" is of a part that a loop further out moves on from: the part that many iterations on
+    is brought to the level-2 cache evenly by all iterations of the loops within.
+
+    for p in range(8):                                 for p in range(8):
+        for t in range(2):                                 for t in range(2):
+            for k in range(32):                    =>          for k in range(32):
+                with attribute("prefetch_spread",                  prefetch(w[p + 1, (t*32 + k)*8], 0, 2)
+                               1, on=w):                           c[t, k] = w[p, k*16]
+                    c[t, k] = w[p, k*16]
     """
     return _Injector(line_bytes)(func)
 
@@ -34,27 +48,65 @@ class _Injector(StmtRewriter):
     def __init__(self, line_bytes: int) -> None:
         super().__init__()
         self.line_bytes = line_bytes
-        self.loop: For | None = None
+        self.loops: list[For] = []
 
     def visit_For(self, node: For) -> Stmt:
-        """Remembers the loop that an attribute just inside it speaks of."""
-        before, self.loop = self.loop, node
+        """Remembers the loops around an attribute: the last one is what it speaks of."""
+        self.loops.append(node)
         result: Stmt = self.rebuild(node)
-        self.loop = before
+        self.loops.pop()
         return result
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """The prefetches, then the body."""
         body: Stmt = self(node.body)
+        if node.key == SPREAD_KEY and self.loops:
+            return seq(*_spread(node, self.loops, self.line_bytes), body)
         if node.key != KEY:
             return body if body is node.body and node.key == KEY else AttrStmt(node.key, node.target, node.value, body)
-        region = None if self.loop is None else _region(node.target, body)
-        if self.loop is None or region is None:
+        region = _region(node.target, body) if self.loops else None
+        if region is None:
             return body
-        ahead = substitute(
-            _prefetches(node.target, region, self.line_bytes), {self.loop.var: self.loop.var + node.value}
-        )
-        return seq(ahead, body)
+        var = self.loops[-1].var
+        return seq(substitute(_prefetches(node.target, region, self.line_bytes), {var: var + node.value}), body)
+
+
+def _spread(node: AttrStmt, loops: list[For], line_bytes: int) -> list[Stmt]:
+    """One iteration's share of the prefetches of a later part: none where its size or place is not known."""
+    buffer: Buffer = node.target
+    region = _region(buffer, loops[-1])
+    if region is None or not _contiguous(buffer, region):
+        return []
+    vars_of = {var for span in region for var in collect(span.min, Var)}
+    place = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
+    if place is None:
+        return []
+    within = [loop for loop in loops[place + 1 :] if isinstance(loop.extent, IntImm)]
+    iteration: Expr = op.const(0)
+    for loop in within:
+        iteration = iteration * loop.extent + (loop.var - loop.min)
+    size = buffer.dtype.itemsize * buffer.dtype.lanes
+    line = max(1, line_bytes // size)
+    elements = math.prod(int(span.extent.value) for span in region if isinstance(span.extent, IntImm))
+    count = math.prod(int(loop.extent.value) for loop in within if isinstance(loop.extent, IntImm))
+    step = -(-elements // count)
+    step = step if step <= line else -(-step // line) * line
+    *outer, last = (span.min for span in region)
+    later = {loops[place].var: loops[place].var + node.value}
+    found: list[Stmt] = []
+    for offset in range(0, step, line):
+        indices = [substitute(x, later) for x in (*outer, last + (iteration * step + offset))]
+        load = BufferLoad(buffer, [Analyzer().simplify(index) for index in indices])
+        found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
+    return found
+
+
+def _contiguous(buffer: Buffer, region: list[Range]) -> bool:
+    """True if the region is one stretch of memory of a known size: whole in all but the first dimension it spans."""
+    extents = [span.extent for span in region]
+    first = next((d for d, extent in enumerate(extents) if not op.is_const(extent, 1)), len(extents))
+    whole = zip(extents[first + 1 :], buffer.shape[first + 1 :], strict=True)
+    return all(isinstance(extent, IntImm) for extent in extents) and all(extent is size for extent, size in whole)
 
 
 def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
@@ -72,7 +124,8 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
     if whole is None:
         return None
     spans = [interval.to_range() for interval in whole]
-    return None if any(span is None for span in spans) else [span for span in spans if span is not None]
+    known = [Range(span.min, analyzer.simplify(span.extent)) for span in spans if span is not None]
+    return known if len(known) == len(spans) else None
 
 
 def _prefetches(buffer: Buffer, region: list[Range], line_bytes: int) -> Stmt:

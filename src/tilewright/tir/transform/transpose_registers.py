@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from tilewright.arith.linear import Linear
 from tilewright.tir import op
-from tilewright.tir.expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
-from tilewright.tir.stmt import BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Shuffle, Var
+from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import FoldingRewriter, substitute_var
 from tilewright.tir.transform.statements import with_fields
-from tilewright.tir.visitor import StmtRewriter, collect, collect_vars
+from tilewright.tir.visitor import StmtRewriter, children, collect_vars
 
 #: Rows and lanes of the blocks that are transposed; longer rows are cut into such pieces.
 _SIZES = (16, 8, 4)
@@ -21,7 +22,8 @@ def transpose_registers(func: PrimFunc) -> PrimFunc:
 
     A loop qualifies whose body stores one vector of 4, 8 or 16 lanes made from loads that are `n` elements apart, if
     the next iteration loads the neighbours of the elements that this one does. Each of the log2(lanes) rounds of
-    shuffles interleaves the vectors of the first half with those of the second half.
+    shuffles interleaves the vectors of the first half with those of the second half. Only what every iteration loads
+    is loaded for all of them: sides of an `if_then_else` become sides of an `if` around blocks of their own.
 
         for i in range(4):                                  v0 = a[ramp(0, 1, 4)]; … v3 = a[ramp(24, 1, 4)]
             c[ramp(i*4, 1, 4)] = a[ramp(i, 8, 4)]     =>    u0 = shuffle([v0, v2], [0, 4, 1, 5]); …
@@ -45,7 +47,9 @@ def _transposed(loop: For, store: BufferStore) -> Stmt | None:
     extent = loop.extent.value
     if not _SIZES[-1] <= extent <= _SIZES[0] or store.value.dtype.lanes not in _SIZES:
         return None
-    gathered = [load for load in collect(store.value, BufferLoad) if _is_column(load, loop.var, store)]
+    if _is_choice(store.value) and loop.var not in collect_vars(store.value.args[0]):
+        return _by_sides(loop, store, store.value)
+    gathered = [load for load in _always_loaded(store.value) if _is_column(load, loop.var, store)]
     if not gathered:
         return None
     parts: list[Stmt] = []
@@ -58,6 +62,32 @@ def _transposed(loop: For, store: BufferStore) -> Stmt | None:
         substitute_var(store, loop.var, op.add(loop.min, op.const(i, loop.var.dtype))) for i in range(first, extent)
     ]
     return seq(*parts)
+
+
+def _is_choice(value: Expr) -> TypeGuard[Call]:
+    return isinstance(value, Call) and value.op == "if_then_else"
+
+
+def _by_sides(loop: For, store: BufferStore, value: Call) -> Stmt | None:
+    """A choice that is the same for all iterations, made before the loop; None where neither side is transposed."""
+    condition, *sides = value.args
+    stores = [with_fields(store, value=side) for side in sides]
+    loops = [with_fields(loop, body=one) for one in stores]
+    done = [_transposed(*pair) for pair in zip(loops, stores, strict=True)]
+    if not any(done):
+        return None
+    then_case, else_case = (after or before for after, before in zip(done, loops, strict=True))
+    return IfThenElse(condition, then_case, else_case)
+
+
+def _always_loaded(value: Expr) -> list[BufferLoad]:
+    """The loads of `value` that no `if_then_else` leaves out."""
+    if _is_choice(value):
+        return _always_loaded(value.args[0])
+    if isinstance(value, BufferLoad):
+        return [value]
+    kids = [child for child in children(value) if isinstance(child, Expr)]
+    return list(dict.fromkeys(load for child in kids for load in _always_loaded(child)))
 
 
 def _is_column(load: BufferLoad, row: Var, store: BufferStore) -> bool:

@@ -136,7 +136,7 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
 
         return te.compute(_resized(shape, axes, outs), nearest, name="resize2d", tag=tag.INJECTIVE)
 
-    def pass_along(source: Tensor, i: int, name: str) -> Tensor:
+    def pass_along(source: Tensor, i: int, name: str, tags: str) -> Tensor:
         """One axis interpolated, in float32 unless it is the last pass."""
         a = axes[i]
         new_shape = [*extents(source)[:a], outs[i], *extents(source)[a + 1 :]]
@@ -148,9 +148,10 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
                 total = value * weight if total is None else total + value * weight
             return total.astype(x.dtype) if i == 0 else total
 
-        return te.compute(new_shape, body, name=name, tag=tag.INJECTIVE)
+        return te.compute(new_shape, body, name=name, tag=tags)
 
-    return pass_along(pass_along(x, 1, "resize2d_columns"), 0, "resize2d")
+    columns = pass_along(x, 1, "resize2d_columns", tag.RESIZED_COLUMNS)
+    return pass_along(columns, 0, "resize2d", tag.INJECTIVE)
 
 
 def _resized(shape: Sequence[int], axes: Sequence[int], outs: Sequence[int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright import te
+from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
@@ -14,6 +14,12 @@ from tilewright.topi.nn.pad import pad
 from tilewright.topi.util import extents
 
 _PAGE_BYTES, _LINE_BYTES = 4096, 64
+
+#: Columns of a stack of products are padded to a multiple of this, so that vectors of any target leave no tail.
+_ALIGNMENT = 16
+
+#: Rows from which on a padded copy of the other matrix pays.
+_ROWS_OF_A_COPY = 4
 
 #: Fewer rows than this leave room in a set of eight ways.
 _ROWS_OF_A_TILE = 6
@@ -70,17 +76,18 @@ def batch_matmul(
 ) -> Tensor:
     """Products of stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
 
-    Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory),
-    batch_matmul.
+    Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory; with
+    columns of zeros where several rows would leave a part of a vector at the end of each), batch_matmul,
+    batch_matmul_output (without those columns).
     """
     (batch_a, *left), (batch_b, *right) = extents(a), extents(b)
     rows, depth = reversed(left) if transpose_a else left
     columns = right[0] if transpose_b else right[1]
     wide = sum_dtype(a, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
-    source = b
-    if transpose_b:
-        b = te.compute((batch_b, depth, columns), lambda n, r, c: source(n, c, r), name="packed_b", tag=tag.INJECTIVE)
+    padded = _padded_columns(size_hint(rows), columns)
+    if transpose_b or padded is not columns:
+        b = _packed(b, transpose_b, (batch_b, depth, padded), columns)
 
     def body(n: Any, i: Any, j: Any) -> Any:
         n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
@@ -88,13 +95,33 @@ def batch_matmul(
         return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
 
     out = te.compute(
-        (batch_b if batch_a == 1 else batch_a, rows, columns),
+        (batch_b if batch_a == 1 else batch_a, rows, padded),
         body,
         name="batch_matmul",
         tag=tag.BATCH_MATMUL,
         attrs={"transpose_a": transpose_a, "transpose_b": transpose_b},
     )
+    if padded is not columns:
+        whole, shape = out, (*out.shape[:2], columns)
+        out = te.compute(shape, lambda *i: whole(*i), name="batch_matmul_output", tag=tag.INJECTIVE)
     return finish(out, a, out_dtype)
+
+
+def _padded_columns(rows: int, columns: Any) -> Any:
+    """The columns to compute for `columns`: whole vectors, where enough rows make up for a copy of the matrix."""
+    if not isinstance(columns, int) or rows < _ROWS_OF_A_COPY or columns <= _ALIGNMENT or columns % _ALIGNMENT == 0:
+        return columns
+    return -(-columns // _ALIGNMENT) * _ALIGNMENT
+
+
+def _packed(b: Tensor, transposed: bool, shape: tuple[Any, ...], columns: Any) -> Tensor:
+    """`b` as [batch, depth, columns] with zeros behind the last column."""
+
+    def element(n: Any, r: Any, c: Any) -> Any:
+        value = b(n, c, r) if transposed else b(n, r, c)
+        return value if shape[2] is columns else tir.if_then_else(c < columns, value, tir.const(0, b.dtype))
+
+    return te.compute(shape, element, name="packed_b", tag=tag.INJECTIVE)
 
 
 def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str = "") -> Tensor:

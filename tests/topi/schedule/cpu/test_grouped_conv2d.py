@@ -12,6 +12,7 @@ from tilewright.topi.reference import conv as reference
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.schedule.cpu.dispatch import space_of
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks, groups_to_join
+from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: (batch, channels, filters, height, width), kernel, strides, padding, dilation, groups, blocks
@@ -68,3 +69,10 @@ def test_blocks_that_reach_over_groups():
     assert grouped_blocks(shape(64, 64, 4), 16, 16) == (16, 16)
     assert grouped_blocks(shape(64, 64, 8), 16, 16) is None and grouped_blocks(shape(64, 64, 8), 8, 8) == (8, 8)
     assert grouped_blocks(shape(60, 240, 3), None, 16) is None
+
+
+def test_short_rows_are_dear_in_plain_images():
+    """14 columns are vectors of 8, 4 and 2: three instructions where a block of 16 channels takes one for a column."""
+    ways = conv2d_layouts(shape(512, 512, 32), Target("llvm -mcpu=skylake-avx512"), 16)
+    blocked, plain = (next(way.cost for way in ways if way.out == layout) for layout in ("NCHW16c", "NCHW"))
+    assert 2 * blocked < plain

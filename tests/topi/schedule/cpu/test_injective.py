@@ -9,6 +9,7 @@ import tilewright.topi as topi
 from tests.topi.schedule.cpu.kernels import TARGET, Array, run, sample
 from tilewright import te
 from tilewright.topi.image import resize2d
+from tilewright.topi.reference import resize as reference
 from tilewright.topi.schedule.cpu.dispatch import schedule
 
 
@@ -87,6 +88,29 @@ def test_nearest_in_blocks(factor: int) -> None:
         "scales": (factor, factor),
     }
     np.testing.assert_array_equal(run(lambda t: resize2d(t, attrs), x), x.repeat(factor, 2).repeat(factor, 3))
+
+
+@pytest.mark.parametrize(("size", "apart"), [((40, 51), True), ((3, 9), False)])
+def test_columns_are_interpolated_once_where_rows_become_more(size: tuple[int, int], apart: bool) -> None:
+    attrs = {
+        "size": size,
+        "layout": "NCHW",
+        "method": "linear",
+        "cubic_alpha": -0.75,
+        "cubic_exclude": 0,
+        "coordinate_transformation_mode": "half_pixel",
+        "scales": (),
+    }
+    x, bias = sample(2, 3, 8, 11), sample(3, 1, 1, seed=1)
+
+    def build(image: te.Tensor, shift: te.Tensor) -> te.Tensor:
+        return topi.add(resize2d(image, attrs), shift)
+
+    inputs = [te.placeholder(x.shape, "float32", "x"), te.placeholder(bias.shape, "float32", "bias")]
+    out = build(*inputs)
+    function = te.lower(schedule([out], TARGET), [*inputs, out], "kernel")
+    assert ("resize2d_columns" in str(function)) == apart
+    np.testing.assert_allclose(run(build, x, bias), reference.resize2d(x, attrs) + bias, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,31 @@ def test_row_blocks_and_groups_compute_the_same() -> None:
     out = topi.nn.dense_pack(*places)
     space = space_of([out], target)
     assert space is not None
-    kinds = {(c["block_tiles"] > 0, c["group"], c["ahead"] > 0): c for c in space if c["tile_rows"] in (4, 7)}
-    assert {(True, 0, True), (True, 2, False), (False, 1, True)} <= set(kinds)
+    kinds = {(c["block_tiles"] > 0, c["group"], c["ahead"], c["depth_blocks"]): c for c in space if c["tile_rows"] == 7}
+    assert {(True, 0, 1, 1), (True, 2, 0, 1), (False, 1, 1, 1)} <= set(kinds) and any(kind[3] > 1 for kind in kinds)
     for config in kinds.values():
         func = te.lower(schedule([out], target, config), [*places, out], "product")
         result = np.full((45, 96), np.nan, np.float32)
         codegen.build([func], target, threads=2)["product"](x, w, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
+
+
+def test_parts_of_the_depth_and_an_epilogue() -> None:
+    """Leading axes, a bias and a remainder of rows, with the sums of a share in memory of its own."""
+    target = Target("cpu -l2=8192 -cores=2")
+    x, w, bias = sample(2, 19, 48), sample(4, 48, 16, seed=1), sample(64, seed=2)
+    expected = np.maximum(x @ w.transpose(1, 0, 2).reshape(48, 64) + bias, 0)
+    places = [te.placeholder(a.shape, name=name) for name, a in (("x", x), ("w", w), ("bias", bias))]
+    dense = topi.nn.dense_pack(*places[:2])
+    out = topi.nn.relu(te.compute(dense.shape, lambda b, i, j: dense[b, i, j] + places[2][j], tag="injective"))
+    space = space_of([out], target)
+    assert space is not None
+    configs = {c["depth_blocks"]: c for c in space if c["depth_blocks"] > 1}
+    assert configs
+    for config in configs.values():
+        func = te.lower(schedule([out], target, config), [*places, out], "product")
+        result = np.full((2, 19, 64), np.nan, np.float32)
+        codegen.build([func], target, threads=2)["product"](x, w, bias, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 
@@ -63,7 +82,7 @@ def test_weights_from_beyond_the_second_level_cache_are_prefetched() -> None:
     far, near = (DENSE.ranked(ProductWorkload(64, n, n, panel=32), target).default for n in (1024, 128))
     assert far["ahead"] > 0 and near["ahead"] == 0
     with_, without = (
-        product_cost(ProductWorkload(64, 1024, 1024, panel=32), {**far, "ahead": ahead}, target) for ahead in (32, 0)
+        product_cost(ProductWorkload(64, 1024, 1024, panel=32), {**far, "ahead": ahead}, target) for ahead in (1, 0)
     )
     assert with_.cycles < without.cycles and with_.hidden > 0 == without.hidden
 

@@ -14,9 +14,9 @@ from tilewright.errors import InputError
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.nn import sparse_dense
+from tilewright.relay.transform.simplify.make import is_call
 
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -31,7 +31,7 @@ def dense_to_sparse(mod: IRModule, blocksize: tuple[int, int] = (16, 1), sparsit
         raise InputError(f"dense_to_sparse: a block of {rows}x{columns} holds nothing")
 
     def rule(node: Expr) -> Expr | None:
-        if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name != "nn.dense":
+        if not isinstance(node, Call) or not is_call(node, "nn.dense"):
             return None
         weight = node.args[1]
         plain = node.attrs.weight_layout in ("NC", "NK", "")

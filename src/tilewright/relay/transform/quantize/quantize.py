@@ -28,6 +28,7 @@ from tilewright.relay.transform.quantize.qconfig import QConfig, current_qconfig
 from tilewright.relay.transform.quantize.thresholds import kl_threshold
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
+from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 
 _LEVELS = 128
@@ -72,7 +73,7 @@ def _quantized(call: Expr, largest: float, config: QConfig) -> Expr:
         top = 2.0 ** float(np.ceil(np.log2(top)))
     scales = np.float32(largest / _LEVELS), np.float32(top / _LEVELS)
     integers = np.clip(np.rint(weight / scales[1]), 1 - _LEVELS, _LEVELS - 1).astype("int8")
-    build = qnn.conv2d if call.op.name == "nn.conv2d" else qnn.dense
+    build = qnn.conv2d if is_call(call, "nn.conv2d") else qnn.dense
     attrs = {name: value for name, value in call.attrs.items() if name != "out_dtype"}
     data = qnn.quantize(call.args[0], scales[0], 0, out_dtype="int8")
     sums = build(data, Constant(integers), 0, 0, *scales, **attrs)
@@ -88,11 +89,11 @@ def _layers(main: Function, config: QConfig) -> list[Call]:
         fits = (
             len(node.args) == 2 and isinstance(node.args[1], Constant) and str(tensor_type_of(node).dtype) == "float32"
         )
-        if node.op.name == "nn.conv2d":
+        if is_call(node, "nn.conv2d"):
             if fits and convolutions not in config.skip_conv_layers:
                 found.append(node)
             convolutions += 1
-        elif node.op.name == "nn.dense" and fits and not config.skip_dense_layer:
+        elif is_call(node, "nn.dense") and fits and not config.skip_dense_layer:
             found.append(node)
     return found
 

@@ -9,14 +9,10 @@ folds from its beginning. What depends on a size that is not known stays dynamic
 
 from __future__ import annotations
 
-import numpy as np
-
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import TensorType
-from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.transform.simplify.fold_constant import fold_call
 
@@ -29,20 +25,11 @@ def dynamic_to_static(mod: IRModule) -> IRModule:
 def _rule(node: Expr) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op):
         return None
-    if node.op.name == "shape_of":
-        return _shape(node)
     if node.op.static is None:
         return fold_call(node) if not node.op.data_dependent and _of_constants(node) else None
     shapes = node.args[node.op.first_shape :]
     values = [arg.data for arg in shapes if isinstance(arg, Constant)]
     return node.op.static(node, *values) if len(values) == len(shapes) else None
-
-
-def _shape(node: Call) -> Expr | None:
-    type_ = type_of(node.args[0])
-    if not isinstance(type_, TensorType) or not type_.is_static:
-        return None
-    return Constant(np.asarray(type_.shape, node.attrs.get("dtype") or "int64"))
 
 
 def _of_constants(node: Call) -> bool:

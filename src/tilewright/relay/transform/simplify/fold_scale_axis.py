@@ -59,7 +59,7 @@ def _scaled(expr: Expr, factor: Array, shared: set[Expr], scaling: Call) -> Expr
     """`expr * factor` with the factor inside the weights, or None."""
     if expr in shared or not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return None
-    if expr.op.name == "add":
+    if is_call(expr, "add"):
         data, bias = sorted(expr.args, key=lambda arg: isinstance(arg, Constant))
         if not isinstance(bias, Constant) or tensor_type_of(data) != tensor_type_of(expr):
             return None

@@ -12,6 +12,7 @@ from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
@@ -20,6 +21,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
 TILE_CYCLES = 20.0
 
+
+#: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
+_STREAM = 0.2
 
 #: Positions of a register tile, rows of several rows' tile, and blocks of channels, at most.
 _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
@@ -77,7 +81,14 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         tiles += count
     traffic = Traffic(machine, workers)
     panel = 4 * workload.terms * blocks * workload.out_block
-    window = 4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window: float = (
+        4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    )
+    if workload.in_block == 1:
+        plane = workload.in_bytes // workload.in_channels
+        window = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
+        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
+        traffic.add(share * workload.batch * workload.in_bytes * groups * again, panel + window)
     band = config.get("band_rows", workload.height)
     image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
@@ -88,14 +99,25 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
     panels = groups * passes * panel
     traffic.add(share * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
-    traffic.add(share * (units * tiles * panel - panels), panel + window)
+    streams = 1 + _STREAM * (blocks - 1)
+    traffic.add(share * (units * tiles * panel - panels) * streams, panel + window)
     traffic.add(share * workload.batch * read, everything)
     traffic.add(share * workload.batch * read * (groups / workload.groups - 1), image / workload.groups + panel)
     traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
     scale = share * units
     return padding_cost(workload, target).then(
-        traffic.cost(scale * arithmetic, scale * ports, scale * fixed + start(workers, machine))
+        traffic.cost(
+            scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
+            scale * ports,
+            scale * fixed + start(workers, machine),
+        )
     )
+
+
+def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:
+    """Cycles of what the epilogue computes for the whole result."""
+    vectors = workload.batch * workload.out_bytes / 4 / lanes
+    return vectors * workload.epilogue / multiply_adds_per_cycle(lanes, machine)
 
 
 class Step:

@@ -7,9 +7,11 @@ import math
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
+from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     TILE_CYCLES,
     copy_cost,
+    epilogue_cycles,
     line_crossings,
     multiply_adds_per_cycle,
     shares,
@@ -18,6 +20,9 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
+
+#: Channels far apart in memory whose first line is waited for at a time: no prefetcher sees where the next one is.
+_JUMPS = 4
 
 #: Filters and vectors of a register tile, at most.
 _FILTERS, _VECTORS = 16, 8
@@ -50,7 +55,8 @@ def conv2d_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target) -
     bands = -(-workload.height // rows)
     tiles = -(-columns // (lanes * vectors)) * max(1.0, workload.width / columns)
     window = 4 * workload.in_channels // workload.groups * (rows - 1 + workload.kernel_size[0]) * workload.in_width
-    return _cost(workload, target, lanes, filters, rows * vectors, bands * tiles, window, True)
+    instructions = rows * vectors * _pieces(columns, lanes) / (-(-columns // (lanes * vectors)) * vectors)
+    return _cost(workload, target, lanes, filters, instructions, bands * tiles, window, True)
 
 
 def conv2d_1x1_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
@@ -69,7 +75,14 @@ def conv2d_1x1_nchw_cost(workload: Conv2DWorkload, config: Config, target: Targe
     lanes = plain_lanes(pixels, target)
     tiles = -(-pixels // (lanes * vectors))
     window = 4 * workload.in_channels * lanes * vectors
-    return _cost(workload, target, lanes, filters, vectors, tiles, window, pixels >= workload.out_channels)
+    instructions = _pieces(pixels, lanes) / tiles
+    return _cost(workload, target, lanes, filters, instructions, tiles, window, pixels >= workload.out_channels)
+
+
+def _pieces(extent: int, lanes: int) -> int:
+    """Vectors of a row of `extent` elements: whole ones, then shorter ones, each a power of two."""
+    entire, rest = divmod(extent, lanes)
+    return entire + rest.bit_count()
 
 
 def _cost(
@@ -77,16 +90,19 @@ def _cost(
     target: Target,
     lanes: int,
     filters: int,
-    vectors: int,
+    vectors: float,
     tiles: float,
     window: float,
     filters_pass: bool,
 ) -> Cost:
     """Register tiles of `filters` by `vectors`, `tiles` of the latter an image, each reading `window` bytes of it.
 
+    Of a tile at the end of a row, `vectors` is what is left of it; shorter ones take as long. It is the mean of all.
     With `filters_pass` all filters pass by one tile of the image before the next, else the other way round.
     """
     machine = target.machine
+    plane = workload.in_bytes // workload.in_channels
+    kept = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
     groups = workload.out_channels / filters
     units = math.ceil(workload.batch * groups * tiles)
     workers, share = shares(units, workload, target)
@@ -100,16 +116,23 @@ def _cost(
     everything = weights + image + result
     if filters_pass:
         traffic.add(share * image, everything)
-        traffic.add(share * workload.batch * tiles * window * (groups - 1), window + panel)
-        traffic.add(share * workload.batch * tiles * weights, weights + window)
+        traffic.add(share * workload.batch * tiles * window * (groups - 1), kept + panel)
+        traffic.add(share * workload.batch * tiles * weights, weights + kept)
     else:
         traffic.add(share * weights, everything)
         traffic.add(share * image * groups, image + panel)
-        traffic.add(share * workload.batch * tiles * weights, window + panel)
+        traffic.add(share * workload.batch * tiles * weights, kept + panel)
     traffic.add(share * result, everything)
+    jumps = share * workload.batch * tiles * workload.in_channels / workload.groups * (1 if filters_pass else groups)
     steps = share * workload.batch * groups * tiles * workload.terms
     fixed = share * workload.batch * groups * tiles * (TILE_CYCLES + filters * vectors / machine.stores)
     sampled = Cost()
     if workload.padded:
         sampled = copy_cost(image, target, machine.shuffle * 2 * workload.strides[1])
-    return sampled.then(traffic.cost(steps * step, steps * loads, fixed + start(workers, machine)))
+    return sampled.then(
+        traffic.cost(
+            steps * step + share * epilogue_cycles(workload, lanes, machine),
+            steps * loads,
+            fixed + jumps * traffic.latency(everything) / _JUMPS + start(workers, machine),
+        )
+    )

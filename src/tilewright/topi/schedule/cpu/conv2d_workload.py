@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.tir.expr import IntImm
+from tilewright.tir.expr import Call, Div, IntImm
 from tilewright.tir.size_hint import size_hint
+from tilewright.tir.visitor import collect
 from tilewright.topi.schedule.cpu.common import extent_of, shape_of
 from tilewright.topi.schedule.cpu.pad import is_pad
 from tilewright.topi.schedule.workload import Conv2DWorkload
+
+#: Operations of a function such as the exponential, a polynomial, and how many others a division takes as long as.
+_FUNCTION, _DIVISION = 20, 12
 
 
 def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
@@ -39,7 +43,7 @@ def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         attrs["dilation"],
         attrs["groups"],
         is_pad(data),
-        _other_inputs(conv, out),
+        *_epilogue(conv, out),
         widths=tuple(range(max(1, width // 2), 3 * width, max(1, width // 8))) if symbolic else (),
         hint_columns=1 << (size_hint(out.shape[3]).bit_length() - 1) if symbolic and attrs["strides"][1] > 1 else 0,
     )
@@ -54,6 +58,7 @@ def winograd_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
     tiles = shape_of(product.op.input_tensors[0])
     symbolic = not all(isinstance(extent, IntImm) for extent in product.shape)
     strides = attrs["strides"]
+    other_inputs, epilogue = _epilogue(conv, out)
     return Conv2DWorkload(
         batch if isinstance(product.shape[0], IntImm) else 1,
         tiles[1] * tiles[-1],
@@ -66,7 +71,8 @@ def winograd_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         block,
         attrs["kernel_size"],
         strides,
-        other_inputs=_other_inputs(conv, out),
+        other_inputs=other_inputs,
+        epilogue=epilogue,
         tile_size=attrs["m"],
         group=attrs["group"] if symbolic else None,
     )
@@ -84,6 +90,7 @@ def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         [axis for axis in conv.op.reduce_axis if axis.var.name[0] == "j"],
     )
     rows, row_phases, column_phases, columns = shape_of(conv)[2:6]
+    other_inputs, epilogue = _epilogue(conv, out)
     in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (image, result))
     return Conv2DWorkload(
         result[0] * row_phases * column_phases,
@@ -98,13 +105,14 @@ def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         (extent_of(taps[0]), extent_of(taps[1])),
         groups=conv.op.attrs["groups"],
         padded=is_pad(data) or is_pad(kernel),
-        other_inputs=_other_inputs(conv, out),
+        other_inputs=other_inputs,
+        epilogue=epilogue,
     )
 
 
-def _other_inputs(conv: te.Tensor, out: te.Tensor) -> int:
-    """Tensors as large as `out` that its epilogue reads beside `conv`."""
-    size, seen, found = math.prod(shape_of(out)), {conv.op}, 0
+def _epilogue(conv: te.Tensor, out: te.Tensor) -> tuple[int, int]:
+    """Tensors as large as `out` that its epilogue reads beside `conv`, and its operations for one element."""
+    size, seen, images, operations = math.prod(shape_of(out)), {conv.op}, 0, 0
     work = [out]
     while work:
         tensor = work.pop()
@@ -112,7 +120,9 @@ def _other_inputs(conv: te.Tensor, out: te.Tensor) -> int:
             continue
         seen.add(tensor.op)
         if isinstance(tensor.op, te.PlaceholderOp):
-            found += math.prod(shape_of(tensor)) == size
+            images += math.prod(shape_of(tensor)) == size
         else:
             work += tensor.op.input_tensors
-    return found
+            for body in tensor.op.body if isinstance(tensor.op, te.ComputeOp) else ():
+                operations += _FUNCTION * len(collect(body, Call)) + _DIVISION * len(collect(body, Div))
+    return images, operations

@@ -22,6 +22,12 @@ RESOURCES = ("arithmetic", "load_ports", "l2", "l3", "memory")
 #: itself (multiply-adds, loads, the second-level cache), and of them and what lies beyond, whose latency shows.
 _WITHIN, _BEYOND = 4.0, 1.2
 
+#: Cycles that a core waits for each that its second-level cache delivers.
+STALLED = 0.25
+
+#: Lines that a core has asked for and waits for, at most; with the bandwidth of a level this gives its latency.
+_IN_FLIGHT = 12
+
 #: Shares of the caches that what is kept may fill: the rest passes through them.
 _KEPT_L1, _KEPT_L2 = 0.85, 0.75
 
@@ -98,13 +104,23 @@ class Traffic:
         else:
             self.memory += count
 
+    def latency(self, apart: float) -> float:
+        """Cycles until the first of data arrives that was touched `apart` bytes ago, by the lines in flight."""
+        machine = self.machine
+        if apart <= _KEPT_L1 * machine.l1.size:
+            return machine.load_latency
+        if apart <= _KEPT_L2 * machine.l2.size:
+            return _IN_FLIGHT * machine.line / machine.read_l2.one
+        level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
+        return _IN_FLIGHT * machine.line / level.one
+
     def cost(self, arithmetic: float, load_ports: float, fixed: float = 0.0) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too."""
         machine = self.machine
         beyond = self.l3 + self.memory
         levels = ((self.l2 + beyond, machine.read_l2), (beyond, machine.read_l3), (self.memory, machine.read_memory))
         l2, l3, memory = (count / min(level.one, level.all / self.workers) for count, level in levels)
-        return Cost(arithmetic, load_ports, l2, l3, memory, fixed)
+        return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls=STALLED * l2)
 
 
 def _mean(values: tuple[float, ...], order: float) -> float:

@@ -42,10 +42,39 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     if worth_sharing(workload, blocking, target):
         s[out].parallel(work)
 
-    s[accumulator].compute_at(s[out], rows[0] if rows else panels)
+    if blocking.depth_blocks > 1:
+        s[accumulator].compute_at(s[out], work)
+        accumulator = _add_depth_blocks(s, accumulator, row_axis, blocking, target)
+        row_axis = None if row_axis is None else row_axis + 1
+    else:
+        s[accumulator].compute_at(s[out], rows[0] if rows else panels)
     depth = _accumulate(s, accumulator, row_axis, panel, target)
     if blocking.ahead:
-        s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead)
+        s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead, spread=True)
+
+
+def _add_depth_blocks(
+    s: te.Schedule, sums: te.Tensor, row_axis: int | None, blocking: Blocking, target: Target
+) -> te.Tensor:
+    """Make `sums` the sum over blocks of the depth, all panels and tiles for each; returns what a tile gives to it.
+
+    The sums of a share stay in the worker's own memory, so each panel and each stripe of rows is as long as a block.
+    """
+    (k,) = s[sums].op.reduce_axis
+    block, _ = s[sums].split(k, nparts=blocking.depth_blocks)
+    partial = s.rfactor(sums, block)
+    s[sums].set_scope("global")
+    s[partial].set_scope("local")
+    *others, column = s[sums].op.axis
+    (block,) = s[sums].op.reduce_axis
+    panels, lane = s[sums].split(column, factor=blocking.panel)
+    rows = [] if row_axis is None else list(s[sums].split(others.pop(row_axis), factor=blocking.tile_rows))
+    s[sums].reorder(*others, block, panels, *rows, lane)
+    vectorize_lanes(s, sums, lane, blocking.panel, target)
+    for position in rows[1:]:
+        s[sums].unroll(position)
+    s[partial].compute_at(s[sums], rows[0] if rows else panels)
+    return partial
 
 
 def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, panel: int, target: Target) -> te.IterVar:

@@ -7,6 +7,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     copy_cost,
+    epilogue_cycles,
     line_crossings,
     multiply_adds_per_cycle,
     shares,
@@ -50,7 +51,7 @@ def depthwise_cost(workload: Conv2DWorkload, config: Config, target: Target) -> 
         fixed += count * _TILE
     rows = units * band * whole(workload.height, band)
     return _traffic(workload, workers, share, target).cost(
-        share * rows * arithmetic,
+        share * (rows * arithmetic + epilogue_cycles(workload, lanes, machine)),
         share * rows * ports,
         fixed=share * (rows * (fixed + _ROW) + units * _ROW) + start(workers, machine),
     )
@@ -82,7 +83,7 @@ def depthwise_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target
         copied = copy_cost(workload.batch * workload.in_bytes, target, machine.shuffle * 2 * workload.strides[1])
     return copied.then(
         _traffic(workload, workers, share, target).cost(
-            share * units * tiles * workload.taps * step,
+            share * (units * tiles * workload.taps * step + epilogue_cycles(workload, lanes, machine)),
             share * units * tiles * (workload.taps * loads + accumulators / machine.stores),
             fixed=share * units * (tiles * _TILE + _ROW) + start(workers, machine),
         )

@@ -7,7 +7,15 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.access import flattened_axes, unbroken_lanes
-from tilewright.topi.schedule.cpu.common import computes, line_elements, parallel_outer, shape_of, vector_lanes
+from tilewright.topi.schedule.cpu.common import (
+    computes,
+    has_tag,
+    line_elements,
+    parallel_outer,
+    shape_of,
+    vector_lanes,
+)
+from tilewright.topi.schedule.cpu.pad import schedule_at_root
 from tilewright.topi.schedule.cpu.transpose import schedule_transpose
 
 #: A row of fewer lines is joined with the next one where memory allows: vectors would be cut off at each row's end.
@@ -17,9 +25,16 @@ _FEW_ROWS = 8
 
 
 def schedule_injective(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
-    """Inline everything into `outs` and run each output as one parallel, vectorized pass."""
+    """Inline everything into `outs` and run each output as one parallel, vectorized pass.
+
+    The interpolated columns of an image that gets more rows are written first: many rows read the same ones.
+    """
     for tensor in computes(outs):
-        if all(tensor.op is not out.op for out in outs):
+        if any(tensor.op is out.op for out in outs):
+            continue
+        if has_tag(tensor, "resized_columns") and math.prod(shape_of(tensor)) < math.prod(shape_of(outs[0])):
+            schedule_at_root(s, tensor, target)
+        else:
             s[tensor].compute_inline()
     for out in outs:
         if not (len(outs) == 1 and schedule_transpose(s, out, target)):

@@ -29,7 +29,7 @@ from tilewright.topi.schedule.cpu.cost import Cost
 _STALLED = 0.6
 
 #: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
-_HIDDEN = 0.7
+_HIDDEN = 0.85
 
 #: Shares of a cache that data stay in while other data pass by.
 _KEPT_L1, KEPT_L2 = 0.75, 0.55
@@ -58,7 +58,8 @@ class Blocking(NamedTuple):
     """One way to compute a product: the register tile, the blocks of rows, the groups of panels, the prefetch.
 
     `panel` is the width of a panel; `block_tiles` tiles of rows pass by a panel before the next comes (0: all);
-    `group` panels are one worker's (0: all); weights are prefetched `ahead` steps of the depth (0: not).
+    `group` panels are one worker's (0: all); while one is in use, that `ahead` of it is brought to the level-2 cache.
+    A share does all its tiles for each of `depth_blocks` parts of the depth, and adds them up in memory of its own.
     """
 
     panel: int
@@ -66,6 +67,7 @@ class Blocking(NamedTuple):
     block_tiles: int = 0
     group: int = 1
     ahead: int = 0
+    depth_blocks: int = 1
 
     @staticmethod
     def of(workload: ProductWorkload, config: Mapping[str, int]) -> Blocking:
@@ -131,8 +133,12 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         ports = (tiles * ports + tail_ports) / (tiles + 1)
     vectors = panel // power_of_two_lanes(panel, target)
     if blocking.ahead:
-        ports += workload.depth * vectors / machine.vector_loads
+        ports += workload.depth * max(1.0, vectors / shares.block_tiles) / machine.vector_loads
     start = machine.fma_latency + machine.load_latency + rows * vectors * (0.5 + 1 / machine.stores)
+    if (
+        blocking.depth_blocks > 1
+    ):  # each vector of sums is fetched, added to and stored, and nothing else is done meanwhile
+        start = blocking.depth_blocks * (start + rows * vectors * machine.load_latency)
     cost = Cost(
         arithmetic=shares.passes * arithmetic,
         load_ports=shares.passes * ports,
@@ -173,19 +179,22 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of a
     block stays in the level-2 cache for the panels that follow one another where it and two of these fit there.
     """
-    rows = min(blocking.tile_rows, workload.rows)
-    stripe = rows * workload.depth * workload.itemsize  # of the input, a tile's
-    panel = blocking.panel * workload.depth * workload.itemsize
+    rows, parts = min(blocking.tile_rows, workload.rows), blocking.depth_blocks
+    bytes_deep = workload.depth * workload.itemsize / parts
+    stripe, panel = rows * bytes_deep, blocking.panel * bytes_deep  # of the input, a tile's
     block = stripe * shares.block_tiles
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
-    turns = shares.passes / (shares.block_tiles * sequence)  # blocks of rows
+    turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
     l1, l2 = _KEPT_L1 * machine.l1.size, KEPT_L2 * machine.l2.size
 
     rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
-    near = turns * (panel * sequence * rereads + block * (1 if block + 2 * panel <= l1 else sequence))
     written = shares.passes * rows * blocking.panel * 4 * machine.write_factor
-    weights = panel * sequence * (1.0 if panel * sequence + block <= l2 else turns)
+    sums = written * parts if parts > 1 else 0.0
+    near = turns * (panel * sequence * rereads + block * (1 if block + 2 * panel <= l1 else sequence)) + sums
+    weights = panel * sequence * (parts if panel * sequence + block <= l2 else turns)
     data = block * turns * (1 if block + 2 * panel <= l2 else sequence) + written
+    kept = shares.block_tiles * rows * shares.group * blocking.panel * 4
+    data += sums if block + 2 * panel + kept > l2 else 0.0
 
     operands = workload.batch * workload.itemsize * (workload.columns + workload.rows) * workload.depth
     whole = operands + workload.batch * workload.rows * workload.columns * 4

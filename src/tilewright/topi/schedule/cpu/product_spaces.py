@@ -28,11 +28,11 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: Rows of a register tile, at most.
 _TILE_ROWS = 28
 
+#: Parts of the depth, at most.
+_DEPTH_BLOCKS = 16
+
 #: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
 _VECTORS, _WIDEST = (4, 3, 2, 1), 6
-
-#: Bytes of a panel that are asked for ahead: 2 to 8 KiB are within two hundredths of each other.
-_AHEAD = 4096
 
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -44,15 +44,16 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A batch of products; a transposed operand is packed by the kernel."""
-    batch, rows, columns = shape_of(out)
+    """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
+    batch, rows, columns = shape_of(product)
     return ProductWorkload(rows, columns, terms_of(product), batch=batch, constant=False)
 
 
 def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """All of `Blocking` but the width of a panel, which is in the layout of the weights."""
     space = ConfigSpace()
-    space.define_joint(("tile_rows", "block_tiles", "group", "ahead"), [b[1:] for b in _blockings(workload, target)])
+    names = ("tile_rows", "block_tiles", "group", "ahead", "depth_blocks")
+    space.define_joint(names, [blocking[1:] for blocking in _blockings(workload, target)])
     return space
 
 
@@ -92,13 +93,15 @@ def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
     """The ways to compute a product with packed panels."""
     panel = workload.panel
     panels = -(-workload.columns // panel)
-    aheads = (max(1, _AHEAD // (panel * workload.itemsize)), 0)
     found = []
     for rows in _tile_rows(workload, panel, target):
         tiles = -(-workload.rows // rows)
         for block in _row_blocks(workload, tiles, rows, target):
             for group in _groups(panels, -(-tiles // (block or tiles)), target):
-                found += [Blocking(panel, rows, block, group, ahead) for ahead in aheads]
+                found += [Blocking(panel, rows, block, group, ahead) for ahead in (1, 0)]
+                parts = _depth_blocks(workload, (block or tiles) * rows, target) if tiles > 1 else 1
+                if parts > 1 and (group != 1 or panels == 1):
+                    found.append(Blocking(panel, rows, block, group, 1, parts))
     return found
 
 
@@ -113,10 +116,19 @@ def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target
     return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
 
 
+def _depth_blocks(workload: ProductWorkload, rows: int, target: Target) -> int:
+    """The fewest equal parts of the depth of which the level-2 cache holds that of a block of rows; 1 without need."""
+    held = KEPT_L2 * target.machine.l2.size / workload.itemsize / (rows + 2 * workload.panel)
+    if workload.symbolic or held >= workload.depth:
+        return 1
+    fitting = (d for d in range(2, _DEPTH_BLOCKS + 1) if workload.depth % d == 0 and workload.depth // d <= held)
+    return next(fitting, 1)
+
+
 def _groups(panels: int, blocks: int, target: Target) -> list[int]:
     """Panels of a group: one; an even share of each core; all, where blocks of rows are enough to share out."""
     cores = target.machine.cores
-    return sorted({1, -(-panels // cores), *((0,) if blocks >= cores > 1 else ())})
+    return sorted({1, -(-panels // cores), *((0,) if blocks >= cores else ())})
 
 
 def dense_block(units: int, depth: int, rows: int, target: Target) -> int:

@@ -17,7 +17,7 @@ from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, multiply_adds_per_cycle, start
+from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, epilogue_cycles, multiply_adds_per_cycle, start
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -69,70 +69,99 @@ def winograd_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
     """Transform of the input, matrix products and transform of the outputs: see `winograd.py` for the loops."""
-    machine, grid = target.machine, grid_of(workload)
-    group = config["group_rows"] * config["group_columns"]
-    groups = workload.batch * -(-grid.rows // config["group_rows"]) * -(-grid.columns // config["group_columns"])
-    passes = workload.blocks // config["tile_blocks"]
-    units = groups * (passes if config["shared"] else 1)
-    workers = min(target.cores, units)
-    share = -(-units // workers) / units
-    tiles = 4 * grid.points * workload.in_channels * grid.tiles * workload.batch
-    weights = 4 * grid.points * workload.in_channels * workload.out_channels
-    image, result = workload.batch * workload.in_bytes, workload.batch * workload.out_bytes
-    everything = weights + image + result * (1 + workload.other_inputs)
-    panel = weights / passes
-    product = 4 * grid.points * config["tile_blocks"] * workload.out_block * group
-
+    machine, grid, loops = target.machine, grid_of(workload), _Loops.of(workload, config)
+    workers = min(target.cores, loops.units)
+    share = -(-loops.units // workers) / loops.units
     traffic = Traffic(machine, workers)
-    if config["shared"]:
-        before = _input_cost(workload, target, workers, 1 / workers, tiles)
-        traffic.add(share * weights, everything)
-        traffic.add(share * weights * (groups - 1), panel + tiles / groups + product)
-        traffic.add(share * tiles * passes, tiles + panel)
-    else:
-        before = _input_cost(workload, target, workers, share, tiles / groups)
-        traffic.add(share * weights, everything)
-        traffic.add(share * weights * (groups - 1), weights + tiles / groups + product)
-        traffic.add(share * tiles * passes, tiles / groups + panel + product)
-    traffic.add(share * groups * passes * 2 * product, product)
-    traffic.add(share * result * (1 + workload.other_inputs), everything)
-    arithmetic, ports, fixed = _product_cycles(workload, config, machine, target)
+    before = _input_cost(workload, loops, target, workers, share)
+    result = workload.batch * workload.out_bytes * (1 + workload.other_inputs)
+    everything = loops.weights + workload.batch * workload.in_bytes + result
+    beside = loops.panel if loops.shared else loops.weights
+    kept = loops.tiles if loops.shared else loops.tiles / loops.groups + loops.product
+    traffic.add(share * loops.weights, everything)
+    traffic.add(share * loops.weights * (loops.groups - 1), beside + loops.tiles / loops.groups + loops.product)
+    traffic.add(share * loops.again, loops.point + loops.window)
+    traffic.add(share * loops.tiles * loops.passes, kept + loops.panel)
+    traffic.add(share * loops.groups * loops.passes * 2 * loops.product, loops.product + loops.tiles / loops.groups)
+    traffic.add(share * result, everything)
+    lanes = power_of_two_lanes(workload.out_block, target)
+    step = Step(loops.positions, config["tile_blocks"] * workload.out_block // lanes, lanes, machine)
+    terms = loops.register_tiles * workload.in_channels
+    rims = loops.register_tiles * (TILE_CYCLES + step.accumulators / machine.stores)
     after = _transform_cycles(workload, grid, machine, target)[1]
     return before.then(
         traffic.cost(
-            share * (groups * arithmetic + after[0]),
-            share * (groups * ports + after[1]),
-            fixed=share * groups * fixed + start(workers, machine),
+            share * (terms * step.arithmetic + after[0] + epilogue_cycles(workload, lanes, machine)),
+            share * (terms * step.loads + after[1]),
+            share * rims + start(workers, machine),
         )
     )
 
 
-def _product_cycles(
-    workload: Conv2DWorkload, config: Config, machine: Machine, target: Target
-) -> tuple[float, float, float]:
-    """Cycles of arithmetic, loads and rims of the matrix products of one group, all output channels."""
-    lanes = power_of_two_lanes(workload.out_block, target)
-    step = Step(
-        config["tile_rows"] * config["tile_columns"],
-        config["tile_blocks"] * workload.out_block // lanes,
-        lanes,
-        machine,
-    )
-    within = -(-config["group_rows"] // config["tile_rows"]) * -(-config["group_columns"] // config["tile_columns"])
-    tiles = grid_of(workload).points * within * (workload.blocks // config["tile_blocks"])
-    terms = tiles * workload.in_channels
-    return terms * step.arithmetic, terms * step.loads, tiles * (TILE_CYCLES + step.accumulators / machine.stores)
+@dataclass(frozen=True)
+class _Loops:
+    """How often the loops of a configuration run and how many bytes they pass.
+
+    `groups` of tiles by `passes` over the channels are shared out in `units`; there are `register_tiles` in all, each
+    of `positions` tiles. In bytes: the transformed `weights`, those of one pass (`panel`) and of one `point` of it,
+    which are read `again` for each further register tile of a group; the transformed input of all `tiles` and of one
+    register tile at one point (`window`); what is multiplied out for one group (`product`).
+    """
+
+    shared: bool
+    groups: int
+    passes: int
+    units: int
+    register_tiles: int
+    positions: int
+    weights: float
+    panel: float
+    point: float
+    again: float
+    tiles: float
+    window: float
+    product: float
+
+    @staticmethod
+    def of(workload: Conv2DWorkload, config: Config) -> _Loops:
+        grid, shared = grid_of(workload), bool(config["shared"])
+        groups = workload.batch * -(-grid.rows // config["group_rows"]) * -(-grid.columns // config["group_columns"])
+        passes = workload.blocks // config["tile_blocks"]
+        places = workload.batch * -(-grid.rows // config["tile_rows"]) * -(-grid.columns // config["tile_columns"])
+        positions = config["tile_rows"] * config["tile_columns"]
+        weights = 4 * grid.points * workload.in_channels * workload.out_channels
+        point = weights / passes / grid.points
+        return _Loops(
+            shared,
+            groups,
+            passes,
+            groups * (passes if shared else 1),
+            grid.points * places * passes,
+            positions,
+            weights,
+            weights / passes,
+            point,
+            (places - groups) * weights,
+            4 * grid.points * workload.in_channels * grid.tiles * workload.batch,
+            4 * workload.in_channels * positions,
+            4
+            * grid.points
+            * config["tile_blocks"]
+            * workload.out_block
+            * config["group_rows"]
+            * config["group_columns"],
+        )
 
 
-def _input_cost(workload: Conv2DWorkload, target: Target, workers: int, share: float, kept: float) -> Cost:
-    """The transform of the input into tiles of which `kept` bytes are written before they are read again."""
+def _input_cost(workload: Conv2DWorkload, loops: _Loops, target: Target, workers: int, share: float) -> Cost:
+    """The transform of the input into tiles, by all workers together or by each for its groups."""
     machine, grid = target.machine, grid_of(workload)
     arithmetic, ports = _transform_cycles(workload, grid, machine, target)[0]
     traffic = Traffic(machine, workers)
     image = workload.batch * workload.in_bytes
-    tiles = 4 * grid.points * workload.in_channels * grid.tiles * workload.batch
+    share = 1 / workers if loops.shared else share
     traffic.add(share * image, image + workload.batch * workload.out_bytes)
-    traffic.add(share * tiles * machine.write_factor, kept)
+    traffic.add(share * loops.tiles * machine.write_factor, loops.tiles / (1 if loops.shared else loops.groups))
     return traffic.cost(share * arithmetic, share * ports, start(workers, machine))
 
 
