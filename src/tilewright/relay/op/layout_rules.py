@@ -134,8 +134,8 @@ def _filtered(
     """
     window = {"tile_size": way.tile_size, "strides": workload.strides}
     block = channel_block(way.out)
-    facts: dict[str, Any] = {**window, "padding": attrs.padding, "data_layout": way.data, "schedule": chosen}
-    facts["kernel_size"] = workload.kernel_size
+    facts: dict[str, Any] = {**window, "padding": attrs.padding, "data_layout": way.data}
+    facts |= {"kernel_size": workload.kernel_size, **({"schedule": chosen} if chosen else {})}
     if not types[0].is_static and target is not None:
         unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
         blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)
