@@ -93,7 +93,7 @@ def _workload(record: dict[str, Any]) -> Conv2DWorkload:
     """The facts of a recorded convolution."""
     (data, kernel, *others), result = map(_shape, record["inputs"]), _shape(record["outputs"][0])
     in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (data, result))
-    facts = {"other_inputs": others.count(result), "epilogue": 32 * record["task"].count("sigmoid")}
+    facts = {"other_inputs": others.count(result), "epilogue": (record["task"].count("sigmoid"),) * 2}
     if record["template"] == "conv2d_winograd_NCHWc":
         (m, taps, stride) = _FILTERS[kernel[1]]
         facts |= {"tile_size": m, "kernel_size": (taps, taps), "strides": (stride, stride)}

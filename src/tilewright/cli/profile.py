@@ -39,7 +39,7 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows)))
     peak = fma_peak(executable.threads, seconds=0.3)
     total = sum(row.seconds for row in rows)
-    expected = sum(map(predicted_seconds, rows))
+    expected = sum(predicted_seconds(row, executable.threads) for row in rows)
     click.echo(
         f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, predicted {expected * 1e3:.3f} ms, "
         f"{executable.threads} threads"
@@ -47,23 +47,24 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
     click.echo(_COLUMNS)
     for row in sorted(rows, key=lambda r: -r.seconds)[:top]:
-        click.echo(kernel_line(row, total, peak))
+        click.echo(kernel_line(row, total, peak, executable.threads))
 
 
-def kernel_line(row: KernelTime, total: float, peak: float) -> str:
+def kernel_line(row: KernelTime, total: float, peak: float, threads: int) -> str:
     """One line of the table; `total` is in seconds, `peak` in GFLOP/s."""
     share = row.seconds / total if total else 0.0
     speed = row.flops / row.seconds / 1e9 if row.seconds else 0.0
     bound = str(row.choice.get("bound", "–")).replace("_", " ")
+    expected = predicted_seconds(row, threads) * 1e3
     return (
-        f"{row.seconds * 1e3:9.3f} ms {predicted_seconds(row) * 1e3:9.3f} ms {100 * share:5.1f} % {speed:8.1f} "
+        f"{row.seconds * 1e3:9.3f} ms {expected:9.3f} ms {100 * share:5.1f} % {speed:8.1f} "
         f"{100 * speed / peak:6.1f} %  {bound:<10}  {row.kernel}  ({schedule_text(row)})  {row.source}"
     )
 
 
-def predicted_seconds(row: KernelTime) -> float:
-    """What the cost model expects of a kernel; 0 for a copy, which has no schedule."""
-    return float(row.choice.get("microseconds", 0.0)) * 1e-6
+def predicted_seconds(row: KernelTime, threads: int) -> float:
+    """What the cost model expects of a kernel on one thread, or on all cores; 0 for a copy, which has no schedule."""
+    return float(row.choice.get("alone" if threads == 1 else "microseconds", 0.0)) * 1e-6
 
 
 def schedule_text(row: KernelTime) -> str:

@@ -117,7 +117,7 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
 
 def chosen_config(function: Function) -> dict[str, int] | None:
     """The configuration that travels with a fused function: the "schedule" of its one call that has it."""
-    found = [dict(call.attrs["schedule"]) for call in calls(function.body) if "schedule" in call.attrs]
+    found = [dict(call.attrs["schedule"]) for call in calls(function.body) if call.attrs.get("schedule")]
     return found[0] if len(found) == 1 else None
 
 

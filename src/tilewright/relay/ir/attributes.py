@@ -29,6 +29,8 @@ from tilewright.topi.util import sides as both_sides
 
 #: The default of an attribute that every call has to give.
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "REQUIRED"})()
+#: The default of an attribute that a call has only where a pass has decided something.
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ def window(count: int, **more: Attribute) -> dict[str, Attribute]:
     }
 
 
+def configuration() -> Attribute:
+    """The values that a schedule's knobs take, ((name, value), …); absent where none was chosen."""
+    return Attribute("a tuple of (knob, value) pairs", _tuple_of(_knob), ABSENT)
+
+
 def axes(default: Any = REQUIRED) -> Attribute:
     """One axis, several, or None."""
     return Attribute("an axis, a tuple of axes or None", lambda v: None if v is None else _integers(v), default)
@@ -199,6 +206,11 @@ def _tuple_of(take: Callable[[Any], Any], count: int | None = None) -> Callable[
 _several = _tuple_of(_integer)
 
 
+def _knob(value: Any) -> tuple[str, int]:
+    name, chosen = value
+    return _text(name), int(_integer(chosen))
+
+
 def _integers(value: Any) -> Any:
     """One integer or a tuple of them."""
     return _several(value) if isinstance(value, Sequence | np.ndarray) else _integer(value)
@@ -216,7 +228,11 @@ def complete(name: str, schema: Schema | None, given: Mapping[str, Any]) -> Mapp
     for attribute in given:
         if attribute not in schema:
             raise TypeMismatchError(f"{name} has no attribute {attribute!r}{_known(attribute, schema)}")
-    return {attribute: _taken(name, attribute, declared, given) for attribute, declared in schema.items()}
+    return {
+        attribute: _taken(name, attribute, declared, given)
+        for attribute, declared in schema.items()
+        if attribute in given or declared.default is not ABSENT
+    }
 
 
 def _taken(name: str, attribute: str, declared: Attribute, given: Mapping[str, Any]) -> Any:

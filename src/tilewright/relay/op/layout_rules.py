@@ -9,11 +9,12 @@ leading dimensions of extent 1, and one whose channel extent is 1 is wanted in "
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backend import backend_of
+from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import LayoutChoice, get
 from tilewright.relay.ir.type import TensorType
@@ -109,12 +110,12 @@ def _choice(
 ) -> LayoutChoice:
     """One way to run an `nn.conv2d` as a choice of its layouts."""
     # What a symbolic image is tiled by is known with its remainders only, when there is a computation.
-    chosen = way.config.items_ if way.config is not None and types[0].is_static else None
+    chosen = way.config.items_ if way.config is not None and types[0].is_static else ()
     if way.tile_size:
-        return _filtered(way, workload, attrs, types, target, {} if chosen is None else {"schedule": chosen})
+        return _filtered(way, workload, attrs, types, target, chosen)
     if (way.data, way.kernel, way.out) != ("NCHW", "OIHW", "NCHW"):
         attrs = attrs.replace(data_layout=way.data, kernel_layout=way.kernel, out_layout=way.out)
-    if chosen is not None:
+    if chosen:
         attrs = attrs.replace(schedule=chosen)
     return LayoutChoice((way.data, way.kernel), way.out, attrs, way.cost)
 
@@ -125,7 +126,7 @@ def _filtered(
     attrs: Attrs,
     types: Types,
     target: Target | None,
-    chosen: Mapping[str, Any],
+    chosen: tuple[tuple[str, int], ...],
 ) -> LayoutChoice:
     """Minimal filtering: the constant kernel is transformed at compile time.
 
@@ -133,18 +134,19 @@ def _filtered(
     """
     window = {"tile_size": way.tile_size, "strides": workload.strides}
     block = channel_block(way.out)
-    facts = {**window, "kernel_size": workload.kernel_size, "padding": attrs.padding, "data_layout": way.data, **chosen}
+    facts: dict[str, Any] = {**window, "padding": attrs.padding, "data_layout": way.data}
+    facts |= {"kernel_size": workload.kernel_size, **({"schedule": chosen} if chosen else {})}
     if not types[0].is_static and target is not None:
         unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
         blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)
         facts["group"] = backend_of(target).tile_group(blocked, unknown)
-    altered = Attrs(facts)
+    convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
+    altered = Attrs(complete(convolve.name, convolve.attributes, facts))
 
     def rewrite(call: Call, inputs: Sequence[Expr]) -> Call:
         kernel = {**window, "kernel_layout": "OIHW", "block": block}
         transform = get("nn.contrib_conv2d_winograd_weight_transform")
         weight = Call(transform, [inputs[1]], kernel, call.span)
-        convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
         return Call(convolve, [inputs[0], weight], altered, call.span)
 
     return LayoutChoice((way.data, "OIHW"), way.out, altered, way.cost, rewrite, constants=(1,))

@@ -15,7 +15,7 @@ class Conv2DWorkload:
 
     `in_block` and `out_block` are the channel blocks of its layouts, 1 for plain images. `padded` says that a padded
     copy of the image is made first. `other_inputs` counts images of the size of the result that the epilogue reads,
-    `epilogue` are its operations for one element beyond a handful.
+    `epilogue` are its functions, such as exponentials, and its divisions for one element.
     `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
     that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
     """
@@ -35,7 +35,7 @@ class Conv2DWorkload:
     groups: int = 1
     padded: bool = False
     other_inputs: int = 0
-    epilogue: int = 0
+    epilogue: tuple[int, int] = (0, 0)
     tile_size: int = 0
     group: tuple[int, int] | None = None
     widths: tuple[int, ...] = ()

@@ -193,8 +193,15 @@ def test_type_errors(call, message):
         type_of(call)
 
 
-def test_grouped_blocked_convolution_is_refused(check):
-    data, weight = np.zeros((1, 2, 4, 4, 2), "float32"), np.zeros((2, 1, 1, 1, 2, 2), "float32")
+def test_groups_of_whole_blocks_are_convolved(check):
+    random = np.random.default_rng(3)
+    data, weight = (random.random(shape, "float32") for shape in ((1, 2, 4, 4, 2), (2, 1, 1, 1, 2, 2)))
     layouts = {"data_layout": "NCHW2c", "kernel_layout": "OIHW2i2o", "out_layout": "NCHW2c"}
-    with pytest.raises(UnsupportedError, match=r"NCHW2c.*2 groups"):
+    check(op.nn.conv2d(const(data), const(weight), groups=2, **layouts))
+
+
+def test_a_block_that_reaches_over_groups_is_refused(check):
+    data, weight = np.zeros((1, 1, 4, 4, 4), "float32"), np.zeros((1, 1, 1, 1, 2, 4), "float32")
+    layouts = {"data_layout": "NCHW4c", "kernel_layout": "OIHW2i4o", "out_layout": "NCHW4c"}
+    with pytest.raises(UnsupportedError, match=r"NCHW4c.*2 groups"):
         check(op.nn.conv2d(const(data), const(weight), groups=2, **layouts))

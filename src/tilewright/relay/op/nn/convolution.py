@@ -89,11 +89,18 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
             return [topi.nn.depthwise_conv2d_NCHWc(data, kernel, *window, out_dtype)]
         if blocks == "IO" and groups == 1 and data_layout.is_blocked:
             return [topi.nn.conv2d_NCHWc(data, kernel, *window, out_dtype)]
-        if blocks == "IO" and data_layout.is_blocked:
+        if blocks == "IO" and data_layout.is_blocked and _whole_blocks(data, kernel, groups):
             return [topi.nn.grouped_conv2d_NCHWc(data, kernel, *window, groups, out_dtype)]
         if blocks == "O" and groups == 1 and not data_layout.is_blocked:
             return [topi.nn.conv2d_first_NCHWc(data, kernel, *window, out_dtype)]
     return [_conv2d_by_transform(attrs, data, kernel)]
+
+
+def _whole_blocks(data: te.Tensor, kernel: te.Tensor, groups: int) -> bool:
+    """True if each group has whole blocks of input and of output channels."""
+    inputs, filters = topi.util.extents(data)[1], topi.util.extents(kernel)[0]
+    same = topi.util.extents(data)[-1] == topi.util.extents(kernel)[-2]
+    return same and inputs % groups == 0 and filters % groups == 0
 
 
 def _conv2d_by_transform(attrs: Attrs, data: te.Tensor, kernel: te.Tensor) -> te.Tensor:
@@ -135,6 +142,7 @@ register(
         "kernel_layout": attr.text("OIHW"),
         "out_layout": attr.text(""),
         "out_dtype": attr.dtype(""),
+        "schedule": attr.configuration(),
     },
 )
 

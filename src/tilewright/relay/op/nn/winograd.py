@@ -144,6 +144,7 @@ register(
         "kernel_size": attr.per_axis(2, (3, 3)),
         "strides": attr.per_axis(2, (1, 1)),
         "group": attr.per_axis(2, (1, 1)),
+        "schedule": attr.configuration(),
     },
 )
 

@@ -15,21 +15,22 @@ from tilewright.topi.schedule.cpu.common import computes, is_reduction
 from tilewright.topi.schedule.cpu.cost import RESOURCES, Cost
 from tilewright.topi.schedule.cpu.dispatch import space_of, template_of
 from tilewright.topi.schedule.cpu.moving_cost import moving_cost
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cpu.space import Config, ConfigSpace
 
 
 @dataclass(frozen=True)
 class Choice:
     """How one kernel is computed.
 
-    `config` has the value of each knob of the template, in order; `microseconds` is the expected time on the target,
-    `bound` what most of it is spent on (one of `cost.RESOURCES`, or "fixed"), and `spent` the microseconds that each
-    resource alone would take.
+    `config` has the value of each knob of the template, in order; `microseconds` is the expected time with all cores of
+    the target, `alone` with one of them, `bound` what most of the former is spent on (one of `cost.RESOURCES`, or
+    "fixed"), and `spent` the microseconds that each resource by itself would take.
     """
 
     template: str
     config: tuple[tuple[str, int], ...] = ()
     microseconds: float = 0.0
+    alone: float = 0.0
     bound: str = "fixed"
     spent: tuple[tuple[str, float], ...] = ()
 
@@ -43,6 +44,7 @@ class Choice:
             "template": self.template,
             "config": dict(self.config),
             "microseconds": self.microseconds,
+            "alone": self.alone,
             "bound": self.bound,
             "spent": dict(self.spent),
         }
@@ -51,27 +53,37 @@ class Choice:
     def from_json(entry: Mapping[str, Any]) -> Choice:
         """The inverse of `to_json`."""
         config, spent = (tuple(entry[name].items()) for name in ("config", "spent"))
-        return Choice(entry["template"], config, entry["microseconds"], entry["bound"], spent)
+        return Choice(entry["template"], config, entry["microseconds"], entry["alone"], entry["bound"], spent)
 
 
 def choice_of(outs: list[te.Tensor], target: Target, config: Mapping[str, Any] | None = None) -> Choice:
     """The choice for the computation of `outs`: the configuration `config`, by default the one that costs least."""
     found, space = template_of(outs), space_of(outs, target)
+    single = one_core(target)
     if found is None or space is None:
         name = "reduce" if any(map(is_reduction, computes(outs))) else "injective"
-        return _choice(name, (), moving_cost(outs, target), target)
+        return _choice(name, Config(()), moving_cost(outs, target), moving_cost(outs, single), target)
+    template, anchor = found
     chosen = space.default if config is None else space.config(config)
-    cost = space.cost(chosen)
-    return _choice(found[0].tag, chosen.items_, cost if cost.cycles else moving_cost(outs, target), target)
+    cost, alone = space.cost(chosen), template.cost(template.workload(anchor, outs[0]), chosen, single)
+    if not cost.cycles:
+        cost, alone = moving_cost(outs, target), moving_cost(outs, single)
+    return _choice(template.tag, chosen, cost, alone, target)
 
 
-def _choice(template: str, config: tuple[tuple[str, int], ...], cost: Cost, target: Target) -> Choice:
+def one_core(target: Target) -> Target:
+    """The same processor with one core."""
+    return Target(str(target).replace(f"-cores={target.cores}", "-cores=1"))
+
+
+def _choice(template: str, config: Config, cost: Cost, alone: Cost, target: Target) -> Choice:
     def microseconds(cycles: float) -> float:
         return round(target.machine.seconds(cycles) * 1e6, 2)
 
     spent = cost.spent
     parts = tuple((name, microseconds(spent[name])) for name in (*RESOURCES, "fixed") if spent[name])
-    return Choice(template, config, microseconds(cost.cycles), cost.bound, parts)
+    times = microseconds(cost.cycles), microseconds(alone.cycles)
+    return Choice(template, config.items_, *times, cost.bound, parts)
 
 
 def explain(choice: Choice) -> list[str]:

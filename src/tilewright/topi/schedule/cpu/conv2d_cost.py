@@ -116,8 +116,9 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
 
 def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:
     """Cycles of what the epilogue computes for the whole result."""
+    functions, divisions = workload.epilogue
     vectors = workload.batch * workload.out_bytes / 4 / lanes
-    return vectors * workload.epilogue / multiply_adds_per_cycle(lanes, machine)
+    return vectors * (functions * machine.exp + divisions * machine.division)
 
 
 class Step:

@@ -12,9 +12,6 @@ from tilewright.topi.schedule.cpu.common import extent_of, shape_of
 from tilewright.topi.schedule.cpu.pad import is_pad
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
-#: Operations of a function such as the exponential, a polynomial, and how many others a division takes as long as.
-_FUNCTION, _DIVISION = 20, 12
-
 
 def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
     """The facts of the convolution `conv` (any tag but those of filtered and transposed ones) with its epilogue `out`.
@@ -110,9 +107,9 @@ def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
     )
 
 
-def _epilogue(conv: te.Tensor, out: te.Tensor) -> tuple[int, int]:
-    """Tensors as large as `out` that its epilogue reads beside `conv`, and its operations for one element."""
-    size, seen, images, operations = math.prod(shape_of(out)), {conv.op}, 0, 0
+def _epilogue(conv: te.Tensor, out: te.Tensor) -> tuple[int, tuple[int, int]]:
+    """Tensors as large as `out` that its epilogue reads beside `conv`; its functions and divisions for one element."""
+    size, seen, images, functions, divisions = math.prod(shape_of(out)), {conv.op}, 0, 0, 0
     work = [out]
     while work:
         tensor = work.pop()
@@ -124,5 +121,6 @@ def _epilogue(conv: te.Tensor, out: te.Tensor) -> tuple[int, int]:
         else:
             work += tensor.op.input_tensors
             for body in tensor.op.body if isinstance(tensor.op, te.ComputeOp) else ():
-                operations += _FUNCTION * len(collect(body, Call)) + _DIVISION * len(collect(body, Div))
-    return images, operations
+                functions += len(collect(body, Call))
+                divisions += len(collect(body, Div))
+    return images, (functions, divisions)

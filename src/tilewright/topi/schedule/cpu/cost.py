@@ -22,8 +22,9 @@ RESOURCES = ("arithmetic", "load_ports", "l2", "l3", "memory")
 #: itself (multiply-adds, loads, the second-level cache), and of them and what lies beyond, whose latency shows.
 _WITHIN, _BEYOND = 4.0, 1.2
 
-#: Cycles that a core waits for each that its second-level cache delivers.
-STALLED = 0.25
+#: The order of the mean of that cache and of the rest where data comes from it in short pieces: what the core then
+#: waits for counts as stalls.
+_NEAR = 2.0
 
 #: Lines that a core has asked for and waits for, at most; with the bandwidth of a level this gives its latency.
 _IN_FLIGHT = 12
@@ -120,7 +121,9 @@ class Traffic:
         beyond = self.l3 + self.memory
         levels = ((self.l2 + beyond, machine.read_l2), (beyond, machine.read_l3), (self.memory, machine.read_memory))
         l2, l3, memory = (count / min(level.one, level.all / self.workers) for count, level in levels)
-        return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls=STALLED * l2)
+        within = _mean((arithmetic, load_ports), _WITHIN)
+        stalls = _mean((within, l2), _NEAR) - _mean((arithmetic, load_ports, l2), _WITHIN)
+        return Cost(arithmetic, load_ports, l2, l3, memory, fixed, max(stalls, 0.0))
 
 
 def _mean(values: tuple[float, ...], order: float) -> float:
