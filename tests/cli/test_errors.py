@@ -352,7 +352,7 @@ def test_an_artifact_of_another_version(refused: Refused, artifact: Path) -> Non
     contents = bytearray(artifact.read_bytes())
     contents[16] = 9
     artifact.write_bytes(bytes(contents))
-    assert "has artifact version 9; this Tilewright reads version 1. Compile the model again" in refused(
+    assert "has artifact version 9; this Tilewright reads version 2. Compile the model again" in refused(
         "run", artifact
     )
 

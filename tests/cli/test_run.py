@@ -55,7 +55,7 @@ def test_an_artifact_runs_without_the_compiler(artifact: Path) -> None:
     status, *modules = done.stdout.splitlines()[-1].split()
     assert status == "0"
     ours = {name.split(".")[1] for name in modules if name.startswith("tilewright.")}
-    assert ours == {"cli", "errors", "runtime", "support"}
+    assert ours == {"cli", "errors", "load", "runtime", "support"}
     assert not {"onnx", "onnxruntime", "google.protobuf"} & set(modules)
 
 

@@ -228,7 +228,7 @@ import numpy as np
 from tilewright.load import load
 y, z = load("model.tw")(np.load("x.npy"))
 np.save("y.npy", y)
-allowed = ("runtime", "support", "errors")
+allowed = ("load", "runtime", "support", "errors")
 print(*[m for m in sys.modules if m in ("onnx", "onnxruntime", "torch", "click", "llvmlite") or
         m.startswith("tilewright.") and m.split(".")[1] not in allowed])
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir
-from tilewright.errors import ScheduleError, UnsupportedError
+from tilewright.errors import ScheduleError, TargetError, UnsupportedError
+from tilewright.target import Target
 
 N, TILE = 16, 4
 
@@ -129,3 +131,12 @@ def test_what_the_declaration_does_not_spell_is_named():
         te.Accelerator(name="mute", copy=move).emit_c(func)
     with pytest.raises(UnsupportedError, match=r"no storage scope 'tiles\.\w+'"):
         te.Accelerator(name="bare", copy=move, functions=MACHINE.functions).emit_c(func)
+
+
+def test_an_accelerator_is_a_target():
+    """One that is declared, not spelled: equal by its declaration, and of no processor."""
+    assert isinstance(MACHINE, Target) and MACHINE.kind == "accelerator" and not MACHINE.is_host
+    again = copy.deepcopy(te.Accelerator(name="plain", copy=move))
+    assert again == te.Accelerator(name="plain", copy=move) != te.Accelerator(name="other", copy=move)
+    with pytest.raises(TargetError, match="accelerator lonely is no processor"):
+        _ = te.Accelerator(name="lonely", copy=move).vector_bits

@@ -45,7 +45,7 @@ class Executable(Model):
         """
         super().__init__(object_code, manifest, weights, self._entries(manifest))
         self._segment = Segment(self.manifest, self._linked, self._weights, self._memory)
-        self._specializations: Specializations | None = None
+        self._specializations: Specializations[Executable] | None = None
         self._run, self._entry, self._slots = native().parallel_run, self._segment.entry, self._segment.slots_address
         self.set_threads(threads)
 

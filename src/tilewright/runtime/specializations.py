@@ -10,10 +10,10 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from tilewright.runtime.executor import Executable
+#: An executable.
+Made = TypeVar("Made")
 
 Sizes = tuple[int, ...]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -24,17 +24,17 @@ HOT_RUNS = 16
 _COUNTED = 256
 
 
-class Specializations:
+class Specializations(Generic[Made]):
     """At most `limit` executables, one a size, the least recently used dropped first. For use by several threads.
 
     `make(shapes)` compiles for the shapes of the inputs by name; it is called in a thread of its own, one at a time.
     Should it fail, there is one warning and no further attempt.
     """
 
-    def __init__(self, limit: int, make: Callable[[Shapes], Executable]) -> None:
+    def __init__(self, limit: int, make: Callable[[Shapes], Made]) -> None:
         self.limit = limit
         self._make = make
-        self._made: OrderedDict[Sizes, Executable] = OrderedDict()
+        self._made: OrderedDict[Sizes, Made] = OrderedDict()
         self._runs: OrderedDict[Sizes, int] = OrderedDict()
         self._needed: dict[Sizes, int] = {}
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class Specializations:
         with self._lock:
             return list(self._made)
 
-    def find(self, sizes: Sizes, shapes: Callable[[], Shapes]) -> Executable | None:
+    def find(self, sizes: Sizes, shapes: Callable[[], Shapes]) -> Made | None:
         """The executable for `sizes`, the values of the symbolic dimensions; None where the general one is to run.
 
         Counts the run, and begins to compile for a size that was run often enough. `shapes` gives the inputs' shapes.

@@ -54,7 +54,7 @@ class _Scope(own.Target):
 
 
 @functools.cache
-def _scope_of(cls: type[own.Target]) -> type[_Scope]:
+def _scope_of(cls: Any) -> type[_Scope]:
     """`cls` with a scope."""
     return type(cls.__name__, (_Scope, cls), {"__slots__": ()})
 
@@ -63,8 +63,9 @@ def _scoped(target: own.Target) -> _Scope:
     """`target` with a scope, of its own class still."""
     if isinstance(target, _Scope):
         return target
-    made = object.__new__(_scope_of(type(target)))
-    for cls in type(target).__mro__:
+    own_class: Any = type(target)
+    made = object.__new__(_scope_of(own_class))
+    for cls in own_class.__mro__:
         for name in getattr(cls, "__slots__", ()):
             object.__setattr__(made, name, getattr(target, name))
     return made

@@ -38,7 +38,6 @@ from tilewright.relay.ir.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import FuncType, TensorType
 from tilewright.runtime.vm.instruction import Opcode
 
@@ -121,7 +120,7 @@ class _Writer:
             self.match(node, None)
         elif isinstance(node, Call) and isinstance(node.op, GlobalVar):
             self.emit(Opcode.TAIL_INVOKE, self.builder.function_number(node.op), *self.arguments(node))
-        elif isinstance(node, Call) and not isinstance(node.op, Op | Constructor):
+        elif isinstance(node, Call) and isinstance(node.op, Expr) and not isinstance(node.op, Constructor):
             self.emit(Opcode.TAIL_INVOKE_CLOSURE, self.value(node.op), *self.arguments(node))
         else:
             return False
@@ -249,7 +248,7 @@ class _Writer:
     def call(self, node: Call) -> int:
         """A call that is no tensor operator."""
         op = node.op
-        if isinstance(op, Op):
+        if not isinstance(op, Expr):
             operands = [register for arg in node.args for register in self.flat(arg)]
             destination = self.register()
             self.emit(Opcode.INVOKE_PACKED, self.builder.host_number(node), 1, destination, *operands)
@@ -269,7 +268,8 @@ class _Writer:
     def arguments(self, node: Call) -> list[int]:
         """Registers of a call's arguments. A tensor that only a run can tell to fit what is declared is checked."""
         registers = [self.value(arg) for arg in node.args]
-        declared = None if isinstance(node.op, Op | Constructor) else node.op.checked_type
+        op = node.op
+        declared = op.checked_type if isinstance(op, Expr) and not isinstance(op, Constructor) else None
         if not isinstance(declared, FuncType):
             return registers
         for place, (arg, type_) in enumerate(zip(node.args, declared.arg_types, strict=True)):

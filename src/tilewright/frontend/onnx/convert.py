@@ -36,9 +36,10 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
     training,
     trigonometry,
 )
-from tilewright.frontend.onnx.importer import Environment, GraphImporter, _Unavailable
+from tilewright.frontend.onnx.importer import GraphImporter
 from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs
 from tilewright.frontend.onnx.load import load_model
+from tilewright.frontend.onnx.node import Environment, Unavailable
 from tilewright.frontend.onnx.well_formed import check_graph
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
@@ -70,7 +71,7 @@ def convert_model(
 
 def _result(env: Environment, name: str, label: str) -> Expr:
     value: Any = env.get(name)
-    if value is None or isinstance(value, _Unavailable):
+    if value is None or isinstance(value, Unavailable):
         raise ModelError(f"{label} declares the output {name!r}, which no node provides")
     return value
 

@@ -9,7 +9,6 @@ values are no plain tensors, becomes a host operator (`host.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,21 @@ from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, is_quantized_weight
+from tilewright.frontend.onnx.node import (
+    UNAVAILABLE,
+    Environment,
+    Importer,
+    NeedsValue,
+    OnnxNode,
+    Unavailable,
+    is_quantized_weight,
+)
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.relay import op
 from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, Type, tensor_types
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
@@ -61,38 +68,15 @@ def _wide(value: Expr | None) -> Expr | None:
     return op.cast(value, "float32")
 
 
-class _Unavailable:
-    """The value of an output whose node could not be converted; nodes that use it are skipped."""
-
-
-UNAVAILABLE = _Unavailable()
-Environment = dict[str, "Expr | _Unavailable"]
-
-
-class GraphImporter:
-    """Converts the nodes of one model.
-
-    `problems` gathers one line for each node that cannot be converted. `declared` holds the types that the model
-    states, by name of the value, `symbols` its symbolic extents by name, `symbolic` what is known of the elements of
-    shape tensors, and `functions` the loops, as functions of the module.
-    """
+class GraphImporter(Importer):
+    """Converts the nodes of one model; `problems` gathers one line for each node that cannot be converted."""
 
     def __init__(self, model: LoadedModel) -> None:
-        self.directory: Path | None = model.directory
+        super().__init__(model.directory)
         self.weights = model.weights
         self.problems: dict[str, None] = {}
-        self.declared: dict[str, Any] = {}
-        self.symbols: dict[str, Any] = {}
-        self.symbolic: dict[Expr, np.ndarray] = {}
-        self.functions: dict[GlobalVar, Function] = {}
         self._finished: set[Expr] = set()
-        self._loops = 0
         self._forks = 0
-
-    def count_loop(self) -> int:
-        """A number that no other loop of the model has."""
-        self._loops += 1
-        return self._loops
 
     def declare(self, graph: Any) -> None:
         """Note the types that `graph` states of its values."""
@@ -140,7 +124,7 @@ class GraphImporter:
     ) -> None:
         """Convert what is behind node `index` once for each of the branches that are its outputs, for `results`."""
         self._forks += 1
-        ends: list[list[Expr | _Unavailable] | ModelError] = []
+        ends: list[list[Expr | Unavailable] | ModelError] = []
         for branch in fork.branches:
             if isinstance(branch, ModelError):
                 ends.append(branch)
@@ -159,21 +143,18 @@ class GraphImporter:
     def subgraph(
         self, graph: Any, node: OnnxNode, inputs: Mapping[str, Expr] | None = None, env: Environment | None = None
     ) -> list[Expr | None]:
-        """The outputs of a graph-valued attribute, converted in place; it sees `env`, by default the names around it.
-
-        None stands for an output that cannot be converted.
-        """
+        """The outputs of a graph-valued attribute, converted in place, as `Importer` says."""
         self.declare(graph)
         around = node.env if env is None else env
         inner: Environment = {**around, **self.initializers(graph.initializer), **(inputs or {})}
         names = [output.name for output in graph.output]
         self.run(graph.node, inner, node.opsets, names, f"{node.span}/")
         values = [self._lookup(name, inner, f"the graph of {node.label}") for name in names]
-        return [None if isinstance(value, _Unavailable) else value for value in values]
+        return [None if isinstance(value, Unavailable) else value for value in values]
 
     def _convert(
         self, proto: Any, span: str, env: Environment, opsets: Mapping[str, int]
-    ) -> Sequence[Expr | _Unavailable]:
+    ) -> Sequence[Expr | Unavailable]:
         domain = normalize_domain(proto.domain)
         opset = opsets.get(domain, 1)
         label = f"node {span!r} ({domain or 'ai.onnx'}.{proto.op_type}, opset {opset})"
@@ -182,7 +163,7 @@ class GraphImporter:
         converter = find_converter(domain, proto.op_type, opset)
         node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
         try:
-            if any(isinstance(value, _Unavailable) for value in inputs):
+            if any(isinstance(value, Unavailable) for value in inputs):
                 known = converter is not None or has_definition(proto.op_type, domain, opset)
                 if not known and host_name(domain, proto.op_type) is None:
                     node.unsupported(NO_CONVERTER)
@@ -203,7 +184,7 @@ class GraphImporter:
             raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
         return [UNAVAILABLE] * len(proto.output)
 
-    def _tracked(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | _Unavailable]:
+    def _tracked(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | Unavailable]:
         """The outputs of a node. What is known of the elements of the first is kept; if all is, it is a constant."""
         outputs = list(self._outputs(node, domain, converter))
         first = outputs[0] if outputs else None
@@ -217,7 +198,7 @@ class GraphImporter:
         self.symbolic[first] = known
         return outputs
 
-    def _outputs(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | _Unavailable]:
+    def _outputs(self, node: OnnxNode, domain: str, converter: Converter | None) -> Sequence[Expr | Unavailable]:
         """By the converter, on the host, or by the operator's definition, whichever fits first."""
         on_host = host_name(domain, node.op_type) is not None
         if on_host and needs_host(node.inputs):
@@ -238,11 +219,11 @@ class GraphImporter:
                 return self._finished_all(convert_on_host(node, domain), node)
             raise
 
-    def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | _Unavailable]:
+    def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | Unavailable]:
         done: dict[Expr, Expr] = {}  # for all values: several outputs of one operator stay outputs of one
         return [UNAVAILABLE if value is None else self._finish(value, node.span, done) for value in values]
 
-    def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | _Unavailable]:
+    def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | Unavailable]:
         result = converter(node)
         outputs = [result] if isinstance(result, Expr) else result
         unread = node.unread()
@@ -250,7 +231,7 @@ class GraphImporter:
             node.unsupported(f"attribute {', '.join(unread)}")
         return self._finished_all(outputs, node)
 
-    def _without_converter(self, node: OnnxNode, domain: str) -> list[Expr | _Unavailable]:
+    def _without_converter(self, node: OnnxNode, domain: str) -> list[Expr | Unavailable]:
         """The value of an operator on constants, or what ONNX defines it to be in terms of simpler operators."""
         constants = [value.data if isinstance(value, Constant) else None for value in node.inputs]
         if (
@@ -275,14 +256,14 @@ class GraphImporter:
         narrow = [op.cast(value, str(node.dtype())) if isinstance(value, Expr) else None for value in results]
         return self._finished_all(narrow, node)
 
-    def _run_body(self, node: OnnxNode, body: Any, inputs: Sequence[Expr | None]) -> list[Expr | _Unavailable]:
+    def _run_body(self, node: OnnxNode, body: Any, inputs: Sequence[Expr | None]) -> list[Expr | Unavailable]:
         """Convert the definition of an operator that ONNX defines through simpler ones."""
         env: Environment = {name: value for name, value in zip(body.input, inputs) if value is not None}
         imports = {normalize_domain(entry.domain): int(entry.version) for entry in body.opset_import}
         self.run(body.node, env, {**node.opsets, **imports}, body.output, f"{node.span}/")
         return [env.get(name, UNAVAILABLE) for name in body.output]
 
-    def _lookup(self, name: str, env: Environment, label: str) -> Expr | _Unavailable | None:
+    def _lookup(self, name: str, env: Environment, label: str) -> Expr | Unavailable | None:
         if not name:
             return None
         value = env.get(name)

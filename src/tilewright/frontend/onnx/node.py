@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 from onnx import AttributeProto, TypeProto
@@ -13,14 +14,11 @@ from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
 from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar
 from tilewright.relay.ir.type import Type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.support.dtype import DType
-
-if TYPE_CHECKING:
-    from tilewright.frontend.onnx.importer import Environment, GraphImporter
 
 # Attributes that say how to train or which kernel to prefer; they do not change what inference computes.
 _WITHOUT_EFFECT = frozenset({"consumed_inputs", "is_test", "momentum", "spatial", "seed", "stash_type", "name"})
@@ -39,6 +37,44 @@ class NeedsValue(UnsupportedError):
     """A converter needs the value of an input that is computed at run time; the host may still run the node."""
 
 
+class Unavailable:
+    """The value of an output whose node could not be converted; nodes that use it are skipped."""
+
+
+UNAVAILABLE = Unavailable()
+Environment = dict[str, "Expr | Unavailable"]
+
+
+class Importer:
+    """What the nodes of one model share while it is imported.
+
+    `declared` holds the types that the model states, by name of the value, `symbols` its symbolic extents by name,
+    `symbolic` what is known of the elements of shape tensors, and `functions` the loops, as functions of the module.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self.declared: dict[str, Any] = {}
+        self.symbols: dict[str, Any] = {}
+        self.symbolic: dict[Expr, np.ndarray] = {}
+        self.functions: dict[GlobalVar, Function] = {}
+        self._loops = 0
+
+    def count_loop(self) -> int:
+        """A number that no other loop of the model has."""
+        self._loops += 1
+        return self._loops
+
+    def subgraph(
+        self, graph: Any, node: OnnxNode, inputs: Mapping[str, Expr] | None = None, env: Environment | None = None
+    ) -> list[Expr | None]:
+        """The outputs of a graph-valued attribute, converted in place; it sees `env`, by default the names around it.
+
+        None stands for an output that cannot be converted.
+        """
+        raise NotImplementedError
+
+
 class OnnxNode:
     """A node being converted.
 
@@ -53,7 +89,7 @@ class OnnxNode:
         span: str,
         opset: int,
         inputs: list[Expr | None],
-        importer: GraphImporter,
+        importer: Importer,
         env: Environment,
         opsets: Mapping[str, int],
     ) -> None:

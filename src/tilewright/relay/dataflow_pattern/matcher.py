@@ -25,7 +25,7 @@ from tilewright.relay.dataflow_pattern.pattern import (
     VarPattern,
     WildcardPattern,
 )
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, If, Let, Operator, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.structural import structural_equal
 from tilewright.relay.ir.type import Any as AnyDim
@@ -75,10 +75,10 @@ class _Matcher:
 
     def __init__(self, users: Users) -> None:
         self.users = users
-        self.trail: list[tuple[DFPattern, Expr | Op]] = []
-        self.bound: dict[DFPattern, Expr | Op] = {}
+        self.trail: list[tuple[DFPattern, Expr | Operator]] = []
+        self.bound: dict[DFPattern, Expr | Operator] = {}
 
-    def matches(self, pattern: DFPattern, node: Expr | Op) -> bool:
+    def matches(self, pattern: DFPattern, node: Expr | Operator) -> bool:
         """Whether `pattern` matches `node`, in accord with what it matched elsewhere."""
         if pattern in self.bound:
             return self.bound[pattern] is node
@@ -109,7 +109,7 @@ class _Matcher:
         return found
 
 
-def _call(matcher: _Matcher, pattern: CallPattern, node: Expr | Op) -> bool:
+def _call(matcher: _Matcher, pattern: CallPattern, node: Expr | Operator) -> bool:
     if not isinstance(node, Call) or not matcher.matches(pattern.op, node.op):
         return False
     if pattern.args is None:
@@ -122,11 +122,11 @@ def _call(matcher: _Matcher, pattern: CallPattern, node: Expr | Op) -> bool:
     return turned and matcher.all(pattern.args, node.args[::-1])
 
 
-def _alternative(matcher: _Matcher, pattern: AltPattern, node: Expr | Op) -> bool:
+def _alternative(matcher: _Matcher, pattern: AltPattern, node: Expr | Operator) -> bool:
     return matcher.matches(pattern.left, node) or matcher.matches(pattern.right, node)
 
 
-def _attributes(matcher: _Matcher, pattern: AttrPattern, node: Expr | Op) -> bool:
+def _attributes(matcher: _Matcher, pattern: AttrPattern, node: Expr | Operator) -> bool:
     if not matcher.matches(pattern.pattern, node):
         return False
     if isinstance(node, Op):
@@ -135,14 +135,14 @@ def _attributes(matcher: _Matcher, pattern: AttrPattern, node: Expr | Op) -> boo
     return all(key in has and has[key] == value for key, value in pattern.attrs.items())
 
 
-def _type(node: Expr | Op) -> Type | None:
+def _type(node: Expr | Operator) -> Type | None:
     try:
         return type_of(node) if isinstance(node, Expr) else None
     except TypeMismatchError:
         return None
 
 
-def _has_shape(matcher: _Matcher, pattern: ShapePattern, node: Expr | Op) -> bool:
+def _has_shape(matcher: _Matcher, pattern: ShapePattern, node: Expr | Operator) -> bool:
     found = _type(node)
     if not isinstance(found, TensorType) or found.ndim != len(pattern.shape):
         return False
@@ -150,19 +150,19 @@ def _has_shape(matcher: _Matcher, pattern: ShapePattern, node: Expr | Op) -> boo
     return fits and matcher.matches(pattern.pattern, node)
 
 
-def _has_dtype(matcher: _Matcher, pattern: DataTypePattern, node: Expr | Op) -> bool:
+def _has_dtype(matcher: _Matcher, pattern: DataTypePattern, node: Expr | Operator) -> bool:
     found = _type(node)
     return isinstance(found, TensorType) and found.dtype == pattern.dtype and matcher.matches(pattern.pattern, node)
 
 
-def _expression(_: _Matcher, pattern: ExprPattern, node: Expr | Op) -> bool:
+def _expression(_: _Matcher, pattern: ExprPattern, node: Expr | Operator) -> bool:
     wanted = pattern.expr
     if isinstance(wanted, Op) or isinstance(node, Op):
         return wanted is node
     return wanted is node or (type(wanted) is type(node) is not Var and structural_equal(wanted, node))
 
 
-def _function(matcher: _Matcher, pattern: FunctionPattern, node: Expr | Op) -> bool:
+def _function(matcher: _Matcher, pattern: FunctionPattern, node: Expr | Operator) -> bool:
     if not isinstance(node, Function):
         return False
     return (pattern.params is None or matcher.all(pattern.params, node.params)) and matcher.matches(
@@ -170,7 +170,7 @@ def _function(matcher: _Matcher, pattern: FunctionPattern, node: Expr | Op) -> b
     )
 
 
-def _dominator(matcher: _Matcher, pattern: DominatorPattern, node: Expr | Op) -> bool:
+def _dominator(matcher: _Matcher, pattern: DominatorPattern, node: Expr | Operator) -> bool:
     if not isinstance(node, Expr) or not matcher.matches(pattern.child, node):
         return False
     parents: dict[Expr, None] = {}

@@ -38,6 +38,7 @@ from tilewright.relay.ir.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import (
     FuncType,
     IncompleteType,
@@ -123,7 +124,7 @@ class Inference:
 
     def _expect(self, node: Expr) -> bool:
         """Give operands of a waiting operator the types that it expects; True if there was one to give."""
-        if not isinstance(node, Call) or isinstance(node.op, Expr):
+        if not isinstance(node, Call) or not isinstance(node.op, Op):
             return False
         known = [self._known(arg) for arg in node.args]
         if node.op.expected_operands is None or not isinstance(known[0], TensorType) or has_holes(known[0]):
@@ -309,7 +310,7 @@ class Inference:
 
     def _operator_type(self, node: Call, arg_types: list[Type]) -> Type:
         op = node.op
-        assert not isinstance(op, Expr)
+        assert isinstance(op, Op)
         if op.num_inputs not in (-1, len(arg_types)):
             raise _mismatch(node, arg_types, f"it takes {op.num_inputs} inputs and got {len(arg_types)}")
         try:

@@ -43,7 +43,6 @@ from tilewright.relay.ir.expr import (
 )
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import free_vars
 from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.relay.transform.functional.to_a_normal_form import to_a_normal_form
@@ -122,7 +121,7 @@ class _Evaluator:
         """An operator folded if it can be, a known function inlined, anything else left."""
         args = [self.visit(arg, env) for arg in node.args]
         atoms = [arg.atom for arg in args]
-        if isinstance(node.op, Op):
+        if not isinstance(node.op, Expr):
             call = Call(node.op, atoms, node.attrs, node.span)
             if all(isinstance(atom, Constant) for atom in atoms) and atoms:
                 folded = fold_call(call)

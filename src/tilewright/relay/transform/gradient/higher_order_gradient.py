@@ -49,7 +49,6 @@ from tilewright.relay.ir.expr import (
 )
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import FuncType, RefType, TensorType, TupleType, Type, map_type, walk_type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import substitute
@@ -241,7 +240,7 @@ class _Differentiator:
 
     def call(self, node: Call, scope: _Scope) -> Expr:
         """A call: of an operator with its backward step, or of anything else on paired arguments."""
-        if isinstance(node.op, Op):
+        if not isinstance(node.op, Expr):
             return self.operator(node, scope)
         if isinstance(node.op, Constructor):
             _check_constructor(node.op)

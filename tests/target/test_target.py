@@ -1,0 +1,37 @@
+"""The tree of targets: who belongs to which class, and what each of them has."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from tilewright.errors import TargetError
+from tilewright.target import CpuTarget, DeviceTarget, Target
+
+
+@pytest.mark.parametrize(
+    ("spec", "cls"),
+    [("cpu", CpuTarget), ("c", CpuTarget), ("wasm", CpuTarget), ("cuda -arch=sm_90", DeviceTarget)],
+)
+def test_a_spelling_belongs_to_a_class(spec, cls):
+    target = Target(spec)
+    assert type(target) is cls and target.kind in cls.KINDS
+    assert Target(str(target)) == target and Target(target) is target
+    assert pickle.loads(pickle.dumps(target)) == target and copy.deepcopy(target) == target
+
+
+def test_a_device_has_nothing_of_a_processor():
+    device = Target("cuda")
+    assert device.architecture == "cuda" and not device.is_host and not device.supports("avx2")
+    for name in ("vector_bits", "l2", "cores", "features", "machine"):
+        with pytest.raises(TargetError, match=f"no processor, so it has no {name}"):
+            getattr(device, name)
+    assert not hasattr(device, "no_field_of_any_target")
+
+
+def test_an_unknown_kind_is_refused_with_those_there_are():
+    for spec in ("vax", ""):
+        with pytest.raises(TargetError, match="known: cpu, llvm, c, wasm, opencl, cuda, metal, webgpu"):
+            Target(spec)
