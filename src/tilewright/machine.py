@@ -46,8 +46,11 @@ class Machine:
     a byte that is written; `line` and `page` in bytes; `huge_page_gain` is how much faster 2 MB pages make what lies
     beyond L2 (1: not at all).
 
-    Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `shuffle` of one vector
-    through one round of permutations.
+    Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one.
+
+    Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
+    end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
+    round of permutations.
 
     Cycles of what templates weigh, each for one whole vector of float32 and one after the other without waiting for
     results: `gather` from as many places as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
@@ -76,8 +79,12 @@ class Machine:
     line: int = 64
     page: int = 4096
     huge_page_gain: float = 1.1
+    lines_in_flight: float = 12.0
+    jumps_in_flight: float = 4.0
     kernel_start: float = 300.0
     barrier: float = 600.0
+    tile_start: float = 20.0
+    row_start: float = 8.0
     shuffle: float = 1.0
     gather: float = 14.0
     horizontal_sum: float = 3.4

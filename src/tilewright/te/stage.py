@@ -41,10 +41,7 @@ class AxisAttr:
 
 @dataclass(frozen=True, eq=False)
 class Prefetch:
-    """What is read of `tensor` in the iteration `offset` steps ahead on `axis` is asked for in advance.
-
-    `spread`: what the whole loop reads `offset` parts on, a little in each iteration.
-    """
+    """What is read of `tensor` `offset` iterations ahead on `axis`, or parts ahead: see `Stage.prefetch`."""
 
     tensor: Tensor
     axis: IterVar
@@ -363,10 +360,8 @@ class Stage:
 
     @step
     def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1, spread: bool = False) -> None:
-        """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead.
-
-        `spread`: where the whole loop runs over one part of `tensor` again and again before a loop around it moves on,
-        the part `offset` ones ahead is brought to the level-2 cache, a little in each iteration.
+        """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead; `spread`: the part
+        that a loop around it moves on to, to the level-2 cache, a little in each iteration.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].prefetch(A, i, 2)
@@ -376,9 +371,8 @@ class Stage:
         if self.schedule.tensor(tensor) not in self.op.input_tensors:
             raise ScheduleError(f"prefetch of {tensor.name}: stage {self.name} does not read it")
         if offset < 1:
-            raise ScheduleError(
-                f"prefetch of {tensor.name} in stage {self.name}: {offset} iterations ahead; at least 1"
-            )
+            where = f"prefetch of {tensor.name} in stage {self.name}"
+            raise ScheduleError(f"{where}: {offset} iterations ahead; at least 1")
         self.prefetches.append(Prefetch(self.schedule.tensor(tensor), axis, offset, spread))
 
     @step

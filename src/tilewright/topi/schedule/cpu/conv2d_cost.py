@@ -18,10 +18,6 @@ from tilewright.topi.schedule.cpu.cost import KEPT_L2, Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
-#: Cycles to begin and end a register tile, beside its loads and stores: addresses, loop counters, the first latency.
-TILE_CYCLES = 20.0
-
-
 #: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
 _STREAM = 0.2
 
@@ -91,7 +87,7 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
         step = Step(rows * width, vectors, lanes, machine)
         arithmetic += count * workload.terms * step.arithmetic
         ports += count * workload.terms * step.loads
-        fixed += count * (TILE_CYCLES + step.accumulators / machine.stores)
+        fixed += count * (machine.tile_start + step.accumulators / machine.stores)
         tiles += count
     scale = share * units
     return padding_cost(workload, target).then(

@@ -9,7 +9,6 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
-    TILE_CYCLES,
     copy_cost,
     epilogue_cycles,
     line_crossings,
@@ -20,9 +19,6 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
-
-#: Channels far apart in memory whose first line is waited for at a time: no prefetcher sees where the next one is.
-_JUMPS = 4
 
 #: Filters and vectors of a register tile, at most.
 _FILTERS, _VECTORS = 16, 8
@@ -125,7 +121,7 @@ def _cost(
     traffic.add(share * result, everything)
     jumps = share * workload.batch * tiles * workload.in_channels / workload.groups * (1 if filters_pass else groups)
     steps = share * workload.batch * groups * tiles * workload.terms
-    fixed = share * workload.batch * groups * tiles * (TILE_CYCLES + filters * vectors / machine.stores)
+    fixed = share * workload.batch * groups * tiles * (machine.tile_start + filters * vectors / machine.stores)
     sampled = Cost()
     if workload.padded:
         sampled = copy_cost(image, target, machine.shuffle * 2 * workload.strides[1])
@@ -133,6 +129,6 @@ def _cost(
         traffic.cost(
             steps * step + share * epilogue_cycles(workload, lanes, machine),
             steps * loads,
-            fixed + jumps * traffic.latency(everything) / _JUMPS + start(workers, machine),
+            fixed + jumps * traffic.latency(everything) / machine.jumps_in_flight + start(workers, machine),
         )
     )

@@ -26,9 +26,6 @@ _WITHIN, _BEYOND = 4.0, 1.2
 #: waits for counts as stalls.
 _NEAR = 2.0
 
-#: Lines that a core has asked for and waits for, at most; with the bandwidth of a level this gives its latency.
-_IN_FLIGHT = 12
-
 #: Shares of the caches that what is kept may fill: the rest passes through them.
 _KEPT_L1, KEPT_L2 = 0.85, 0.75
 
@@ -111,9 +108,9 @@ class Traffic:
         if apart <= _KEPT_L1 * machine.l1.size:
             return machine.load_latency
         if apart <= KEPT_L2 * machine.l2.size:
-            return _IN_FLIGHT * machine.line / machine.read_l2.one
+            return machine.lines_in_flight * machine.line / machine.read_l2.one
         level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
-        return _IN_FLIGHT * machine.line / level.one
+        return machine.lines_in_flight * machine.line / level.one
 
     def cost(self, arithmetic: float, load_ports: float, fixed: float = 0.0) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too."""

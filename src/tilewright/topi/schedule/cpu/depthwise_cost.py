@@ -21,9 +21,6 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: Rows of a band and columns of a register tile, at most; accumulators of one of plain images.
 _BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12
 
-#: Cycles to begin and end a register tile and a row of them.
-_TILE, _ROW = 8.0, 20.0
-
 
 def depthwise_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """Blocked: rows of a band, columns of a register tile."""
@@ -48,12 +45,12 @@ def depthwise_cost(workload: Conv2DWorkload, config: Config, target: Target) -> 
         ports += count * (
             workload.taps * (width + 1) * vectors / machine.vector_loads + width * vectors / machine.stores
         )
-        fixed += count * _TILE
+        fixed += count * machine.row_start
     rows = units * band * whole(workload.height, band)
     return _traffic(workload, workers, share, target).cost(
         share * (rows * arithmetic + epilogue_cycles(workload, lanes, machine)),
         share * rows * ports,
-        fixed=share * (rows * (fixed + _ROW) + units * _ROW) + start(workers, machine),
+        fixed=share * (rows * (fixed + machine.tile_start) + units * machine.tile_start) + start(workers, machine),
     )
 
 
@@ -85,7 +82,7 @@ def depthwise_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target
         _traffic(workload, workers, share, target).cost(
             share * (units * tiles * workload.taps * step + epilogue_cycles(workload, lanes, machine)),
             share * units * tiles * (workload.taps * loads + accumulators / machine.stores),
-            fixed=share * units * (tiles * _TILE + _ROW) + start(workers, machine),
+            fixed=share * units * (tiles * machine.row_start + machine.tile_start) + start(workers, machine),
         )
     )
 

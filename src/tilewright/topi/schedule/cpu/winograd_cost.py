@@ -16,7 +16,7 @@ from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.conv2d_cost import TILE_CYCLES, Step, epilogue_cycles, multiply_adds_per_cycle, start
+from tilewright.topi.schedule.cpu.conv2d_cost import Step, epilogue_cycles, multiply_adds_per_cycle, start
 from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -87,7 +87,7 @@ def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> C
     lanes = power_of_two_lanes(workload.out_block, target)
     step = Step(loops.positions, config["tile_blocks"] * workload.out_block // lanes, lanes, machine)
     terms = loops.register_tiles * workload.in_channels
-    rims = loops.register_tiles * (TILE_CYCLES + step.accumulators / machine.stores)
+    rims = loops.register_tiles * (machine.tile_start + step.accumulators / machine.stores)
     after = _transform_cycles(workload, target)[1]
     return before.then(
         traffic.cost(
