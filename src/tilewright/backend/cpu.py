@@ -79,7 +79,7 @@ class CpuBackend(Backend):
 
     def fuses_depthwise(self, channels: int, height: int, width: int) -> bool:
         """Where bands of rows stay in the second-level cache and there are enough of them."""
-        return band_rows(channels, height, width) is not None
+        return bool(band_rows(channels, height, width, self._target))
 
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
         """By the template of the anchor's tag."""

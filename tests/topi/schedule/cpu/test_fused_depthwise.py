@@ -9,6 +9,7 @@ import pytest
 
 from tests.topi.schedule.cpu.kernels import run, sample
 from tilewright import topi
+from tilewright.target import Target
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 
 
@@ -37,8 +38,10 @@ def test_one_kernel_equals_two(
 
 
 def test_bands_give_even_shares_and_fit_the_cache() -> None:
-    assert band_rows(96, 56, 56) == 4
-    assert band_rows(192, 28, 28) == 2
-    assert band_rows(384, 14, 14) == 1
-    assert band_rows(960, 7, 7) is None
-    assert band_rows(2048, 56, 56) is None
+    target = Target("llvm -mcpu=znver4 -l2=1048576")
+    assert band_rows(96, 56, 56, target) == [4, 2, 1]
+    assert band_rows(192, 28, 28, target) == [2, 1]
+    assert band_rows(384, 14, 14, target) == [1]
+    assert band_rows(960, 7, 7, target) == []
+    assert band_rows(2048, 56, 56, target) == []
+    assert band_rows(2048, 56, 56, Target("llvm -mcpu=znver4 -l2=4194304")) == [2, 1]

@@ -155,6 +155,12 @@ TEMPLATES = {
         lambda x, w: topi.nn.conv2d_nchw(x, w, (1, 1), (0, 0, 0, 0)),
         [_blocked(1, 8, 9, 13), _blocked(6, 8, 1, 1, seed=1)],
     ),
+    "depthwise_conv2d_NCHWc,conv2d_NCHWc": (
+        lambda x, w, p: topi.nn.conv2d_NCHWc(
+            topi.nn.depthwise_conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1)), p, (1, 1), (0, 0, 0, 0)
+        ),
+        [_blocked(1, 2, 28, 9, 16), _blocked(2, 1, 3, 3, 1, 16, seed=1), _blocked(4, 2, 1, 1, 16, 16, seed=2)],
+    ),
     "depthwise_conv2d_nchw": (
         lambda x, w: topi.nn.depthwise_conv2d_nchw(x, w, (1, 1), (1, 1, 1, 1)),
         [_blocked(1, 4, 9, 37), _blocked(4, 1, 3, 3, seed=1)],
@@ -183,7 +189,6 @@ def test_every_template_with_a_space_is_tried():
         assert found is not None and found[0] is REGISTRY[name]
     assert set(REGISTRY) - set(TEMPLATES) == {
         "conv2d_transpose_nchw",
-        "depthwise_conv2d_NCHWc,conv2d_NCHWc",
         "pool",
         "recurrent",
     }

@@ -71,13 +71,16 @@ def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
     return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
 
 
-def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
-    """Sums over the window, to channel blocks: see `conv2d.schedule_conv2d` for the loops."""
+def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh: float | None = None) -> Cost:
+    """Sums over the window, to channel blocks: see `conv2d.schedule_conv2d` for the loops.
+
+    `fresh` are the bytes that pass by from when the image is written to when it is read; by default it comes from
+    another kernel.
+    """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
     rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
     vectors = blocks * workload.out_block // lanes
-    groups, bands = workload.blocks // blocks, -(-workload.height // rows)
-    units = workload.batch * groups * bands
+    units = workload.batch * (workload.blocks // blocks) * -(-workload.height // rows)
     workers, share = shares(units, workload, target)
     arithmetic = ports = fixed = tiles = 0.0
     for count, width in _tiles(workload, columns):
@@ -86,39 +89,50 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cos
         ports += count * workload.terms * step.loads
         fixed += count * (machine.tile_start + step.accumulators / machine.stores)
         tiles += count
-    traffic = Traffic(machine, workers)
-    panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = (
-        4 * workload.in_channels // workload.groups * _reach(workload, 0, rows) * _reach(workload, 1, columns)
-    )
-    if workload.in_block == 1:
-        plane = workload.in_bytes // workload.in_channels
-        window = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
-        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
-        traffic.add(share * workload.batch * workload.in_bytes * groups * again, panel + window)
-    band = config.get("band_rows", workload.height)
-    image = workload.in_bytes * band / workload.height
-    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
-    everything = workload.weight_bytes + workload.batch * (
-        workload.in_bytes + workload.out_bytes * (1 + workload.other_inputs)
-    )
-    passes = workload.batch * workload.height / band
-    panels = groups * passes * panel
-    traffic.add(share * panels / passes, everything)
-    traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
-    streams = 1 + _STREAM * (blocks - 1)
-    traffic.add(share * (units * tiles * panel - panels) * streams, panel + window)
-    traffic.add(share * workload.batch * read, everything)
-    traffic.add(share * workload.batch * read * (groups / workload.groups - 1), image / workload.groups + panel)
-    traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
     scale = share * units
     return padding_cost(workload, target).then(
-        traffic.cost(
+        _direct_traffic(workload, config, machine, workers, share, units * tiles, fresh).cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
         )
     )
+
+
+def _direct_traffic(
+    workload: Conv2DWorkload,
+    config: Config,
+    machine: Machine,
+    workers: int,
+    share: float,
+    tiles: float,
+    fresh: float | None,
+) -> Traffic:
+    """What the slowest worker, who has a `share` of all `tiles`, reads and writes."""
+    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+    traffic, groups, of_group = Traffic(machine, workers), workload.blocks // blocks, workload.groups
+    panel = 4 * workload.terms * blocks * workload.out_block
+    window: float = 4 * workload.in_channels // of_group * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    images = share * workload.batch
+    if workload.in_block == 1:
+        plane = workload.in_bytes // workload.in_channels
+        window = occupied_bytes(window, workload.in_channels // of_group, plane, machine)
+        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
+        traffic.add(images * workload.in_bytes * groups * again, panel + window)
+    band = config.get("band_rows", workload.height)
+    image = workload.in_bytes * band / workload.height
+    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
+    results = workload.out_bytes * (1 + workload.other_inputs)
+    everything = workload.weight_bytes + workload.batch * (workload.in_bytes + results)
+    passes = workload.batch * workload.height / band
+    panels = groups * passes * panel
+    traffic.add(share * panels / passes, everything)
+    traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
+    traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
+    traffic.add(images * read, everything if fresh is None else fresh)
+    traffic.add(images * read * (groups / of_group - 1), image / of_group + panel)
+    traffic.add(images * results, everything)
+    return traffic
 
 
 def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:

@@ -10,18 +10,30 @@ The result of the depthwise convolution never reaches the third-level cache, and
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import (
     computes,
     has_tag,
     inline_before,
     inline_between,
+    power_of_two_lanes,
     shape_of,
     vectorize_lanes,
 )
+from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost
+from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
+from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.depthwise_conv2d import columns_of_tile, unroll_window
+from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost
+from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Bands that an image must give at least, so that the workers get even shares of them.
 MIN_BANDS = 14
@@ -30,44 +42,96 @@ MIN_BANDS = 14
 _MOST_ROWS = 4
 
 #: What the depthwise convolution of a band may take of the level-2 cache.
-_BAND_BYTES = 256 * 1024
+_BAND_SHARE = 0.25
+
+#: Positions of a register tile of the 1x1 convolution and blocks of channels, at most.
+_POSITIONS, _BLOCKS = 28, 4
 
 
-def band_rows(channels: int, height: int, width: int) -> int | None:
-    """Rows of a band for a float32 image of the depthwise result; None where the two had better stay apart."""
-    for rows in range(_MOST_ROWS, 0, -1):
-        if height % rows == 0 and height // rows >= MIN_BANDS and channels * rows * width * 4 <= _BAND_BYTES:
-            return rows
-    return None
+@dataclass(frozen=True)
+class DepthwisePair:
+    """The facts of a depthwise convolution and of the 1x1 convolution that reads it."""
+
+    depthwise: Conv2DWorkload
+    pointwise: Conv2DWorkload
 
 
-def schedule_fused_depthwise(s: te.Schedule, pointwise: te.Tensor, out: te.Tensor, target: Target) -> None:
-    """Schedule the 1x1 convolution `pointwise`, the depthwise one [N, C/b, H, W, b] that it reads, their epilogues."""
-    depthwise = next(t for t in computes([pointwise]) if has_tag(t, "depthwise_conv2d_NCHWc"))
+def band_rows(channels: int, height: int, width: int, target: Target | None) -> list[int]:
+    """Rows that a band of a float32 image of the depthwise result may have, the most first.
+
+    None where the two had better stay apart. Without a target to judge by, caches are taken to hold any band.
+    """
+    kept = math.inf if target is None else _BAND_SHARE * target.machine.l2.size
+    return [
+        rows
+        for rows in range(_MOST_ROWS, 0, -1)
+        if height % rows == 0 and height // rows >= MIN_BANDS and channels * rows * width * 4 <= kept
+    ]
+
+
+def pair_workload(pointwise: te.Tensor, out: te.Tensor) -> DepthwisePair:
+    """The facts of both, from the 1x1 convolution and its epilogue."""
     between = pointwise.op.input_tensors[0]
-    _, _, height, width, block = shape_of(out)
-    rows = band_rows(shape_of(between)[1] * shape_of(between)[4], height, width) or 1
+    return DepthwisePair(workload_of(_depthwise_of(pointwise), between), workload_of(pointwise, out))
+
+
+def pair_space(workload: DepthwisePair, target: Target) -> ConfigSpace:
+    """Rows of a band, the register tile of the 1x1 convolution, columns of that of the depthwise one."""
+    after = workload.pointwise
+    vectors = after.out_block // power_of_two_lanes(after.out_block, target)
+    bands = band_rows(after.in_channels, after.height, after.width, target) or [1]
+    space = ConfigSpace()
+    space.define_knob("band_rows", bands)
+    space.define_split("tile_rows", bands[0], exact=False)
+    space.define_split("tile_blocks", after.blocks, _BLOCKS)
+    space.define_split("tile_columns", after.width, _POSITIONS, exact=False)
+    space.define_knob("depthwise_columns", [columns_of_tile(after.width)])
+    space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0)
+    space.require(lambda c: c["tile_rows"] == 1 or c["tile_columns"] == after.width)
+    space.require(lambda c: tile.fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target))
+    return space
+
+
+def pair_cost(workload: DepthwisePair, config: Config, target: Target) -> Cost:
+    """Both, one after the other; the image between them is read while it is in a cache of its worker."""
+    before, after = workload.depthwise, workload.pointwise
+    columns = Config((("band_rows", config["band_rows"]), ("tile_columns", config["depthwise_columns"])))
+    band = before.out_bytes * config["band_rows"] / before.height
+    return depthwise_cost(before, columns, target).then(direct_cost(after, config, target, 2 * band))
+
+
+def _depthwise_of(pointwise: te.Tensor) -> te.Tensor:
+    """The depthwise convolution that `pointwise` reads."""
+    return next(t for t in computes([pointwise]) if has_tag(t, "depthwise_conv2d_NCHWc"))
+
+
+def schedule_fused_depthwise(
+    s: te.Schedule, pointwise: te.Tensor, out: te.Tensor, target: Target, config: Config
+) -> None:
+    """Schedule the 1x1 convolution `pointwise`, the depthwise one [N, C/b, H, W, b] that it reads, their epilogues."""
+    depthwise, between, block = _depthwise_of(pointwise), pointwise.op.input_tensors[0], shape_of(out)[-1]
     inline_before(s, depthwise)
     accumulator = inline_between(s, pointwise, out)
-    work, tiles = _schedule_pointwise(s, out, rows, target)
+    work, tiles = _schedule_pointwise(s, out, config, target)
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, row, column, channel, lane)
     for axis in (row, column, channel):
         s[accumulator].unroll(axis)
     vectorize_lanes(s, accumulator, lane, block, target)
-    _schedule_depthwise(s, depthwise, between, out, work)
+    _schedule_depthwise(s, depthwise, between, out, work, config["depthwise_columns"])
 
 
-def _schedule_pointwise(s: te.Schedule, out: te.Tensor, rows: int, target: Target) -> tuple[te.IterVar, te.IterVar]:
+def _schedule_pointwise(
+    s: te.Schedule, out: te.Tensor, config: Config, target: Target
+) -> tuple[te.IterVar, te.IterVar]:
     """The loops of the result; returns the one over bands and the one over register tiles."""
-    _, blocks, _, width, block = shape_of(out)
-    chosen = tile.choose_image(rows, width, blocks, block, target)
+    block = shape_of(out)[-1]
     batch, channel, row, column, lane = s[out].op.axis
-    bands, row = s[out].split(row, factor=rows)
-    group, inner_block = s[out].split(channel, factor=chosen.blocks)
-    parts, row = s[out].split(row, factor=chosen.rows)
-    tiles, column = s[out].split(column, factor=chosen.columns)
+    bands, row = s[out].split(row, factor=config["band_rows"])
+    group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
+    parts, row = s[out].split(row, factor=config["tile_rows"])
+    tiles, column = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, bands, group, parts, tiles, inner_block, row, column, lane)
     work = s[out].fuse(batch, bands)
     s[out].parallel(work)
@@ -78,7 +142,7 @@ def _schedule_pointwise(s: te.Schedule, out: te.Tensor, rows: int, target: Targe
 
 
 def _schedule_depthwise(
-    s: te.Schedule, depthwise: te.Tensor, between: te.Tensor, out: te.Tensor, work: te.IterVar
+    s: te.Schedule, depthwise: te.Tensor, between: te.Tensor, out: te.Tensor, work: te.IterVar, tile_columns: int
 ) -> None:
     """The rows of a band, a few columns of accumulators at a time."""
     if depthwise.op is between.op:
@@ -91,8 +155,13 @@ def _schedule_depthwise(
                 s[tensor].compute_inline()
     s[between].compute_at(s[out], work)
     *_, column, lane = s[between].op.axis
-    columns, position = s[between].split(column, factor=columns_of_tile(shape_of(between)[3]))
+    columns, position = s[between].split(column, factor=tile_columns)
     s[between].unroll(position)
     s[between].vectorize(lane)
     s[accumulator].compute_at(s[between], columns)
     unroll_window(s, accumulator)
+
+
+DEPTHWISE_PAIR = Template(
+    "depthwise_conv2d_NCHWc,conv2d_NCHWc", pair_workload, pair_space, pair_cost, schedule_fused_depthwise
+)

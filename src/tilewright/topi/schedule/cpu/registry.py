@@ -14,7 +14,7 @@ from tilewright.topi.schedule.cpu.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCH
 from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.depthwise_conv2d import DEPTHWISE_CONV2D
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
-from tilewright.topi.schedule.cpu.fused_depthwise import schedule_fused_depthwise
+from tilewright.topi.schedule.cpu.fused_depthwise import DEPTHWISE_PAIR
 from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
@@ -43,7 +43,7 @@ _TEMPLATES = (
     CONV2D_1X1_NCHW,
     DEPTHWISE_CONV2D_NCHW,
     _without_choices("conv2d_transpose_nchw", schedule_conv2d_transpose_nchw),
-    _without_choices("depthwise_conv2d_NCHWc,conv2d_NCHWc", schedule_fused_depthwise),
+    DEPTHWISE_PAIR,
     DENSE,
     BATCH_MATMUL,
     DENSE_DOT,
