@@ -39,6 +39,10 @@ def test_between_two_convolutions() -> None:
     assert _filters(mod) == [48, 40] and "strided_slice" not in op_names(mod)
 
 
+def test_channels_that_are_no_half_vectors() -> None:
+    assert _filters(_padded(_conv(_conv(_input(16), 116, 16), 16, 116))) == [128, 16]
+
+
 def test_depthwise_and_residual() -> None:
     x = relay.nn.relu(_conv(_input(16), 72, 16))
     y = relay.sigmoid(_conv(x, 72, 72, 3, groups=72))
@@ -75,7 +79,7 @@ def test_numbers_that_are_none_do_not_spread() -> None:
     assert "strided_slice" not in op_names(_padded(_conv(x, 16, 40)))
 
 
-@pytest.mark.parametrize("channels", [24, 48])
+@pytest.mark.parametrize("channels", [24, 48, 50, 42])
 def test_little_gained_or_nothing(channels: int) -> None:
     assert _filters(_padded(_conv(_conv(_input(16), channels, 16), 16, channels))) == [channels, 16]
 

@@ -16,6 +16,9 @@ from tilewright.topi.schedule.cpu.layout import CHANNEL_BLOCKS, channel_block
 #: Whole vectors must do the padded work in this share of the time that short ones take: layers bound by memory lose.
 _WORTH = 0.8
 
+#: Channels that are not even half vectors run plain: whole vectors of columns, less what changes of layout take.
+_PLAIN = 0.64
+
 
 def padded_channels(channels: int, groups: Collection[int], target: Target) -> int:
     """The number of channels to pad `channels` to, `channels` itself where that does not pay.
@@ -28,13 +31,13 @@ def padded_channels(channels: int, groups: Collection[int], target: Target) -> i
         return channels
     step = math.lcm(whole, *groups)
     padded = -(-channels // step) * step
-    given = channel_block(channels, target) or min(CHANNEL_BLOCKS)
-    growth = (padded / channels) ** 2
-    rates = (_rate(block, target.machine) for block in (given, whole))
-    return padded if growth * next(rates) < _WORTH * next(rates) else channels
+    given = channel_block(channels, target)
+    best = _rate(whole, target.machine)
+    rate = _rate(given, target.machine) if given is not None and 2 * given >= whole else _PLAIN * best
+    return padded if (padded / channels) ** 2 * rate < _WORTH * best else channels
 
 
 def _rate(block: int, machine: Machine) -> float:
     """Channels of a block that are multiplied in a cycle."""
     lanes = math.gcd(block, machine.lanes())
-    return block / lanes * lanes * (machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle)
+    return lanes * (machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle)
