@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
@@ -97,19 +98,45 @@ def _cost(
     With `filters_pass` all filters pass by one tile of the image before the next, else the other way round.
     """
     machine = target.machine
-    plane = workload.in_bytes // workload.in_channels
-    kept = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
     groups = workload.out_channels / filters
     units = math.ceil(workload.batch * groups * tiles)
     workers, share = shares(units, workload, target)
     step = max(filters * vectors / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
     crossings = line_crossings(lanes, machine) if workload.width % lanes or workload.taps > 1 else 1.0
     loads = vectors * crossings / machine.vector_loads + filters / machine.broadcast_loads
+    traffic, latency = _traffic(workload, machine, workers, share, groups, tiles, window, filters_pass)
+    jumps = share * workload.batch * tiles * workload.in_channels / workload.groups * (1 if filters_pass else groups)
+    steps = share * workload.batch * groups * tiles * workload.terms
+    fixed = share * workload.batch * groups * tiles * (machine.tile_start + filters * vectors / machine.stores)
+    sampled = Cost()
+    if workload.padded:
+        sampled = copy_cost(workload.batch * workload.in_bytes, target, machine.shuffle * 2 * workload.strides[1])
+    return sampled.then(
+        traffic.cost(
+            steps * step + share * epilogue_cycles(workload, lanes, machine),
+            steps * loads,
+            fixed + jumps * latency / machine.jumps_in_flight + start(workers, machine),
+        )
+    )
+
+
+def _traffic(
+    workload: Conv2DWorkload,
+    machine: Machine,
+    workers: int,
+    share: float,
+    groups: float,
+    tiles: float,
+    window: float,
+    filters_pass: bool,
+) -> tuple[Traffic, float]:
+    """What the slowest worker, who has a `share`, reads and writes, and the latency of the image; as `_cost` has it."""
     traffic = Traffic(machine, workers)
+    plane = workload.in_bytes // workload.in_channels
+    kept = occupied_bytes(window, workload.in_channels // workload.groups, plane, machine)
     weights, image = workload.weight_bytes, workload.batch * workload.in_bytes
     result = workload.batch * workload.out_bytes * (1 + workload.other_inputs)
-    panel = weights / groups
-    everything = weights + image + result
+    panel, everything = weights / groups, weights + image + result
     if filters_pass:
         traffic.add(share * image, everything)
         traffic.add(share * workload.batch * tiles * window * (groups - 1), kept + panel)
@@ -119,16 +146,4 @@ def _cost(
         traffic.add(share * image * groups, image + panel)
         traffic.add(share * workload.batch * tiles * weights, kept + panel)
     traffic.add(share * result, everything)
-    jumps = share * workload.batch * tiles * workload.in_channels / workload.groups * (1 if filters_pass else groups)
-    steps = share * workload.batch * groups * tiles * workload.terms
-    fixed = share * workload.batch * groups * tiles * (machine.tile_start + filters * vectors / machine.stores)
-    sampled = Cost()
-    if workload.padded:
-        sampled = copy_cost(image, target, machine.shuffle * 2 * workload.strides[1])
-    return sampled.then(
-        traffic.cost(
-            steps * step + share * epilogue_cycles(workload, lanes, machine),
-            steps * loads,
-            fixed + jumps * traffic.latency(everything) / machine.jumps_in_flight + start(workers, machine),
-        )
-    )
+    return traffic, traffic.latency(everything)
