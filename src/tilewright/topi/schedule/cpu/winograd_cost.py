@@ -167,7 +167,10 @@ def _input_cost(workload: Conv2DWorkload, loops: _Loops, target: Target, workers
 
 @functools.lru_cache(maxsize=1024)
 def _transform_cycles(workload: Conv2DWorkload, target: Target) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Cycles of arithmetic and loads of the transform before and the one after, of all tiles."""
+    """Cycles of arithmetic and loads of the transform before and the one after, of all tiles.
+
+    What the first of two one-dimensional transforms leaves goes through memory, as registers do not hold a tile.
+    """
     assert workload.filters is not None
     machine, grid = target.machine, grid_of(workload)
     down, across = workload.filters
@@ -177,14 +180,19 @@ def _transform_cycles(workload: Conv2DWorkload, target: Target) -> tuple[tuple[f
     before = down.to_cost * across.inputs + across.to_cost * down.points
     after = down.from_cost * across.points + across.from_cost * down.outputs
     read, written = down.inputs * across.inputs, down.outputs * across.outputs
+    rows, columns = down.points * across.inputs, down.outputs * across.points
     return (
         (
             inputs * before / multiply_adds_per_cycle(in_lanes, machine),
-            inputs * (read / machine.vector_loads + grid.points / machine.stores),
+            inputs * ((read + rows) / machine.vector_loads + (grid.points + rows) / machine.stores),
         ),
         (
             outputs * after / multiply_adds_per_cycle(out_lanes, machine),
-            outputs * (grid.points / machine.vector_loads + written * (1 + workload.other_inputs) / machine.stores),
+            outputs
+            * (
+                (grid.points + columns + written * workload.other_inputs) / machine.vector_loads
+                + (columns + written) / machine.stores
+            ),
         ),
     )
 
