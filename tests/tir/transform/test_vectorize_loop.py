@@ -13,6 +13,7 @@ from tilewright.tir.op import const
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, SeqStmt, seq
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
+from tilewright.tir.visitor import collect
 
 A, B, C = Buffer("a", [64]), Buffer("b", [4]), Buffer("c", [64])
 I, J = Var("i"), Var("j")
@@ -68,6 +69,14 @@ def test_division_within_a_block_stays_scalar(interpret):
     assert loops(func) == [J]
     assert store.value.a.value.indices[0] is J
     assert store.value.b.indices[0] is Ramp(const(0), const(1), 16)
+
+
+def test_a_call_of_what_all_lanes_share_stays_scalar(interpret):
+    shared = Call("float32", "sqrt", (op.cast("float32", (I + 32) // 6) - const(1.0),))
+    func = check(interpret, BufferStore(C, BufferLoad(A, [J * 4 + I]) * shared, (J * 4 + I,)), lanes=4)
+    (store,) = stores(func)
+    (call,) = [x for x in collect(store.value, Call) if x.op == "sqrt"]
+    assert call.dtype.lanes == 1
 
 
 def test_division_across_blocks_is_a_gather(interpret):

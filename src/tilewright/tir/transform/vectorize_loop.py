@@ -275,6 +275,8 @@ class _Lanes(FoldingRewriter):
             return x
         if x.op in _SCALAR_CALLS:
             raise _NoVectorForm
+        if all(arg.dtype.lanes == 1 for arg in args):  # such as of (lane + 32) // 6 where there are four lanes
+            return e.Call(x.dtype, x.op, args)
         if x.op in ("reinterpret", "likely") or x.dtype.is_float or x.dtype.is_int or x.dtype.is_bool:
             return e.Call(x.dtype.with_lanes(self.lanes), x.op, self._spread(*args))
         raise _NoVectorForm
