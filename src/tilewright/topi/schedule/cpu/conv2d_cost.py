@@ -14,7 +14,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
+from tilewright.topi.schedule.cpu.cost import KEPT_L2, Cost, Traffic
 from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
@@ -51,12 +51,23 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 
 def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """The same, and band_rows: rows of the image that all channels pass by before the next ones."""
+    """The same, and band_rows: rows of the image that all channels pass by before the next ones.
+
+    All of them, or as many as the second-level cache holds, or the next fewer.
+    """
     space = direct_space(workload, target)
-    bands = tile.divisors(workload.height, workload.height) if workload.width > 1 else [workload.height]
-    space.define_knob("band_rows", bands)
+    space.define_knob("band_rows", [workload.height, *_bands(workload, target)])
     space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
     return space
+
+
+def _bands(workload: Conv2DWorkload, target: Target) -> list[int]:
+    """Rows of bands whose part of the image stays in the second-level cache; none where the whole image does."""
+    kept = KEPT_L2 * target.machine.l2.size
+    if workload.width == 1 or workload.in_bytes <= kept:
+        return []
+    row = workload.in_bytes / workload.height
+    return [rows for rows in tile.divisors(workload.height, workload.height - 1) if rows * row <= kept][-2:]
 
 
 def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:

@@ -30,7 +30,7 @@ _NEAR = 2.0
 _IN_FLIGHT = 12
 
 #: Shares of the caches that what is kept may fill: the rest passes through them.
-_KEPT_L1, _KEPT_L2 = 0.85, 0.75
+_KEPT_L1, KEPT_L2 = 0.85, 0.75
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Traffic:
         machine = self.machine
         if apart <= _KEPT_L1 * machine.l1.size:
             return
-        if apart <= _KEPT_L2 * machine.l2.size:
+        if apart <= KEPT_L2 * machine.l2.size:
             self.l2 += count
         elif apart <= machine.l3.size:
             self.l3 += count
@@ -110,7 +110,7 @@ class Traffic:
         machine = self.machine
         if apart <= _KEPT_L1 * machine.l1.size:
             return machine.load_latency
-        if apart <= _KEPT_L2 * machine.l2.size:
+        if apart <= KEPT_L2 * machine.l2.size:
             return _IN_FLIGHT * machine.line / machine.read_l2.one
         level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
         return _IN_FLIGHT * machine.line / level.one

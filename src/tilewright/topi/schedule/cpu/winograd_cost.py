@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.errors import InternalError
-from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import tile
@@ -45,6 +44,7 @@ class Grid:
         return self.rows * self.columns
 
 
+@functools.lru_cache(maxsize=1024)
 def grid_of(workload: Conv2DWorkload) -> Grid:
     """The grid of tiles that covers the output; the workload must have filters."""
     filters = workload.filters
@@ -69,7 +69,7 @@ def winograd_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
     """Transform of the input, matrix products and transform of the outputs: see `winograd.py` for the loops."""
-    machine, grid, loops = target.machine, grid_of(workload), _Loops.of(workload, config)
+    machine, loops = target.machine, _Loops.of(workload, config)
     workers = min(target.cores, loops.units)
     share = -(-loops.units // workers) / loops.units
     traffic = Traffic(machine, workers)
@@ -88,7 +88,7 @@ def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> C
     step = Step(loops.positions, config["tile_blocks"] * workload.out_block // lanes, lanes, machine)
     terms = loops.register_tiles * workload.in_channels
     rims = loops.register_tiles * (TILE_CYCLES + step.accumulators / machine.stores)
-    after = _transform_cycles(workload, grid, machine, target)[1]
+    after = _transform_cycles(workload, target)[1]
     return before.then(
         traffic.cost(
             share * (terms * step.arithmetic + after[0] + epilogue_cycles(workload, lanes, machine)),
@@ -155,8 +155,8 @@ class _Loops:
 
 def _input_cost(workload: Conv2DWorkload, loops: _Loops, target: Target, workers: int, share: float) -> Cost:
     """The transform of the input into tiles, by all workers together or by each for its groups."""
-    machine, grid = target.machine, grid_of(workload)
-    arithmetic, ports = _transform_cycles(workload, grid, machine, target)[0]
+    machine = target.machine
+    arithmetic, ports = _transform_cycles(workload, target)[0]
     traffic = Traffic(machine, workers)
     image = workload.batch * workload.in_bytes
     share = 1 / workers if loops.shared else share
@@ -165,11 +165,11 @@ def _input_cost(workload: Conv2DWorkload, loops: _Loops, target: Target, workers
     return traffic.cost(share * arithmetic, share * ports, start(workers, machine))
 
 
-def _transform_cycles(
-    workload: Conv2DWorkload, grid: Grid, machine: Machine, target: Target
-) -> tuple[tuple[float, float], tuple[float, float]]:
+@functools.lru_cache(maxsize=1024)
+def _transform_cycles(workload: Conv2DWorkload, target: Target) -> tuple[tuple[float, float], tuple[float, float]]:
     """Cycles of arithmetic and loads of the transform before and the one after, of all tiles."""
     assert workload.filters is not None
+    machine, grid = target.machine, grid_of(workload)
     down, across = workload.filters
     tiles = workload.batch * grid.tiles
     in_lanes, out_lanes = (power_of_two_lanes(block, target) for block in (workload.in_block, workload.out_block))
