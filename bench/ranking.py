@@ -36,7 +36,7 @@ from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: The machine of the given records, one of its cores.

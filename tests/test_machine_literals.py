@@ -115,7 +115,7 @@ ALLOWED = {
         "topi/schedule/cpu/winograd_cost.py:_TILES_PER_GROUP",
     ),
     "exponents of a mean, in the cost of what overlaps": (
-        "topi/schedule/cpu/cost.py:_WITHIN",
+        "topi/schedule/cost.py:_WITHIN",
         "topi/schedule/cpu/tile.py:_BALANCE",
     ),
     "sizes that an unknown size is likely to have": ("topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",),

@@ -15,7 +15,7 @@ from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.cpu.choice import Choice
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
 

@@ -17,8 +17,8 @@ from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
 from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
-from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
 

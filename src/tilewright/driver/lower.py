@@ -24,7 +24,7 @@ from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.pipeline import pipeline_of, run
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 
 
 @dataclass(frozen=True)

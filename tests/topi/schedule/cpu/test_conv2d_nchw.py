@@ -9,7 +9,6 @@ from tests.topi.schedule.cpu.kernels import TARGET, run, sample
 from tilewright import codegen, te, tir, topi
 from tilewright.target import Target
 from tilewright.topi.reference import conv as reference
-from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.conv2d_nchw_cost import plain_lanes
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
@@ -61,10 +60,17 @@ def test_tiles_fit_the_registers_and_the_image():
     assert (12 % filters, 14 % rows, vectors) == (0, 0, 1)
     machine = target.machine
     assert machine.fma_per_cycle * machine.fma_latency <= filters * rows < target.vector_registers - 2
-    for filters, pixels in ((64, 3136), (256, 196), (6, 49)):
-        chosen = tile.choose_plain(filters, pixels, 16, target)
-        assert filters % chosen.rows == 0
-        assert chosen.rows * chosen.blocks + 2 < target.vector_registers
+
+
+@pytest.mark.parametrize(("filters", "size"), [(64, 56), (256, 14), (6, 7)])
+def test_tiles_of_products_over_pixels_fit_the_registers(filters, size):
+    data, kernel = te.placeholder((1, 8, size, size)), te.placeholder((filters, 8, 1, 1))
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4")
+    space = space_of([topi.nn.conv2d_nchw(data, kernel, (1, 1), (0, 0, 0, 0))], target)
+    assert space is not None
+    rows, vectors = space.default["tile_filters"], space.default["tile_vectors"]
+    assert filters % rows == 0
+    assert rows * vectors + 2 < target.vector_registers
 
 
 @pytest.mark.parametrize(("hint", "lanes"), [(3, 2), (40, 16)])

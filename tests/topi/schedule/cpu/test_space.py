@@ -9,13 +9,13 @@ from tests.topi.schedule.cpu.kernels import TARGET, placeholders, sample
 from tilewright import codegen, te, topi
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.cpu.conv2d import CONV2D
-from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of, template_of
 from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.space import ConfigSpace
 from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 ZEN4 = Target("llvm -mcpu=znver4 -cores=2")

@@ -22,7 +22,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.attention_cost import attention_cost, attention_space, attention_workload
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, vectorize_lanes
 from tilewright.topi.schedule.cpu.lanes import lanes_of, reduce_along
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 
 
 @dataclass(frozen=True)

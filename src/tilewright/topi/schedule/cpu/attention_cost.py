@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.common import shape_of
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.product import Blocking, ProductWorkload, blocking_cost, fits_registers
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 
 #: Rows of a block of queries, at most; vectors of a panel of scores or of the result.
 _BLOCK_ROWS, _PANEL_VECTORS = 14, (1, 2, 3, 4)

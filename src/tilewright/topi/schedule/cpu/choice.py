@@ -12,11 +12,11 @@ from typing import Any
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import RESOURCES, Cost
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
-from tilewright.topi.schedule.cpu.cost import RESOURCES, Cost
 from tilewright.topi.schedule.cpu.dispatch import space_of, template_of
 from tilewright.topi.schedule.cpu.moving_cost import moving_cost
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, 
 from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost, direct_space
 from tilewright.topi.schedule.cpu.conv2d_workload import transposed_workload, workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 
 
 def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

@@ -11,11 +11,11 @@ import math
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
-from tilewright.topi.schedule.cpu.cost import KEPT_L2, Cost, Traffic
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace, divisors
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
@@ -63,7 +63,7 @@ def _bands(workload: Conv2DWorkload, target: Target) -> list[int]:
     if workload.width == 1 or workload.in_bytes <= kept:
         return []
     row = workload.in_bytes / workload.height
-    return [rows for rows in tile.divisors(workload.height, workload.height - 1) if rows * row <= kept][-2:]
+    return [rows for rows in divisors(workload.height, workload.height - 1) if rows * row <= kept][-2:]
 
 
 def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_nchw_cost import (
     conv2d_1x1_nchw_cost,
@@ -20,7 +19,8 @@ from tilewright.topi.schedule.cpu.conv2d_nchw_cost import (
 )
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.space import divisors
+from tilewright.topi.schedule.template import Template
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
 _UNROLLED_STEPS = 256
@@ -101,7 +101,7 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     row_stride, column_stride = conv.op.attrs["strides"]
     quotients = -(-width // column_stride)
     lanes = min(target.machine.lanes(), 1 << (quotients - 1).bit_length())
-    shared = tile.divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
+    shared = divisors(channels, 4)[-1] if conv.op.attrs.get("groups", 1) == 1 else 1
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column = s[out].op.axis

@@ -7,6 +7,7 @@ import math
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
@@ -17,8 +18,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     shares,
     start,
 )
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Filters and vectors of a register tile, at most.

@@ -12,7 +12,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost, depthwise_space
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
 _UNROLLED_TAPS = 16

@@ -13,7 +13,7 @@ from tilewright.topi.schedule.cpu.common import inline_between, shape_of, terms_
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_nchw_cost, depthwise_nchw_space
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 
 #: A window of more taps than this is left as loops, to keep the code short.
 _UNROLLED_TAPS = 25

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     copy_cost,
@@ -14,8 +15,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     start,
     whole,
 )
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Rows of a band and columns of a register tile, at most; accumulators of one of plain images.

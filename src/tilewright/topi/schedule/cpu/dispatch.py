@@ -15,8 +15,8 @@ from tilewright.topi.schedule.cpu.common import computes, is_reduction
 from tilewright.topi.schedule.cpu.injective import schedule_injective
 from tilewright.topi.schedule.cpu.reduce import schedule_reduce
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.space import ConfigSpace
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.template import Template
 
 
 def schedule(outs: list[te.Tensor], target: Target, config: Mapping[str, Any] | None = None) -> te.Schedule:

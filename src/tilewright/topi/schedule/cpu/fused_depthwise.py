@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import (
     computes,
@@ -28,11 +29,10 @@ from tilewright.topi.schedule.cpu.common import (
 )
 from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
-from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.depthwise_conv2d import columns_of_tile, unroll_window
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost
-from tilewright.topi.schedule.cpu.space import ConfigSpace
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Bands that an image must give at least, so that the workers get even shares of them.

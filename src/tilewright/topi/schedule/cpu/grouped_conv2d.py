@@ -15,7 +15,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
 from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Joining more groups than this would cost more products of zeros than vectors of columns lose.

@@ -7,9 +7,9 @@ import math
 from tilewright import te
 from tilewright.support.dtype import DType
 from tilewright.target import Target
+from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.common import computes, shape_of
 from tilewright.topi.schedule.cpu.conv2d_cost import start
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
 
 
 def moving_cost(outs: list[te.Tensor], target: Target) -> Cost:

@@ -20,9 +20,9 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
+from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
-from tilewright.topi.schedule.cpu.cost import Cost
 
 #: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
 #: beyond that it did not ask for ahead: loads that miss are issued again.

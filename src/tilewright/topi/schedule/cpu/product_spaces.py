@@ -21,8 +21,8 @@ from tilewright.topi.schedule.cpu.product import (
     fits_registers,
     product_cost,
 )
-from tilewright.topi.schedule.cpu.space import ConfigSpace
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Rows of a register tile, at most.

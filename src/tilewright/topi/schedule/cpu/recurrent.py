@@ -27,7 +27,7 @@ from tilewright.topi.schedule.cpu.common import (
 )
 from tilewright.topi.schedule.cpu.injective import schedule_pass
 from tilewright.topi.schedule.cpu.recurrent_cost import recurrent_cost, recurrent_space, recurrent_workload
-from tilewright.topi.schedule.cpu.template import Template
+from tilewright.topi.schedule.template import Template
 
 
 def schedule_recurrent(s: te.Schedule, scan: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

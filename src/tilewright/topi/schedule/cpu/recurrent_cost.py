@@ -10,10 +10,10 @@ from tilewright.target import Target
 from tilewright.te.scan import ScanOp
 from tilewright.tir import IntImm
 from tilewright.topi import tag
+from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.cpu.common import computes, has_tag, shape_of, terms_of
-from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.product import Blocking, ProductWorkload, blocking_cost, fits_registers
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace
 
 #: Rows of a register tile, at most; of a symbolic batch: one of one image, the usual one, computes each of them.
 _TILE_ROWS, _SYMBOLIC_ROWS = 14, 2

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.cpu.attention import ATTENTION
 from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.topi.schedule.cpu.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
-from tilewright.topi.schedule.cpu.cost import Cost
 from tilewright.topi.schedule.cpu.depthwise_conv2d import DEPTHWISE_CONV2D
 from tilewright.topi.schedule.cpu.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
 from tilewright.topi.schedule.cpu.fused_depthwise import DEPTHWISE_PAIR
@@ -19,9 +19,9 @@ from tilewright.topi.schedule.cpu.grouped_conv2d import GROUPED_CONV2D
 from tilewright.topi.schedule.cpu.pool import schedule_pool
 from tilewright.topi.schedule.cpu.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
 from tilewright.topi.schedule.cpu.recurrent import RECURRENT
-from tilewright.topi.schedule.cpu.space import ConfigSpace
-from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.cpu.winograd import CONV2D_WINOGRAD
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.template import Template
 
 
 def _without_choices(tag: str, schedule: Callable[[te.Schedule, te.Tensor, te.Tensor, Target], None]) -> Template:

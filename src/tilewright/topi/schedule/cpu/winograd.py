@@ -21,8 +21,8 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.conv2d_workload import winograd_workload
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.template import Template
 from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_space
+from tilewright.topi.schedule.template import Template
 
 
 @dataclass(frozen=True)

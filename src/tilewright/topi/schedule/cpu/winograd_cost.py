@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from tilewright.errors import InternalError
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import Step, epilogue_cycles, multiply_adds_per_cycle, start
-from tilewright.topi.schedule.cpu.cost import Cost, Traffic
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace, divisors
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: Groups of more tiles than this gain nothing.
@@ -219,18 +219,24 @@ def _register_tiles(workload: Conv2DWorkload, grid: Grid, target: Target) -> lis
     return [
         (rows, columns, blocks)
         for rows, columns in shapes
-        for blocks in tile.divisors(workload.blocks, 4)
+        for blocks in divisors(workload.blocks, 4)
         if tile.fits(rows * columns, blocks * vectors, target) or (rows, columns, blocks) == (1, 1, 1)
     ]
 
 
 def whole_tile(workload: Conv2DWorkload, group: tuple[int, int], target: Target) -> tuple[int, int, int]:
-    """Rows, columns and blocks of the best register tile that divides `group`."""
+    """Rows, columns and blocks of the register tile with most multiply-adds a cycle of those that divide `group`."""
     rows, columns = group
-    tiles = [(1, c, b) for c in tile.divisors(columns, columns) for b in tile.divisors(workload.blocks, 4)]
-    tiles += [(r, columns, b) for r in tile.divisors(rows, rows) for b in tile.divisors(workload.blocks, 4)]
+    tiles = [(1, c, b) for c in divisors(columns, columns) for b in divisors(workload.blocks, 4)]
+    tiles += [(r, columns, b) for r in divisors(rows, rows) for b in divisors(workload.blocks, 4)]
     vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
-    return max(tiles, key=lambda t: (tile.efficiency(t[0] * t[1], t[2] * vectors, t[0] * t[1], target), t))
+
+    def rate(positions: int, blocks: int) -> float:
+        if not tile.fits(positions, blocks * vectors, target):
+            return 0.0
+        return positions * blocks / tile.step_cycles(positions, blocks * vectors, target)
+
+    return max(tiles, key=lambda t: (rate(t[0] * t[1], t[2]), t))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -13,8 +13,7 @@ from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.topi.schedule.config import Config, Value
-from tilewright.topi.schedule.cpu.cost import Cost
-from tilewright.topi.schedule.cpu.tile import divisors
+from tilewright.topi.schedule.cost import Cost
 
 
 class ConfigSpace:
@@ -102,3 +101,8 @@ class ConfigSpace:
         if not joint or not all(condition(found) for condition in self._conditions):
             raise ScheduleError(f"the values {found} are not valid together")
         return found
+
+
+def divisors(value: int, limit: int) -> list[int]:
+    """Divisors of `value` up to `limit`, ascending."""
+    return [d for d in range(1, min(value, limit) + 1) if value % d == 0]

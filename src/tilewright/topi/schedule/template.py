@@ -17,8 +17,8 @@ from typing import Any
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu.cost import Cost
-from tilewright.topi.schedule.cpu.space import ConfigSpace
+from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.space import ConfigSpace
 
 
 @dataclass(frozen=True)
