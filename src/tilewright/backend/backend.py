@@ -120,4 +120,6 @@ class Backend:
         raise self._refused()
 
     def _refused(self) -> UnsupportedError:
-        return UnsupportedError(self.refusal())
+        return UnsupportedError(
+            self.refusal() or f"{type(self).__name__} does not answer this question of `backend.Backend` yet"
+        )
