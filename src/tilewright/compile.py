@@ -83,12 +83,6 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fuse_ops", lambda mod, target: _fused(mod, target)),
 )
 
-#: The passes that run only for the kinds of target whose backend names them among its `target_passes`.
-TARGET_PASSES = frozenset({
-    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "pack_dense",
-    "pack_recurrent",
-})  # fmt: skip
-
 
 def compile(
     model: Any,
@@ -253,8 +247,8 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
         info = PassInfo(opt_level_of(name), name)
-        wanted = name not in TARGET_PASSES or name in backend.target_passes
-        if not wanted or (info.opt_level > 0 and not PassContext.current().enabled(info)):
+        switched_off = info.opt_level > 0 and not PassContext.current().enabled(info)
+        if switched_off or name in backend.passes_left_out:
             continue
         with trace.span(name):
             mod = infer_type(run(info, lambda m, apply=graph_pass: apply(m, target), mod))  # type: ignore[misc]

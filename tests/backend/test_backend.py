@@ -12,7 +12,8 @@ import tilewright as tw
 from tilewright import relay
 from tilewright.backend import Backend, backend_of
 from tilewright.backend.cpu import CpuBackend
-from tilewright.compile import GRAPH_PASSES, TARGET_PASSES
+from tilewright.backend.gpu import GpuBackend
+from tilewright.compile import GRAPH_PASSES, optimize_stages
 from tilewright.errors import UnsupportedError
 from tilewright.target import DeviceTarget, Target
 
@@ -21,12 +22,14 @@ PACKAGE = Path(tw.__file__).parent
 
 def _model() -> relay.IRModule:
     x = relay.var("x", shape=(1, 8))
-    return relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(np.ones((4, 8)))))))
+    return relay.IRModule.from_expr(
+        relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(np.ones((4, 8), "float32")))))
+    )
 
 
 def test_processors_answer_every_question() -> None:
     questions = {name for name in vars(Backend) if not name.startswith("_")}
-    kept = {"target", "machine", "refusal"}
+    kept = {"target", "machine", "refusal", "passes_left_out"}
     assert questions - kept <= set(vars(CpuBackend))
 
 
@@ -38,10 +41,17 @@ def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> Non
         backend_of(Target(kind)).dense_block(64, 64, 1)
 
 
-def test_target_passes_are_graph_passes() -> None:
-    names = {name for name, _ in GRAPH_PASSES}
-    assert names >= TARGET_PASSES
-    assert set(CpuBackend.target_passes) == TARGET_PASSES
+@pytest.mark.parametrize("kind", [CpuBackend, GpuBackend])
+def test_passes_left_out_are_graph_passes(kind: type[Backend]) -> None:
+    assert {name for name, _ in GRAPH_PASSES} >= set(kind.passes_left_out)
+
+
+def test_a_backend_leaves_passes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target("cpu")
+    every = [name for name, _ in optimize_stages(_model(), target)]
+    monkeypatch.setattr(CpuBackend, "passes_left_out", ("pack_dense",))
+    assert [name for name, _ in optimize_stages(_model(), target)] == [name for name in every if name != "pack_dense"]
+    assert "pack_dense" in every
 
 
 def test_relay_imports_no_kind_of_target() -> None:

@@ -26,8 +26,8 @@ class Backend:
     what it does not answer raises `UnsupportedError` with its `refusal`.
     """
 
-    #: Of the graph passes that compile.py runs for some kinds of target only (`TARGET_PASSES`), those of this kind.
-    target_passes: Collection[str] = ()
+    #: Names of the graph passes of compile.py that rewrite for kernels which this kind of target does not have.
+    passes_left_out: Collection[str] = ()
 
     def __init__(self, target: Target | None) -> None:
         """For `target`; None asks what is usual for the kind, without any processor to judge by."""

@@ -25,11 +25,6 @@ from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 class CpuBackend(Backend):
     """Any processor that LLVM or a C compiler makes code for."""
 
-    target_passes = frozenset({
-        "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout",
-        "pack_dense", "pack_recurrent",
-    })  # fmt: skip
-
     def channel_block(self, channels: int) -> int | None:
         """The widest of 16, 8 and 4 that divides `channels` and fits a vector."""
         return layout.channel_block(channels, self._target)
