@@ -126,7 +126,8 @@ def unsqueeze(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
 
 @onnx_op("Split")
 def split(attrs: Attrs, data: Array, sizes: Array | None = None) -> tuple[Array, ...]:
-    """Parts along an axis, of the given sizes or equal ones."""
+    """Parts along an axis, of the given sizes, which are an attribute before opset 13, or equal ones."""
+    sizes = attrs.get("split") if sizes is None else sizes
     axis, parts = int(attrs.get("axis", 0)), int(attrs["outputs"])
     if sizes is None:
         size = -(-data.shape[axis] // parts)
@@ -215,12 +216,6 @@ def _register_elementwise(name: str) -> None:
 
 for _name in _ELEMENTWISE:
     _register_elementwise(_name)
-
-
-@onnx_op("GatherElements")
-def gather_elements(attrs: Attrs, data: Array, indices: Array) -> Array:
-    """out[i][j] = data[index[i][j]][j] along axis 0."""
-    return np.take_along_axis(data, indices, int(attrs.get("axis", 0)))
 
 
 @onnx_op("Fail")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_
+from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.support.dtype import DType
 
@@ -121,6 +121,11 @@ def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = 
     for axis, size in enumerate(kernel):
         inferred.append((data.shape[axis + 2] - 1) * strides[axis] + size - pads[axis] - pads[axis + len(kernel)])
     pooled = np.zeros(int(np.prod(inferred, dtype=np.int64)), data.dtype)
+    if indices.size and not 0 <= indices.min() <= indices.max() < pooled.size:
+        raise InputError(
+            f"MaxUnpool: an index is out of range for {pooled.size} elements, the shape {inferred} that its window, "
+            "strides and pads give; they and the indices are of another image"
+        )
     pooled[indices.reshape(-1)] = data.reshape(-1)
     result = pooled.reshape(inferred)
     if shape is None:
