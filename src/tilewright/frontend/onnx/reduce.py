@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
-from tilewright.frontend.onnx.build import cast, scalar_like
+import numpy as np
+
+from tilewright.frontend.onnx.build import cast, constant, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -41,14 +45,33 @@ _REDUCTIONS: dict[str, Reduction] = {
 }
 
 
+#: Reductions whose value over no elements is the least or the greatest of the type.
+_OF_NOTHING = ("ReduceMax", "ReduceMin", "ReduceLogSumExp")
+
+
+def _of_nothing(node: OnnxNode, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """A reduction of a tensor without elements: infinities, or the bounds of a type that has none."""
+    shape = [1 if axis in axes else size for axis, size in enumerate(node.shape())]
+    if not keepdims:
+        shape = [size for axis, size in enumerate(shape) if axis not in axes]
+    dtype, least = node.dtype(), node.op_type != "ReduceMin"
+    if dtype.is_float:
+        bound: Any = -math.inf if least else math.inf
+    elif dtype.is_bool:
+        bound = not least
+    else:
+        bound = np.iinfo(dtype.numpy).min if least else np.iinfo(dtype.numpy).max
+    return op.full(constant(bound, dtype), shape=tuple(shape), dtype=str(dtype))
+
+
 def _reduce(node: OnnxNode, axes: list[int] | None) -> Expr:
     rank = node.rank()
     keepdims, keep_all = bool(node.attr("keepdims", 1)), bool(node.attr("noop_with_empty_axes", 0))
     if not axes and keep_all:
         return _elementwise_part(node)
     chosen = tuple(sorted(node.normalize_axes(axes or range(rank), rank)))
-    if 0 in node.shape() and node.op_type in ("ReduceMax", "ReduceMin", "ReduceLogSumExp"):
-        node.unsupported(f"an input of shape {list(node.shape())}, which holds no elements")
+    if 0 in node.shape() and node.op_type in _OF_NOTHING:
+        return _of_nothing(node, chosen, keepdims)
     return _REDUCTIONS[node.op_type](node, node[0], chosen, keepdims)
 
 
