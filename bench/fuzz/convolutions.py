@@ -120,8 +120,8 @@ def global_pool(draw: Draft, operator: str) -> None:
 def max_unpool(draw: Draft, operator: str) -> None:
     """MaxUnpool of what a MaxPool gave."""
     data = image(draw, draw.element(operator, only=REAL), ranks=(4,))
-    if min(data.shape[2:]) < 2:
-        raise Rejected("nothing to pool")
+    if any(size < 2 or size % 2 for size in data.shape[2:]):
+        raise Rejected("the indices are of another image than is inferred")
     pooled, where = draw.emit("MaxPool", [data], 2, kernel_shape=[2, 2], strides=[2, 2])
     size = draw.known(np.array(data.shape, np.int64)) if draw.chance(0.5) else None
     draw.emit(operator, [pooled, where, size], kernel_shape=[2, 2], strides=[2, 2])

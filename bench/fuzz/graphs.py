@@ -3,9 +3,9 @@
     python -m bench.fuzz.graphs --count 2000 --seed 0 [--jobs 2] [--out FOLDER] [--operators Conv,Pad] [--minutes 4]
 
 Each seed is a graph of at most 20 nodes over all operators, element types and opsets from 7 on, with what it is fed and
-how it is compiled. Outcomes go to FOLDER/outcomes.jsonl, so a run that was ended goes on where it stopped; what fails is
-made small and written to FOLDER/findings as text, and as a case that `--again FILE` runs. Prints a table of outcomes,
-and exits with status 1 where one is wrong, a crash, a raw exception, a hang, or refused.
+how it is compiled. Outcomes go to FOLDER/outcomes.jsonl, so a run that was ended goes on where it stopped; what fails
+is made small and written to FOLDER/findings as text, and as a case that `--again FILE` runs. Prints a table of
+outcomes, and exits with status 1 where one is wrong, a crash, a raw exception, a hang, or refused.
 """
 
 from __future__ import annotations
