@@ -32,7 +32,7 @@ def _in_range(indices: Array, extent: int) -> Array:
 def _places(attrs: Attrs, data: Array, indices: Array) -> tuple[Array, ...]:
     """The places in `data` of the elements that `indices`, along an axis, stand for."""
     axis = int(attrs.get("axis", 0)) % data.ndim
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[Array] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = _in_range(indices, data.shape[axis])
     return tuple(grid)
 
