@@ -21,8 +21,8 @@ The command line prints a `UserError` as one message and exits with status 2, an
 from __future__ import annotations
 
 
-class TilewrightError(Exception):
-    """Base of every exception Tilewright raises on purpose."""
+class TilewrightError(RuntimeError):
+    """Base of every exception Tilewright raises on purpose; a `RuntimeError`, as programs of the field expect."""
 
 
 class UserError(TilewrightError):
