@@ -25,6 +25,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
+from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
@@ -59,6 +60,9 @@ Shapes = Mapping[str, Sequence[Any]]
 #: What may run a compiled model.
 EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 
+#: Tensors that one kernel joins at most: its code, and the time to compile it, grow faster than their number.
+MOST_JOINED = 64
+
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
@@ -80,6 +84,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),
+    ("split_args", lambda mod, target: split_args(mod, MOST_JOINED)),
     ("fuse_ops", lambda mod, target: _fused(mod, target)),
 )
 

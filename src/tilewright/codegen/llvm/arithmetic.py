@@ -22,6 +22,7 @@ from tilewright.codegen.llvm.types import (
 )
 from tilewright.errors import InternalError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr, IntImm
 
@@ -279,6 +280,7 @@ def _narrow_small(b: FunctionBuilder, value: Value, target: DType) -> Value:
 
 
 # ------------------------------------------------------------------------------------------------- facts, vectors
+@nested
 def nonnegative(b: FunctionBuilder, expr: Expr) -> bool:
     """True if the integer `expr` is known not to be negative (from loop bounds and constants; false is "unknown")."""
     known = b.nonnegative.get(expr)
