@@ -35,6 +35,7 @@ from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
+from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
@@ -66,6 +67,7 @@ MOST_JOINED = 64
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
+    ("compute_in_float32", lambda mod, target: compute_in_float32(mod)),
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
     ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tilewright.cli.engines import check_engine, open_engine
-from tilewright.cli.inputs import random_inputs
+from tilewright.cli.inputs import Arrays, random_inputs
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.runtime.model import Model
@@ -56,10 +56,16 @@ def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> 
 
 
 def bench(
-    executable: Model, model: str, engines: Sequence[str], seconds: float, rounds: int, seed: int = 0
+    executable: Model,
+    model: str,
+    engines: Sequence[str],
+    seconds: float,
+    rounds: int,
+    seed: int = 0,
+    inputs: Arrays | None = None,
 ) -> list[Timing]:
-    """Time `executable` and the engines on one set of random inputs."""
-    inputs = random_inputs(executable.inputs, seed)
+    """Time `executable` and the engines on `inputs`, else on one set of random ones."""
+    inputs = random_inputs(executable.inputs, seed) if inputs is None else inputs
     opened = [open_engine(name, model, inputs, executable.threads) for name in engines]
     runs: dict[str, Callable[[], Any]] = {"tilewright": lambda: executable.run(inputs)}
     runs |= {engine.name: engine.run for engine in opened}
