@@ -97,7 +97,7 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
         fixed += count * (machine.tile_start + step.accumulators / machine.stores)
         tiles += count
     if ahead:
-        lines = tiles * _reach(workload, 0, rows) * _reach(workload, 1, columns) * workload.in_channels / lanes
+        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
         ports += (lines + blocks * workload.terms / strips) / machine.vector_loads
     scale = share * panels * strips
     traffic = _direct_traffic(workload, config, machine, workers, share, panels * strips * tiles, fresh)
@@ -124,7 +124,7 @@ def _direct_traffic(
     rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
     traffic, groups, of_group = Traffic(machine, workers), workload.blocks // blocks, workload.groups
     panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = 4 * workload.in_channels // of_group * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window: float = 4 * workload.in_channels // of_group * reach(workload, 0, rows) * reach(workload, 1, columns)
     images = share * workload.batch
     if workload.in_block == 1:
         plane = workload.in_bytes // workload.in_channels
@@ -145,7 +145,7 @@ def _direct_traffic(
     traffic.add(images * read * (groups / of_group - 1), image / of_group + panel)
     traffic.add(images * results, everything)
     if fresh is None and workload.in_block > 1:
-        piece = 4 * workload.in_block * min(workload.in_width, _reach(workload, 1, columns))
+        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, columns))
         traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
     return traffic
 
@@ -218,7 +218,7 @@ def _tiles(workload: Conv2DWorkload, columns: int) -> list[tuple[float, int]]:
     return found
 
 
-def _reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
+def reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
     """Rows or columns of the image that `outputs` neighbouring results read."""
     taps = workload.kernel_size[axis]
     return (outputs - 1) * workload.strides[axis] + (taps - 1) * workload.dilation[axis] + 1
