@@ -51,7 +51,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
-from tilewright.support import knobs, trace
+from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
 from tilewright.target import Target
@@ -263,9 +263,10 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
 
 
 def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
-    """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
-    contents = contents_digest(model, store)
-    if contents is None:
+    """The key of a compilation: model, target, shapes, compiler and plug-ins; None where one of them has none."""
+    contents, registered = contents_digest(model, store), plugins.fingerprint()
+    if contents is None or registered is None:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
-    return digest(contents, str(target), shapes, executor, PassContext.current().spelling, compiler_fingerprint())
+    spelling = PassContext.current().spelling
+    return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)
