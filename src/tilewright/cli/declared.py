@@ -71,7 +71,7 @@ def index_limits(path: str) -> dict[str, int]:
     shapes = _shapes(proto)
     origins = {info.name: info.name for info in proto.graph.input}
     limits: dict[str, int] = {}
-    for node in _nodes(proto.graph):
+    for node in nodes_of(proto.graph):
         key = (normalize_domain(node.domain), node.op_type)
         if key[0] == "" and node.op_type in _MOVES and node.input and node.input[0] in origins:
             origins |= {output: origins[node.input[0]] for output in node.output if output}
@@ -81,7 +81,7 @@ def index_limits(path: str) -> dict[str, int]:
     return limits
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
+def nodes_of(graph: Any) -> Iterator[Any]:
     """The nodes of a graph in order, those of branches and loops behind the node that holds them."""
     stack = [iter(graph.node)]
     while stack:
