@@ -82,7 +82,7 @@ def measure_one(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     records = []
     for threads in args.threads:
         executable.set_threads(threads)
-        timings = bench(executable, str(path), engines, args.seconds, args.rounds, inputs=inputs)
+        timings = bench(executable, str(path), engines, args.seconds, args.rounds, [inputs] if inputs else ()).timings
         records.append(
             {
                 "model": name,
