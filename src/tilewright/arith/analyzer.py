@@ -154,7 +154,7 @@ class Analyzer:
             known = self._bounds.get(expr)
             if known is not None:
                 found = meet_bound(found, known)
-            elif expr in self.values:
+            elif isinstance(expr, Var) and expr in self.values:
                 found = self.const_int_bound(self.values[expr])
             self._bound_memo[expr] = found
         return found
@@ -164,7 +164,7 @@ class Analyzer:
         found = self._modular_memo.get(expr)
         if found is None:
             found = self._modular.get(expr)
-            if found is None and expr in self.values:
+            if found is None and isinstance(expr, Var) and expr in self.values:
                 found = self.modular_set(self.values[expr])
             if found is None:
                 rule = MODULAR.get(type(expr)) if expr.dtype in INDEX_TYPES else None
