@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from tilewright.support.forks import own_lock
 
 #: Frames; a walk takes about five for each level of an expression, so this serves some two thousand levels.
 DEEP = 10_000
@@ -20,7 +21,7 @@ def allow_deep_recursion() -> None:
         sys.setrecursionlimit(DEEP)
 
 
-_lock = threading.Lock()
+_lock = own_lock(sys.modules[__name__], "_lock")
 _limits: list[int] = []
 
 

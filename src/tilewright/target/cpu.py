@@ -28,6 +28,7 @@ from tilewright.machine import Machine, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
+from tilewright.support.forks import between_forks
 from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
@@ -263,6 +264,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 
 # --------------------------------------------------------------------------------------------- this machine
 @functools.cache
+@between_forks
 def _host_triple() -> str:
     # when it is asked for: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
@@ -271,6 +273,7 @@ def _host_triple() -> str:
 
 
 @functools.cache
+@between_forks
 def _host_cpu() -> tuple[str, dict[str, bool]]:
     """The processor's name and, of the features that matter, those that differ from what the name stands for."""
     from llvmlite import binding as llvm
