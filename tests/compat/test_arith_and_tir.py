@@ -179,9 +179,11 @@ def test_functions_that_are_not_there_say_so() -> None:
         tvm.tir.call_llvm_intrin("float32", "llvm.donothing")
     with pytest.raises(UnsupportedError, match="decl_buffer b: data= and auto_broadcast"):
         tvm.tir.decl_buffer((4,), name="b", buffer_type="auto_broadcast")
-    with pytest.raises(ImportError, match=r"tvm.rpc is not part of tilewright.compat; code runs on this machine"):
-        importlib.import_module("tvm.rpc")
-    with pytest.raises(ImportError, match=r"autotvm.tuner is not part of .*: kernels are chosen by a cost model"):
-        from tvm.autotvm import tuner  # noqa: F401
+    with pytest.raises(UnsupportedError, match=r"tvm.rpc.connect is not part of .*; code runs on this machine"):
+        importlib.import_module("tvm.rpc").connect("localhost", 9090)
+    with pytest.raises(UnsupportedError, match=r"autotvm.tuner is not part of .*: kernels are chosen by a cost model"):
+        from tvm.autotvm import tuner
+
+        tuner.XGBTuner(None)
     with pytest.raises(AttributeError, match=r"memory is an Allocate of a Buffer from the start"):
         _ = tvm.tir.ProducerRealize

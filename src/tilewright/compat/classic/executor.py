@@ -61,7 +61,7 @@ def single_target(target: Any) -> Target:
         if len(target) != 1:
             raise UnsupportedError(f"a model is compiled for one target, not for {len(target)}")
         target = target[0]
-    return CurrentTarget(CurrentTarget.current() or "llvm" if target is None else target)  # type: ignore[no-any-return]
+    return CurrentTarget(CurrentTarget.current() or "llvm" if target is None else target)
 
 
 def _with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:

@@ -39,7 +39,6 @@ TABLES = (
         absent={
             "auto_scheduler": "kernels are chosen by a cost model as they are compiled",
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
-            "rpc": "code runs on this machine; build for another one and save it, or export a model there",
             "script": "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
         },
     ),
@@ -56,6 +55,14 @@ TABLES = (
             OpAttributeInvalid="ModelError",
             OpAttributeRequired="ModelError",
             InternalError="InternalError",
+        ),
+    ),
+    Table(
+        "tvm.rpc",
+        "Remote devices, of which there are none yet.",
+        refused=dict.fromkeys(
+            ("LocalSession", "Server", "connect", "connect_tracker"),
+            "code runs on this machine; build for another one and save it, or export a model there",
         ),
     ),
     Table("tvm.container", "Lists and mappings.", names=_CONTAINERS),
