@@ -271,3 +271,9 @@ def test_convolutions_whose_result_has_no_elements(make_model: Callable[..., Any
     x, w = floats(2, 1, 1, 2, 2), floats(1, 1, 2, 2, 3)
     model = make_model([node], {"x": x, "w": w}, ["y"], 16)
     assert tw.compile(model, cache=False, threads=1)(x, w).shape == (2, 1, 0, 2, 3)
+
+
+def test_padding_wins_no_place_of_unsigned_maxima(check_node: Check) -> None:
+    x = RNG.integers(0, 2, (1, 2, 5, 4)).astype(np.uint8)
+    check_node("MaxPool", [x], outputs=2, opset=12, kernel_shape=[2, 1], pads=[1, 0, 1, 0], strides=[1, 2])
+    check_node("MaxPool", [-x.astype(np.float32)], outputs=2, opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])

@@ -273,3 +273,20 @@ def test_an_index_of_another_image_is_the_inputs_fault(make_model: Make) -> None
     node = helper.make_node("MaxUnpool", list(feeds), ["y"], kernel_shape=[2, 2], strides=[2, 2])
     with pytest.raises(InputError, match="MaxUnpool: an index is out of range for 4 elements"):
         tw.compile(make_model([node], feeds, ["y"], 16), cache=False, threads=1).run(feeds)
+
+
+@pytest.mark.parametrize("name", ["Transpose", "Identity", "Expand"])
+def test_the_host_keeps_tensors_without_dimensions(make_model: Make, name: str) -> None:
+    feeds = {"x": np.array("3", object)}
+    feeds |= {"s": np.zeros(0, np.int64)} if name == "Expand" else {}
+    model = make_model([helper.make_node(name, list(feeds), ["y"])], feeds, ["y"], 16)
+    assert tw.compile(model, cache=False, threads=1).run(feeds)[0].shape == ()
+
+
+def test_an_open_size_is_what_it_is_expanded_to() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 21]> g (float[n] x) => (float[a, b] y) <int64[2] s = {3, 4}>
+        { y = Expand(x, s) }"""
+    model = tw.compile(parser.parse_model(text), cache=False, threads=1)
+    np.testing.assert_array_equal(model(floats(4)).shape, (3, 4))
+    with pytest.raises(InputError, match="n = 1 and 4 must be equal"):
+        model(floats(1))

@@ -12,6 +12,7 @@ from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.runtime.host_ops.signals import WINDOWS, cosine_window
 
 
 @converts("DFT", since=17)
@@ -108,20 +109,9 @@ def convert_stft(node: OnnxNode) -> Expr:
     return slice_axis(node, turned, 2, 0, length // 2 + 1 if node.attr("onesided", 1) else length)
 
 
-#: The first three terms of a window as a sum of cosines, a0 - a1 cos(t) + a2 cos(2t), t going once round.
-_WINDOWS = {
-    "HannWindow": (0.5, 0.5, 0.0),
-    "HammingWindow": (25 / 46, 21 / 46, 0.0),
-    "BlackmanWindow": (0.42, 0.5, 0.08),
-}
-
-
-@converts(*_WINDOWS, since=17)
+@converts(*WINDOWS, since=17)
 def convert_window(node: OnnxNode) -> Expr:
-    """A window of known size, computed in float64 and rounded once; of another size ONNX's definition stands."""
+    """A window as a sum of cosines, computed in float64 and rounded once."""
     size = node.ints(0, "size")[0]
     dtype = dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
-    round_ = size if node.attr("periodic", 1) else size - 1
-    angle = 2 * np.pi * np.arange(size) / max(round_, 1)
-    first, second, third = _WINDOWS[node.op_type]
-    return constant(first - second * np.cos(angle) + third * np.cos(2 * angle), dtype)
+    return constant(cosine_window(node.op_type, size, bool(node.attr("periodic", 1))), dtype)

@@ -94,7 +94,7 @@ def tensor_scatter(attrs: Attrs, cache: Array, update: Array, starts: Array | No
     for sample in range(cache.shape[0]):
         places = (0 if starts is None else int(starts[sample])) + np.arange(news.shape[1])
         result[sample, places % extent if attrs.get("mode") == "circular" else _in_range(places, extent)] = news[sample]
-    return np.ascontiguousarray(np.moveaxis(result, 1, axis))
+    return np.asarray(np.moveaxis(result, 1, axis), order="C")
 
 
 @onnx_op("DepthToSpace")
@@ -107,7 +107,7 @@ def depth_to_space(attrs: Attrs, data: Array) -> Array:
         parts = data.reshape(batch, size, size, deep, height, width).transpose(0, 3, 4, 1, 5, 2)
     else:
         parts = data.reshape(batch, deep, size, size, height, width).transpose(0, 1, 4, 2, 5, 3)
-    return np.ascontiguousarray(parts).reshape(batch, deep, height * size, width * size)
+    return np.asarray(parts, order="C").reshape(batch, deep, height * size, width * size)
 
 
 @onnx_op("SpaceToDepth")
@@ -117,5 +117,5 @@ def space_to_depth(attrs: Attrs, data: Array) -> Array:
     batch, channels, height, width = data.shape
     parts = data.reshape(batch, channels, height // size, size, width // size, size)
     order = (0, 3, 5, 1, 2, 4) if attrs.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    moved = np.ascontiguousarray(parts.transpose(order))
+    moved = np.asarray(parts.transpose(order), order="C")
     return moved.reshape(batch, channels * size**2, height // size, width // size)
