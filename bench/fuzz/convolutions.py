@@ -44,6 +44,9 @@ def window(draw: Draft, sizes: Sequence[int], operator: str, largest: int = 3) -
         found["pads"] = [draw.integer(0, min(2, k - 1)) for k in kernel * 2]
     pads = found.get("pads", [0] * 2 * len(sizes))
     same = str(found.get("auto_pad", "")).startswith("SAME")
+    strides = found.get("strides", [1] * len(sizes))
+    if same and any((-(-s // t) - 1) * t + k < s for s, t, k in zip(sizes, strides, kernel)):
+        raise Rejected("the padding would be below zero, which each reference takes differently")
     if not same and any(s + pads[i] + pads[i + len(sizes)] < wide[i] for i, s in enumerate(sizes)):
         raise Rejected("the window is wider than the data")
     return found

@@ -169,7 +169,7 @@ def tainted(model: onnx.ModelProto, undefined: frozenset[str]) -> set[str]:
 
 
 def moved_runs(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
-    """The values of the graph in several evaluations, their inexact results moved by a few units in the last place."""
+    """The values of the graph as they are, and with inexact results moved by a few units in the last place."""
     rng = np.random.default_rng(seed)
 
     def change(node: Any, results: list[Any]) -> list[Any]:
@@ -178,7 +178,7 @@ def moved_runs(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int) -> l
     def before(node: Any, inputs: list[Any]) -> list[Any]:
         return inputs if node.op_type in EXACT else [moved(rng, value, 0.0) for value in inputs]
 
-    return [evaluate_nodes(model, feeds, change, before) for _ in range(_RUNS)]
+    return [evaluate_nodes(model, feeds), *(evaluate_nodes(model, feeds, change, before) for _ in range(_RUNS))]
 
 
 def moved(rng: np.random.Generator, value: Any, share: float = 0.1) -> Any:
@@ -197,12 +197,16 @@ def moved(rng: np.random.Generator, value: Any, share: float = 0.1) -> Any:
 
 
 def unsteady(theirs: Any, runs: Sequence[Any]) -> tuple[Array, Array | None] | None:
-    """(which elements say nothing, how far the others move) when a graph is evaluated with other rounding."""
-    if isinstance(theirs, list) or any(np.shape(run) != theirs.shape for run in runs):
+    """(which elements say nothing, how far the others move) when a graph is evaluated with other rounding.
+
+    None where sizes move. The first of the `runs` is the one that nothing was moved in.
+    """
+    base = runs[0]
+    if isinstance(base, list) or any(np.shape(run) != np.shape(base) for run in (*runs, theirs)):
         return None
-    if not is_plain_float(theirs):
-        return np.any([np.asarray(run != theirs) for run in runs], axis=0), None
-    exact, others = wide(theirs), [wide(run) for run in runs]
+    if not is_plain_float(base):
+        return np.any([np.asarray(run != base) for run in runs], axis=0), None
+    exact, others = wide(base), [wide(run) for run in runs[1:]]
     with np.errstate(all="ignore"):
         kind = np.any([np.isnan(o) != np.isnan(exact) for o in others], axis=0)
         kind |= np.any([(np.isinf(o) | np.isinf(exact)) & (o != exact) & ~np.isnan(exact) for o in others], axis=0)
@@ -217,8 +221,9 @@ def stands(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int, name: st
     except ReferenceError_:
         runs = []
     found = unsteady(theirs, runs) if runs else None
-    if found is None:  # no evaluator to move, or the sizes depend on rounding
-        return "" if runs else described(ours, theirs, differences(ours, theirs))
+    if found is None:  # no evaluator to move, or one whose sizes are others
+        sizes = {np.shape(run) for run in runs} if not isinstance(theirs, list) else set()
+        return "" if len(sizes) > 1 else described(ours, theirs, differences(ours, theirs))
     silent, spread = found
     differing = differences(ours, theirs, spread)
     if isinstance(differing, str):

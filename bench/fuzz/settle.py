@@ -16,6 +16,7 @@ import onnx
 from onnx import TensorProto as T
 
 from bench.fuzz.case import Case
+from bench.fuzz.causes import is_known
 from bench.fuzz.draft import reads
 from bench.fuzz.judge import differences, stands, tainted, wide
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, one_node_model, run_onnxruntime, value_type
@@ -199,16 +200,19 @@ def _step(node: onnx.NodeProto, opset: int, found: Settled, ours: Ours, silent: 
     if any(faults.values()) and not all(faults.values()):
         found.disagreements.append(what)
     right = next((engine for engine, fault in faults.items() if not fault), None)
-    if right is None:
-        agree = len(engines) < 2 or not any(
-            _fault(model, feeds, n, a, b, list(engines)[-1]) for n, a, b in zip(outputs, *engines.values())
-        )
-        both = " and ".join(engines)
-        if agree:
-            found.wrong = f"{what}: beside {both} {next(iter(faults.values()))}"
-            return True
-        found.disagreements.append(f"{what} (all three differ: {'; '.join(faults.values())[:120]})")
-    found.values |= dict(zip(outputs, engines[right or "onnx"]))
+    if right is not None:
+        found.values |= dict(zip(outputs, engines[right]))
+        return True
+    agree = len(engines) < 2 or not any(
+        _fault(model, feeds, n, a, b, list(engines)[-1]) for n, a, b in zip(outputs, *engines.values())
+    )
+    if is_known(what, tuple(engines) if agree else ()):
+        found.disagreements.append(f"{what}, by {' and '.join(engines)}")
+        found.values |= dict(zip(outputs, made))
+    elif agree:
+        found.wrong = f"{what}: beside {' and '.join(engines)} {next(iter(faults.values()))}"
+    else:
+        found.wrong = f"{what}: all three differ: {'; '.join(faults.values())[:160]}"
     return True
 
 

@@ -45,6 +45,11 @@ class Outcome:
     #: Where the references differ though ours agrees with one: the first node that does, and its type.
     disagreement: str = ""
 
+    @staticmethod
+    def of(entry: dict[str, Any]) -> Outcome:
+        """The inverse of `asdict`, from JSON."""
+        return Outcome(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+
 
 def run_ours(case: Case, plain: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Our outputs by name, of two runs of one executable; a `plain` one is compiled as anybody would."""

@@ -290,3 +290,9 @@ def test_an_open_size_is_what_it_is_expanded_to() -> None:
     np.testing.assert_array_equal(model(floats(4)).shape, (3, 4))
     with pytest.raises(InputError, match="n = 1 and 4 must be equal"):
         model(floats(1))
+
+
+def test_running_sums_without_the_element_itself_keep_infinities(check_node: Check) -> None:
+    x = np.array([[1.0, np.inf, 2.0, -1.0]], np.float32)
+    check_node("CumSum", [x], [np.array(1)], exclusive=1)
+    check_node("CumSum", [x], [np.array(1)], exclusive=1, reverse=1)

@@ -449,7 +449,9 @@ def _cumsum_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     axis = attrs["axis"]
     source = (np.flip(x, axis) if attrs["reverse"] else x).astype(accumulator_dtype(str(x.dtype)))
     total = np.cumsum(source, axis, dtype=source.dtype)
-    total = total - source if attrs["exclusive"] else total
+    if attrs["exclusive"] and total.shape[axis]:  # moved on rather than subtracted, which would make NaN of infinities
+        total = np.roll(total, 1, axis)
+        np.moveaxis(total, axis, 0)[0] = 0
     return np.asarray(np.flip(total, axis) if attrs["reverse"] else total, order="C").astype(x.dtype)
 
 
