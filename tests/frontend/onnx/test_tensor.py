@@ -244,6 +244,7 @@ AS_NUMBERS = np.arange(16.0).astype(np.float32)
         ("GatherND", (4, 2, 2), (ints([[0, 1]], [[3, -1]]),), {}),
         ("GatherND", (2, 4, 2), (ints([[0, 1]], [[3, -1]]),), {"batch_dims": 1}),
         ("ScatterND", (4, 2, 2), (ints([0], [-1]), (2, 2, 2)), {}),
+        ("ScatterND", (16,), (ints(3), ()), {}),
         ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2}),
         ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2, "mode": "CRD"}),
         ("SpaceToDepth", (1, 1, 4, 4), (), {"blocksize": 2}),
@@ -255,7 +256,7 @@ def test_texts_are_moved_as_numbers_are(
     results = []
     for values in (WORDS, AS_NUMBERS):
         inputs = [values.reshape(shape)]
-        inputs += [values[: np.prod(o)].reshape(o) if isinstance(o, tuple) else o for o in others]
+        inputs += [values[: int(np.prod(o))].reshape(o) if isinstance(o, tuple) else o for o in others]
         feeds = {f"i{index}": value for index, value in enumerate(inputs)}
         model = make_model([helper.make_node(name, list(feeds), ["y"], **attributes)], feeds, ["y"], 16)
         results.append(tw.compile(model, cache=False, threads=1).run(feeds)[0])
