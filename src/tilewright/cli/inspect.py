@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, graph passes, fused, plan, choice, te, loop passes, tir, llvm, asm  [default: summary; kernel: choice]",
+    help="relay, a pass, fused, plan, choice, te, a pass, tir, llvm, asm  [default: summary; kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
@@ -235,8 +235,8 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     machine's target.
     """
     from tilewright import codegen
-    from tilewright.cli.bench import measure
     from tilewright.cli.peak import fma_peak
+    from tilewright.cli.timing import measure
     from tilewright.driver.lower import lower_function
     from tilewright.relay.ir.expr import Call
     from tilewright.relay.ir.type import tensor_types

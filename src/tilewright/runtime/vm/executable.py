@@ -117,7 +117,8 @@ class VirtualMachine(Model):
                 return call(*values)
             start = time.perf_counter()
             results = call(*values)
-            rows.append(KernelTime(entry.host, entry.source, time.perf_counter() - start))
+            end = time.perf_counter()
+            rows.append(KernelTime(entry.host, entry.source, end - start, shares=((start, end),)))
             return results
 
         return timed
