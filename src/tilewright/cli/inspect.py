@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, a pass, fused, plan, choice, te, a pass, tir, llvm, asm  [default: summary; kernel: choice]",
+    help="relay, graph passes, fused, plan, choice, te, loop passes, tir, llvm, asm"
+    "  [default: summary; of a kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
