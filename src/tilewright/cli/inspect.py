@@ -62,7 +62,7 @@ def inspect_command(
         click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
     if stage is None and kernel is None and not measure and not source:
-        for line in summary_lines(model, parse_shapes(shapes)):
+        for line in summary_lines(model, parse_shapes(shapes), target):
             click.echo(line)
         return
     usual = "fused" if kernel is None and not measure else "choice"
