@@ -60,8 +60,12 @@ def test_a_library_with_a_header(tilewright: Command, model: Path) -> None:
 
 def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str], artifact: Path) -> None:
     path = model.with_name("perceptron.c")
-    outcome = tilewright("compile", model, "-o", path)
-    assert outcome.status == 0 and "perceptron.c: 0.0 MiB, made in" in outcome.out
+    outcome = tilewright("compile", model, "-o", path, "--report")
+    assert outcome.status == 0
+    first, *stages = outcome.out.splitlines()
+    took = re.fullmatch(rf"{path}: 0\.0 MiB, compiled in (\d+\.\d\d) s", first)
+    (total,) = [float(line.split()[1]) for line in stages if line.startswith("total ")]
+    assert took is not None and total > 0 and abs(float(took[1]) - total) <= 0.01
     assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
     assert "which has no C source; give the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
 
