@@ -15,7 +15,8 @@ from tilewright.cli.memory import memory_of
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.report import bench_page
-from tilewright.cli.timing import Timing, measure, timing_lines
+from tilewright.cli.tables import print_table
+from tilewright.cli.timing import TIMING_COLUMNS, Timing, measure, timing_cells, timing_lines
 from tilewright.runtime.model import Model
 
 
@@ -98,8 +99,7 @@ def bench_command(
         working = [name for name in engines if name not in result.failures]
         result = replace(result, memory=memory_of(executable, model, working, sets[0]))
     click.echo(f"{model}, {executable.threads} threads")
-    for line in timing_lines(result.timings):
-        click.echo(line)
+    print_table(TIMING_COLUMNS, timing_cells(result.timings), timing_lines(result.timings))
     for name, nbytes in result.memory.items():
         click.echo(f"{name:28} memory {nbytes / 2**20:10.1f} MiB")
     for name, reason in result.failures.items():

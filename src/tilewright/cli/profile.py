@@ -7,7 +7,8 @@ import click
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
-from tilewright.cli.report import profile_page
+from tilewright.cli.report import PROFILE_COLUMNS, profile_page
+from tilewright.cli.tables import print_table
 from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.profile import KernelTime
 from tilewright.support.trace import collect
@@ -25,7 +26,7 @@ _COLUMNS = (
 @click.option(
     "--trace", type=click.Path(dir_okay=False), help="write the time line, a track a worker, for Perfetto or Chrome"
 )
-@click.option("--report", type=click.Path(dir_okay=False), metavar="FILE.html", help="also write the table as a page")
+@click.option("--report", metavar="FILE.html", help="also write the table as a page")
 @input_options
 @model_options
 def profile_command(
@@ -61,9 +62,9 @@ def profile_command(
         f"{executable.threads} threads"
     )
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
-    click.echo(_COLUMNS)
-    for row in sorted(rows, key=lambda r: -r.seconds)[:top]:
-        click.echo(kernel_line(row, total, peak, executable.threads))
+    slowest = sorted(rows, key=lambda r: -r.seconds)[:top]
+    lines = [_COLUMNS, *(kernel_line(row, total, peak, executable.threads) for row in slowest)]
+    print_table(PROFILE_COLUMNS, [kernel_cells(row, total, peak, executable.threads) for row in slowest], lines)
     if report is not None:
         cells = [kernel_cells(row, total, peak, executable.threads) for row in rows]
         page = profile_page(model, executable, rows, cells, peak, compiled)

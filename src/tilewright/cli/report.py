@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.cli.page import Bar, Cell, Page
+from tilewright.cli.timing import TIMING_COLUMNS, Timing, timing_cells
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import describe
 from tilewright.support.trace import Report
 
-if TYPE_CHECKING:
-    from tilewright.cli.timing import Timing
+#: What stands in a line of a profile.
+PROFILE_COLUMNS = ("time", "predicted", "of all", "GFLOP/s", "of peak", "bound", "kernel", "schedule", "source nodes")
 
 
 def bench_page(
@@ -24,20 +24,13 @@ def bench_page(
     slowest = max(timing.median_ms for timing in timings)
     rows: list[tuple[Cell, ...]] = [
         (
-            f"{timing.engine} {timing.version}",
-            *(f"{value:.3f}" for value in (timing.minimum_ms, timing.median_ms, timing.p90_ms, timing.p99_ms)),
-            f"{timing.per_second:.1f}",
-            f"{timing.minimum_ms / timings[0].minimum_ms:.2f}",
+            *cells,
             *([f"{memory[timing.engine] / 2**20:.1f}" if timing.engine in memory else "–"] if memory else []),
             Bar(timing.median_ms / slowest),
         )
-        for timing in timings
+        for timing, cells in zip(timings, timing_cells(timings))
     ]
-    extra = ["memory, MiB"] if memory else []
-    page.table(
-        ["engine", "minimum, ms", "median, ms", "90 %, ms", "99 %, ms", "a second", "minimum / ours", *extra, "median"],
-        rows,
-    )
+    page.table([*TIMING_COLUMNS, *(["memory, MiB"] if memory else []), "median"], rows)
     page.text(
         f"{timings[0].calls} timed calls of each engine, in interleaved rounds: in each, every engine makes one call "
         "that is not timed and then some that are. 90 % and 99 %: the time that so many of the calls stay below."
@@ -60,7 +53,7 @@ def profile_page(
     order = sorted(range(len(rows)), key=lambda index: -rows[index].seconds)
     longest = max((row.seconds for row in rows), default=1.0)
     page.table(
-        ["time", "", "predicted", "of all", "GFLOP/s", "of peak", "bound", "kernel", "schedule", "source nodes"],
+        [PROFILE_COLUMNS[0], "", *PROFILE_COLUMNS[1:]],
         [(lines[index][0], Bar(rows[index].seconds / longest), *lines[index][1:]) for index in order],
     )
     if compiled.spans:

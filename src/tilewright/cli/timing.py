@@ -67,6 +67,22 @@ def measure(
     return times
 
 
+TIMING_COLUMNS = ("engine", "minimum", "median", "90 %", "99 %", "a second", "minimum / ours")
+
+
+def timing_cells(timings: Sequence[Timing]) -> list[tuple[str, ...]]:
+    """The cells of a line for each engine, ours first."""
+    return [
+        (
+            f"{timing.engine} {timing.version}",
+            *(f"{value:.3f} ms" for value in (timing.minimum_ms, timing.median_ms, timing.p90_ms, timing.p99_ms)),
+            f"{timing.per_second:.1f}",
+            f"{timing.minimum_ms / timings[0].minimum_ms:.2f}",
+        )
+        for timing in timings
+    ]
+
+
 def timing_lines(timings: Sequence[Timing]) -> Iterator[str]:
     """A line for each engine, the others with how much of ours, the first, their least time is."""
     for timing in timings:
