@@ -1,7 +1,7 @@
 """Sorting along an axis: which positions the elements come from, by radix sort, or by keeping the best of a few.
 
-Elements become unsigned keys whose order is the one wanted: NaN above all numbers, -0 and 0 equal. Pairs of a key and its position
-are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in order
+Elements become unsigned keys whose order is the one wanted: NaN above all numbers, -0 and 0 equal. Pairs of a key and
+its position are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in order
 (radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Digits that all keys share are skipped. Few pairs are
 sorted by insertion. Where few positions are wanted, a row is read once: what is better than the worst one kept is
 collected, and sorted together with those kept whenever it is many.
@@ -38,7 +38,7 @@ Key = Callable[[Any], Any]
 def argsort(
     x: Tensor, axis: int = -1, is_ascend: bool = True, dtype: str = "int32", count: int | None = None
 ) -> Tensor:
-    """The first `count` (default: all) positions that sort x along `axis`; equal elements in order, NaN as the greatest.
+    """The first `count` (default: all) positions that sort x along `axis`; equal elements in order, NaN the greatest.
 
     An axis of symbolic size must have `count` elements; whoever runs the kernel checks it.
     """
