@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import InputError, InternalError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
@@ -92,11 +93,15 @@ class _Evaluator:
     def __call__(self, x: Expr) -> Any:
         found = self.memo.get(x)
         if found is None:
-            rule = _EXPRESSIONS.get(type(x))
-            if rule is None:
-                raise InternalError(f"the reference executor has no rule for {type(x).__name__} in {x!r}")
-            found = self.memo[x] = rule(self, x)
+            found = self.memo[x] = self._evaluated(x)
         return found
+
+    @nested
+    def _evaluated(self, x: Expr) -> Any:
+        rule = _EXPRESSIONS.get(type(x))
+        if rule is None:
+            raise InternalError(f"the reference executor has no rule for {type(x).__name__} in {x!r}")
+        return rule(self, x)
 
 
 def _typed(value: Any, dtype: DType) -> Any:

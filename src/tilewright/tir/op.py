@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import TypeMismatchError
 from tilewright.support.dtype import DType
 from tilewright.support.named import named
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr
+
+
+class NotScalar(TypeMismatchError):
+    """A tensor stands where a number of an expression is wanted."""
 
 
 def const(value: Any, dtype: str | None = None) -> Expr:
@@ -54,7 +59,9 @@ def convert(value: Any, dtype: str | None = None) -> Expr:
         return e.StringImm(value)
     if isinstance(value, (bool, int, float, np.generic)):
         return const(value, dtype)
-    raise TypeError(f"cannot use {type(value).__name__} {value!r} in an expression")
+    if getattr(value, "broadcasts", False):
+        raise NotScalar(f"{value!r} is no number; read an element of it, or write the whole expression on tensors")
+    raise TypeMismatchError(f"cannot use {type(value).__name__} {value!r} in an expression")
 
 
 def match(a: Any, b: Any) -> tuple[Expr, Expr]:
@@ -94,7 +101,7 @@ def broadcast(value: Expr, lanes: int) -> Expr:
     if value.dtype.lanes == lanes:
         return value
     if value.dtype.lanes != 1:
-        raise TypeError(f"cannot broadcast {value.dtype} to {lanes} lanes")
+        raise TypeMismatchError(f"cannot broadcast {value.dtype} to {lanes} lanes")
     return e.Broadcast(value, lanes)
 
 
@@ -249,7 +256,7 @@ def div(a: Any, b: Any) -> Expr:
     """Floating point division; integers are refused, because what is meant is not clear."""
     a, b = match(a, b)
     if not a.dtype.is_float:
-        raise TypeError(f"/ of {a.dtype}: use // (rounds down) or tir.truncdiv (rounds towards zero)")
+        raise TypeMismatchError(f"/ of {a.dtype}: use // (rounds down) or tir.truncdiv (rounds towards zero)")
     return _binary(e.Div, a, b)
 
 
@@ -364,7 +371,7 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
     if isinstance(condition, e.IntImm):
         return true_value if condition.value else false_value
     if condition.dtype.lanes > 1:
-        raise TypeError("if_then_else takes a scalar condition; use select for vectors")
+        raise TypeMismatchError("if_then_else takes a scalar condition; use select for vectors")
     return e.Call(true_value.dtype, "if_then_else", (condition, true_value, false_value))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr, IntImm
 
@@ -16,6 +17,7 @@ def constant_lane(expr: Expr) -> int:
     return inner.value if isinstance(inner, IntImm) else 0
 
 
+@nested
 def nonnegative(b: FunctionBuilder, expr: Expr) -> bool:
     """True if the integer `expr` is known not to be negative (from loop bounds and constants; false is "unknown")."""
     known = b.nonnegative.get(expr)
@@ -39,6 +41,7 @@ _NONNEGATIVE: dict[type, Callable[[FunctionBuilder, Any], bool]] = {
 }
 
 
+@nested
 def positive(b: FunctionBuilder, expr: Expr) -> bool:
     """True if the integer `expr` is known to be 1 at least: a size, a constant, or what is made of such."""
     if isinstance(expr, e.Broadcast):
