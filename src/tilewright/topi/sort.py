@@ -1,9 +1,9 @@
 """Sorting along an axis: which positions the elements come from, by radix sort, or by keeping the best of a few.
 
 Elements become unsigned keys whose order is the one wanted: NaN above all numbers, -0 and 0 equal. Pairs of a key and
-its position are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in order
-(radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Digits that all keys share are skipped. Few pairs are
-sorted by insertion. Where few positions are wanted, a row is read once: what is better than the worst one kept is
+its position are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in
+order (radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Digits that all keys share are skipped. Few pairs
+are sorted by insertion. Where few positions are wanted, a row is read once: what is better than the worst one kept is
 collected, and sorted together with those kept whenever it is many.
 """
 
