@@ -56,7 +56,10 @@ _RANDOM = (
 )
 _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 #: Operators whose definition is computed in float32 where their types are narrower: ONNX leaves open where they round.
-_WIDENED = frozenset({"Attention"})
+_WIDENED = frozenset(
+    ("Attention", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
+     "SoftmaxCrossEntropyLoss", "SwiGLU")
+)  # fmt: skip
 _NARROW = ("float16", "bfloat16")
 NO_CONVERTER = "no converter for this operator"
 
