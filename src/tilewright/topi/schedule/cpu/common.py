@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tilewright import te
+from tilewright.support.recursion import nested
 from tilewright.target import Target
 from tilewright.tir import IntImm
 from tilewright.tir.size_hint import size_hint
@@ -34,6 +35,7 @@ def computes(outs: list[te.Tensor]) -> list[te.Tensor]:
     order: list[te.Tensor] = []
     seen: set[int] = set()
 
+    @nested
     def visit(tensor: te.Tensor) -> None:
         if id(tensor.op) in seen or isinstance(tensor.op, te.PlaceholderOp):
             return
