@@ -20,16 +20,13 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import HIDDEN, Cost
+from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
 #: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
 #: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
-
-#: Shares of a cache that data stay in while other data pass by.
-_KEPT_L1, KEPT_L2 = 0.75, 0.55
 
 
 @dataclass(frozen=True)
@@ -182,7 +179,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     block = stripe * shares.block_tiles
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
     turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
-    l1, l2 = _KEPT_L1 * machine.l1.size, KEPT_L2 * machine.l2.size
+    l1, l2 = KEPT_L1_BY_PANELS * machine.l1.size, KEPT_L2_BY_PANELS * machine.l2.size
 
     rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
     written = shares.passes * rows * blocking.panel * 4 * machine.write_factor
