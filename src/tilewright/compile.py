@@ -43,6 +43,7 @@ from tilewright.relay.transform.simplify.eliminate_common_subexpr import elimina
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
+from tilewright.relay.transform.simplify.fold_empty import fold_empty
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
@@ -69,6 +70,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
     ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),
+    ("fold_empty", lambda mod, target: fold_empty(mod)),
     ("simplify_inference", lambda mod, target: simplify_inference(mod)),
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
