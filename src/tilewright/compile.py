@@ -23,6 +23,7 @@ from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
+from tilewright.relay.ir.well_sized import refuse_unaddressable
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.fuse.split_args import split_args
@@ -251,6 +252,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     if backend.refusal():
         raise UnsupportedError(backend.refusal())
     mod = infer_type(mod)
+    refuse_unaddressable(mod)
     yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
         info = PassInfo(opt_level_of(name), name)
