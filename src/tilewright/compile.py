@@ -39,6 +39,7 @@ from tilewright.relay.transform.passes import opt_level_of
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+from tilewright.relay.transform.simplify.check_indices import check_indices
 from tilewright.relay.transform.simplify.dead_code import dead_code
 from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
@@ -101,6 +102,7 @@ def compile(
     cache: bool = True,
     executor: str = "auto",
     specialize: int = 0,
+    check: bool = False,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -112,7 +114,9 @@ def compile(
     (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
     which runs any program), "debug" (the same operator by operator, every result to be seen) or "auto": "graph" where
     that can run the model, else "vm". With `specialize`, a graph executable with symbolic sizes is compiled again, in
-    the background, for up to that many sizes that are run often.
+    the background, for up to that many sizes that are run often. With `check`, for debugging, an index out of range
+    (of a Gather, a Scatter …) makes the run raise `InputError`, with the operator's name; without it it reads the
+    nearest element, or writes nothing. A model that has such operators then runs on the virtual machine.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -125,9 +129,10 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    executable = _compiled(model, target, input_shapes, threads, cache, executor)
+    executable = _compiled(model, target, input_shapes, threads, cache, executor, check=check)
     if specialize:
-        specialize_sizes(executable, model, specialize, partial(_compiled, model, target, cache=cache, jobs=1))
+        again = partial(_compiled, model, target, cache=cache, jobs=1, check=check)
+        specialize_sizes(executable, model, specialize, again)
     return executable
 
 
@@ -157,16 +162,23 @@ def _compiled(
     cache: bool = True,
     executor: str = "auto",
     jobs: int | None = None,
+    check: bool = False,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
-    key = _cache_key(model, target, input_shapes, store, executor) if store.directory is not None else None
+    key = (
+        _cache_key(model, target, input_shapes, store, f"{executor}{' check' * check}")
+        if store.directory is not None
+        else None
+    )
     cached = _from_cache(store, key, threads)
     if cached is not None:
         return cached
     with trace.span("frontend"):
         mod = import_model(model, input_shapes)
+    if check:
+        mod = check_indices(mod)
     executable = build(mod, target, threads, executor, jobs)
     if key is not None:
         with trace.span("write to cache"):

@@ -57,8 +57,11 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
 
-    def open(self, path: str, executor: str = "auto") -> Model:
-        """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now."""
+    def open(self, path: str, executor: str = "auto", check: bool = False) -> Model:
+        """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now.
+
+        With `check`, which only a model can have, indices are checked while it runs.
+        """
         require_file(path)
         if is_artifact(path):
             # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
@@ -80,6 +83,7 @@ class ModelOptions:
                 threads=self.threads,
                 cache=not self.no_cache,
                 executor=executor,
+                check=check,
             )
 
     def export_source(self, path: str, output: str) -> None:

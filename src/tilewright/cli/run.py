@@ -25,6 +25,7 @@ from tilewright.runtime.vm.debug import DebugMachine
     "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
 )
 @click.option("--against", type=click.Choice(["onnxruntime"]), help="compare what --dump writes with this engine")
+@click.option("--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range")
 @click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
 @model_options
 def run_command(
@@ -33,6 +34,7 @@ def run_command(
     output: str | None,
     folder: str | None,
     against: str | None,
+    check: bool,
     seed: int | None,
     options: ModelOptions,
 ) -> None:
@@ -45,7 +47,9 @@ def run_command(
     if folder is not None:
         require_model(model, "run --dump")
         check_folder(folder)
-    executable = options.open(model, executor="auto" if folder is None else "debug")
+    if check:
+        require_model(model, "run --check")
+    executable = options.open(model, executor="auto" if folder is None else "debug", check=check)
     inputs, used_seed = complete_inputs(executable.inputs, given, seed)
     agrees = True
     if isinstance(executable, DebugMachine) and folder is not None:
