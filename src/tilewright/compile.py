@@ -36,6 +36,7 @@ from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
+from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
@@ -53,7 +54,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
-from tilewright.support import knobs, trace
+from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
 from tilewright.target import Target
@@ -69,6 +70,7 @@ MOST_JOINED = 64
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
+    ("compute_in_float32", lambda mod, target: compute_in_float32(mod)),
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
     ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),
@@ -277,9 +279,10 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
 
 
 def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
-    """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
-    contents = contents_digest(model, store)
-    if contents is None:
+    """The key of a compilation: model, target, shapes, compiler and plug-ins; None where one of them has none."""
+    contents, registered = contents_digest(model, store), plugins.fingerprint()
+    if contents is None or registered is None:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
-    return digest(contents, str(target), shapes, executor, PassContext.current().spelling, compiler_fingerprint())
+    spelling = PassContext.current().spelling
+    return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)

@@ -160,14 +160,14 @@ class Analyzer:
         known = self._bounds.get(expr)
         if known is not None:
             return meet_bound(found, known)
-        return self.const_int_bound(self.values[expr]) if expr in self.values else found
+        return self.const_int_bound(self.values[expr]) if isinstance(expr, Var) and expr in self.values else found
 
     def modular_set(self, expr: Expr) -> Modular:
         """(coefficient, base) with `expr` = coefficient * k + base for some integer k; (1, 0): any value, (0, b): b."""
         found = self._modular_memo.get(expr)
         if found is None:
             found = self._modular.get(expr)
-            if found is None and expr in self.values:
+            if found is None and isinstance(expr, Var) and expr in self.values:
                 found = self.modular_set(self.values[expr])
             if found is None:
                 found = self._modular_by_rule(expr)

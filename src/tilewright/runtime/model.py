@@ -8,7 +8,6 @@ exe.time(...), exe.profile(...), exe.save(path), exe.set_threads(n), exe.inputs,
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name, by_position, describe
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
+from tilewright.support.forks import own_lock
 
 
 class Model(ABC):
@@ -48,7 +48,7 @@ class Model(ABC):
         self._weights, self._weights_owner = gather_weights(manifest, weights)
         self._linked: Linked = link(object_code, entries, native().imports())
         self._memory = WorkingMemory(manifest.arena_bytes)
-        self._lock = threading.Lock()
+        self._lock = own_lock(self, "_lock")
 
     def set_threads(self, threads: int | None = None) -> None:
         """Use `threads` workers from now on; None is the default for this process (`runtime.threads`).

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from tilewright.runtime.record import Record
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.threads import available_processors, default_workers
 from tilewright.support.dtype import DType
+from tilewright.support.forks import own_lock
 
 FORMAT = "tilewright-module"
 
@@ -139,7 +139,7 @@ class Function:
         self.threads = module.threads
         self._module = module  # keeps the code alive
         self._run = native().parallel_run
-        self._lock = threading.Lock()
+        self._lock = own_lock(self, "_lock")
         entry = addresses[f"{info.name}__entry"]
         self._target, self._argument = entry, 0
         self._memory: list[Any] = []

@@ -28,6 +28,7 @@ from tilewright.machine import Machine, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
+from tilewright.support.forks import between_forks
 from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
@@ -60,6 +61,12 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
     "wasm32": {"generic": ("simd128",), "mvp": ()},
+}  # fmt: skip
+#: Other names that LLVM has for processors of the table.
+_ALIASES = {
+    "core-avx2": "haswell", "core-avx-i": "ivybridge", "corei7-avx": "sandybridge", "corei7": "nehalem",
+    "westmere": "nehalem", "silvermont": "nehalem", "slm": "nehalem", "goldmont": "nehalem", "skx": "skylake-avx512",
+    "cannonlake": "skylake-avx512", "raptorlake": "alderlake", "meteorlake": "alderlake", "k8-sse3": "x86-64",
 }  # fmt: skip
 _DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64",
                 "wasm32": "generic"}  # fmt: skip
@@ -122,6 +129,7 @@ def _parsed(spec: str, default: str | None, measured: str) -> CpuTarget:
     architecture = _architecture(triple)
     local = architecture == _architecture(_host_triple())
     cpu = options.get("mcpu", "native" if local and "mtriple" not in options else _DEFAULT_CPU[architecture])
+    cpu = _ALIASES.get(cpu, cpu)
     if cpu == "native":
         if not local:
             raise TargetError(f"target {spec!r}: -mcpu=native needs this machine's own architecture")
@@ -256,6 +264,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 
 # --------------------------------------------------------------------------------------------- this machine
 @functools.cache
+@between_forks
 def _host_triple() -> str:
     # when it is asked for: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
@@ -264,6 +273,7 @@ def _host_triple() -> str:
 
 
 @functools.cache
+@between_forks
 def _host_cpu() -> tuple[str, dict[str, bool]]:
     """The processor's name and, of the features that matter, those that differ from what the name stands for."""
     from llvmlite import binding as llvm

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.llvm.arithmetic import nonnegative
 from tilewright.codegen.llvm.builder import EVERYTHING, NOTHING, Block, FunctionBuilder, Value
 from tilewright.codegen.llvm.calls import effect
+from tilewright.codegen.llvm.facts import nonnegative
 from tilewright.codegen.llvm.memory import flat_index, store, wide
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError, UnsupportedError

@@ -149,6 +149,11 @@ class SourceBuilder:
         low = self.analyzer.const_int_bound(expr)[0]
         return low is not None and low >= 0
 
+    def positive(self, expr: Expr) -> bool:
+        """True if an integer is known to be at least 1."""
+        low = self.analyzer.const_int_bound(expr)[0]
+        return low is not None and low >= 1
+
 
 def _quotable(path: str) -> str:
     """A path between quotes in a directive, or behind `//`."""

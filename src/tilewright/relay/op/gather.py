@@ -49,6 +49,7 @@ register(
     places=lambda call: None if call.attrs["mode"] == "wrap" else _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
+    picks=True,
 )
 
 
@@ -81,6 +82,7 @@ register(
     places=lambda call: _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.integer()},
+    picks=True,
 )
 
 
@@ -122,6 +124,7 @@ register(
     places=lambda call: coordinates(call, call.attrs["batch_dims"]),
     precision=Precision.FOLLOW,
     attributes={"batch_dims": attr.integer(0)},
+    picks=True,
 )
 
 

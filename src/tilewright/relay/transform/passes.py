@@ -143,6 +143,7 @@ _PIPELINE = {
     "expand_operators": 0,
     "fold_empty": 0,
     "simplify_expr": 1,
+    "compute_in_float32": 2,
     "fake_quantization_to_integer": 2,
     "dequantized_products": 2,
     "fold_packed_weights": 2,

@@ -25,6 +25,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim, tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.op.views import (
@@ -79,7 +80,7 @@ class MemoryPlan:
     `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
     kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
     copied after the last kernel. `constants` gives the constants their ordinals. `buffers` are the pieces of the arena
-    where sizes are symbolic (`arena_bytes` is then 0), and empty where they are not.
+    where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is.
     """
 
     order: tuple[Call, ...]
@@ -132,7 +133,8 @@ def plan_memory(mod: IRModule) -> MemoryPlan:
     copied = _place_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes(buffers)
-    later = not all(isinstance(buffer.nbytes, int) for buffer in arena)
+    # where the inputs are symbolic, all places are found at run time: workspaces may depend on their sizes too
+    later = bool(size_vars(main)) or not all(isinstance(buffer.nbytes, int) for buffer in arena)
     arena_bytes = 0 if later else place_in_arena(arena)
     for number, buffer in enumerate(arena if later else ()):
         buffer.number, buffer.position = number, 0
