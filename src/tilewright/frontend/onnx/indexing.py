@@ -96,7 +96,7 @@ def convert_reverse_sequence(node: OnnxNode) -> Expr:
     steps = node.shape()[time_axis]
     order = [time_axis, batch_axis, *(axis for axis in range(node.rank()) if axis not in (time_axis, batch_axis))]
     moved = transpose(node[0], order)
-    samples = []
+    samples = [] if len(lengths) else [moved]  # no sample: nothing to turn round
     for sample, length in enumerate(lengths.tolist()):
         picked = np.arange(steps)
         picked[:length] = picked[:length][::-1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tilewright.frontend.onnx.build import cast, scalar_like
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 Reduction = Callable[[OnnxNode, Expr, tuple[int, ...], bool], Expr]
 
@@ -54,12 +56,26 @@ def _reduce(node: OnnxNode, axes: list[int] | None) -> Expr:
     if not axes and keep_all:
         return _elementwise_part(node)
     chosen = tuple(sorted(node.normalize_axes(axes or range(rank), rank)))
-    if 0 in node.shape() and node.op_type in ("ReduceMax", "ReduceMin", "ReduceLogSumExp"):
-        node.unsupported(f"an input of shape {list(node.shape())}, which holds no elements")
+    if any(node.shape()[axis] == 0 for axis in chosen) and node.op_type in _OF_NOTHING:
+        return _of_nothing(node, chosen, keepdims)
     reduction = _REDUCTIONS[node.op_type]
     if node.op_type in _OF_FLOATS and node.dtype().is_int:
         return cast(node, reduction(node, op.cast(node[0], dtype="float64"), chosen, keepdims), node.dtype())
     return reduction(node, node[0], chosen, keepdims)
+
+
+#: Of no elements: what leaves the result of more of them as it is, or (for the mean) 0 / 0.
+_OF_NOTHING = {"ReduceMax": -np.inf, "ReduceLogSumExp": -np.inf, "ReduceMin": np.inf, "ReduceMean": np.nan}
+
+
+def _of_nothing(node: OnnxNode, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """The result where an axis of extent 0 is reduced: the end of the range of types that have no infinity."""
+    dtype, value = node.dtype(), _OF_NOTHING[node.op_type]
+    if not dtype.is_float:
+        low, high = (0, 1) if dtype.is_bool else dtype.limits()
+        value = 0 if np.isnan(value) else low if value < 0 else high
+    kept = [1 if axis in axes else size for axis, size in enumerate(node.shape()) if keepdims or axis not in axes]
+    return op.full(Constant(np.asarray(value).astype(dtype.numpy)), shape=kept, dtype=str(dtype))
 
 
 def _elementwise_part(node: OnnxNode) -> Expr:

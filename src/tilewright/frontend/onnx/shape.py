@@ -168,9 +168,13 @@ _LONGEST_RANGE = 1 << 28  # elements; more is a damaged model rather than an ind
 @converts("Range", since=11)
 @converts("Range", domain=MICROSOFT)
 def convert_range(node: OnnxNode) -> Expr:
-    """start, start + delta, … below limit; the bounds must be constant."""
+    """start, start + delta, … below limit; the bounds must be constant, or integers made of the model's extents."""
     node.ignore("stash_type")
     names = ("start", "limit", "delta")
+    if node.dtype().is_int:
+        (first,), (last,), (step,) = (node.dims(index, name) for index, name in enumerate(names))
+        if not is_static((first, last)) and is_static((step,)) and step > 0:
+            return op.arange(first, last, step, dtype=str(node.dtype()))
     start, limit, delta = (node.static(index, name).reshape(-1)[0] for index, name in enumerate(names))
     if not delta or abs((float(limit) - float(start)) / float(delta)) > _LONGEST_RANGE:
         raise ModelError(f"{node.label}: the range from {start} to {limit} in steps of {delta} is not usable")

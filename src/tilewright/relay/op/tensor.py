@@ -29,6 +29,7 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.support.named import named
+from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.elemwise import bounds
 from tilewright.topi.reference import math as ref
@@ -328,7 +329,7 @@ def _count(attrs: Attrs) -> Dim:
         raise TypeMismatchError("the step must not be 0")
     span = attrs["stop"] - attrs["start"]
     if isinstance(span, TirExpr):
-        return simplified((span + attrs["step"] - 1) // attrs["step"])
+        return simplified(tir_op.maximum((span + attrs["step"] - 1) // attrs["step"], 0))
     return max(0, int(np.ceil(span / attrs["step"])))
 
 
