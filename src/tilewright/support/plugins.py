@@ -136,7 +136,7 @@ class _Contents:
         yield from self._all(value.co_consts)
 
     def _function(self, value: types.FunctionType) -> Iterator[str | bytes]:
-        """A function of ours is told by its name, and what it closes over: its code is in the compiler's fingerprint."""
+        """A function of ours is told by its name, and what it closes over (its code is in the compiler's digest)."""
         yield f"{value.__module__} {value.__qualname__}"
         yield from self._all([value.__defaults__, value.__kwdefaults__, getattr(value, "__wrapped__", None)])
         yield from self._all(_cell(cell) for cell in value.__closure__ or ())

@@ -1,0 +1,1 @@
+"""Random and damaged input: `mutations.py` changes model files and artifacts that `seeds.py` makes."""
