@@ -176,3 +176,45 @@ def test_references_of_other_operators() -> None:
     smooth = testing.resize2d_python(image, (5 / 3, 5 / 3), method="bilinear")
     np.testing.assert_allclose(smooth[0, 0, ::2, ::2], image[0, 0], rtol=1e-5)
     np.testing.assert_allclose(smooth[0, 0, 0, 1], image[0, 0, 0, :2].mean(), rtol=1e-5)
+
+
+def test_what_describes_a_convolution() -> None:
+    import tvm
+    from tvm import autotvm, te
+    from tvm.topi.nn.conv2d import _get_workload
+    from tvm.topi.x86.conv2d_avx_common import _fallback_schedule
+
+    data, kernel = te.placeholder((1, 12, 30, 28)), te.placeholder((20, 12, 3, 5))
+    workload = _get_workload(data, kernel, (2, 1), (1, 2), 2, "float32")
+    assert (workload.in_filter, workload.out_filter, workload.kernel_w, workload.groups) == (12, 20, 5, 1)
+    assert (workload.padt, workload.padl, workload.stride_h, workload.dilation_w) == (1, 2, 2, 2)
+    channels_last = _get_workload(
+        te.placeholder((1, 30, 28, 12)), te.placeholder((3, 5, 12, 20)), (2, 1), (1, 2), 2, "float32", "NHWC"
+    )
+    assert channels_last == workload
+    config = autotvm.get_config()
+    with tvm.target.Target("llvm -mcpu=haswell"), autotvm.FallbackContext(), autotvm.tophub.context("llvm"):
+        _fallback_schedule(config, workload)
+    columns = 28 + 4 - (4 * 2 + 1) + 1
+    assert np.prod(config["tile_ow"].size) == columns and config["tile_oc"].size == [4, 5]
+    with pytest.raises(UnsupportedError, match="records of tuned schedules are not read"):
+        autotvm.tophub.context("llvm", extra_files=["records.log"])
+
+
+def test_same_padding_of_a_dilated_convolution() -> None:
+    from tvm import te, topi
+
+    data = te.placeholder((1, 3, 9, 8))
+    x, w = _random(1, 3, 9, 8), _random(4, 3, 3, 2)
+    for function, weight in ((topi.nn.conv2d_nchw, w), (topi.nn.depthwise_conv2d_nchw, w[:3, :1])):
+        filters = te.placeholder(weight.shape)
+        out = function(data, filters, 1, "SAME", 2, "float32")
+        assert topi.utils.get_const_tuple(out.shape)[2:] == (9, 8)
+        wide = np.zeros((*weight.shape[:2], 5, 3), "float32")
+        wide[:, :, ::2, ::2] = weight
+        padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 3), (2, 3))
+        grouped = "nchwij,cfij->nchw" if function is topi.nn.depthwise_conv2d_nchw else "nchwij,ocij->nohw"
+        np.testing.assert_allclose(
+            _run([out], [data, filters, out], [x, weight]), np.einsum(grouped, windows, wide), rtol=1e-4, atol=1e-4
+        )

@@ -101,6 +101,11 @@ def test_identify_files(tmp_path: Path) -> None:
     assert re.search(r"^html +html +\d\.\d+ +page\.html$", out, re.MULTILINE)
     assert re.search(r"^python +python +\d\.\d+ +identify_files\.py$", out, re.MULTILINE)
     assert "the same label on 2 of 2 files" in out
+    assert re.search(
+        r"^one file, \d+ threads, in turns of 3 calls after an untimed one, as `tilewright bench` does:$", out, re.M
+    )
+    times = dict(re.findall(r"^(\w+) +minimum +(\d+\.\d+) ms   median +\d+\.\d+ ms$", out, re.MULTILINE))
+    assert times.keys() == {"tilewright", "onnxruntime"}
 
 
 def test_te_latency_hiding() -> None:

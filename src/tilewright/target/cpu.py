@@ -62,6 +62,12 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
     "wasm32": {"generic": ("simd128",), "mvp": ()},
 }  # fmt: skip
+#: Other names that LLVM has for processors of the table.
+_ALIASES = {
+    "core-avx2": "haswell", "core-avx-i": "ivybridge", "corei7-avx": "sandybridge", "corei7": "nehalem",
+    "westmere": "nehalem", "silvermont": "nehalem", "slm": "nehalem", "goldmont": "nehalem", "skx": "skylake-avx512",
+    "cannonlake": "skylake-avx512", "raptorlake": "alderlake", "meteorlake": "alderlake", "k8-sse3": "x86-64",
+}  # fmt: skip
 _DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64",
                 "wasm32": "generic"}  # fmt: skip
 _ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
@@ -123,6 +129,7 @@ def _parsed(spec: str, default: str | None, measured: str) -> CpuTarget:
     architecture = _architecture(triple)
     local = architecture == _architecture(_host_triple())
     cpu = options.get("mcpu", "native" if local and "mtriple" not in options else _DEFAULT_CPU[architecture])
+    cpu = _ALIASES.get(cpu, cpu)
     if cpu == "native":
         if not local:
             raise TargetError(f"target {spec!r}: -mcpu=native needs this machine's own architecture")

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.arith.range import Range
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, SizeVar, Var
+from tilewright.tir.operators import ExprOp
 
 
 class IterType(Enum):
@@ -19,7 +20,7 @@ class IterType(Enum):
     ORDERED = "ordered"  # each needs the ones before it
 
 
-class IterVar:
+class IterVar(ExprOp):
     """An axis: `var` runs over `dom` (None while it is to be inferred). Identity is the object.
 
     `iter_type` says how iterations relate, `thread_tag` names the hardware axis of a THREAD one. An IterVar may stand
@@ -48,45 +49,6 @@ class IterVar:
     def __repr__(self) -> str:
         span = "" if self.dom is None else f" in [{self.dom.min!r}, {self.dom.min!r} + {self.dom.extent!r})"
         return f"{self.iter_type.value} axis {self.name}{span}"
-
-    def __add__(self, other: Any) -> Expr:
-        return tir_op.add(self.var, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return tir_op.add(other, self.var)
-
-    def __sub__(self, other: Any) -> Expr:
-        return tir_op.subtract(self.var, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return tir_op.subtract(other, self.var)
-
-    def __mul__(self, other: Any) -> Expr:
-        return tir_op.multiply(self.var, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return tir_op.multiply(other, self.var)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return tir_op.floordiv(self.var, other)
-
-    def __mod__(self, other: Any) -> Expr:
-        return tir_op.floormod(self.var, other)
-
-    def __neg__(self) -> Expr:
-        return tir_op.negative(self.var)
-
-    def __lt__(self, other: Any) -> Expr:
-        return tir_op.less(self.var, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return tir_op.less_equal(self.var, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return tir_op.greater(self.var, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return tir_op.greater_equal(self.var, other)
 
 
 def as_index(value: Any) -> Expr:

@@ -187,10 +187,13 @@ def compute(
 
 
 def as_shape(shape: Any) -> tuple[Expr, ...]:
-    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none."""
+    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none.
+
+    A float that is a whole number, as `N / factor` of two Python integers is, counts as one.
+    """
     if isinstance(shape, Expr) or hasattr(shape, "__index__"):
         shape = (shape,)
-    dims = tuple(as_index(s) for s in shape)
+    dims = tuple([as_index(int(s) if isinstance(s, float) and s.is_integer() else s) for s in shape])
     for d in dims:
         if isinstance(d, IntImm) and d.value < 0:
             raise TypeError(f"a tensor cannot have the negative size {d.value}: shape {dims!r}")

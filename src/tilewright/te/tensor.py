@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import as_index
+from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, ProducerLoad
+from tilewright.tir.operators import Operators
 
 if TYPE_CHECKING:
     from tilewright.te.operation import Operation
 
 
-class Tensor:
+def quotient(a: Any, b: Any) -> Expr:
+    """a / b of elements: of floats the quotient, of integers that rounded towards zero, as C has it."""
+    a, b = tir_op.match(a, b)
+    return tir_op.div(a, b) if a.dtype.is_float else tir_op.truncdiv(a, b)
+
+
+class Tensor(Operators["Tensor"]):
     """Output `value_index` of the operation `op`: `shape` is a tuple of expressions, `dtype` the element type.
 
     `T[i, j]` (or `T(i, j)`) reads an element inside `te.compute`; `T[i]` is a `TensorSlice`. Identity is
     the object; `op.output(i)` always gives the same one.
+
+    Operators on whole tensors (`A + B`, `A * 2`, `-A`) are computations of their own, element by element with NumPy's
+    broadcasting; comparisons give tensors of bools, but `==` asks whether two tensors are one.
     """
 
     __slots__ = ("__weakref__", "dtype", "name", "op", "shape", "value_index")
+    broadcasts = True
+    __iter__ = None
+    __hash__ = object.__hash__
 
     def __init__(self, op: Operation, value_index: int, shape: tuple[Expr, ...], dtype: str, name: str) -> None:
         self.op = op
@@ -27,6 +42,18 @@ class Tensor:
         self.shape = shape
         self.dtype = DType(dtype)
         self.name = name
+
+    def _apply(self, function: Callable[..., Any], *operands: Any) -> Tensor:
+        from tilewright.te.broadcast import nary  # it makes an operation, whose outputs are of this class
+
+        made: Tensor = nary(function, getattr(function, "__name__", "elementwise").strip("<>"), *operands)
+        return made
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._apply(quotient, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._apply(quotient, other, self)
 
     @property
     def ndim(self) -> int:
@@ -50,6 +77,7 @@ class TensorSlice:
     """The part of `tensor` at the leading `indices`: `T[i]` is a row, `T[i][j]` an element of it."""
 
     __slots__ = ("indices", "tensor")
+    __iter__ = None
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor = tensor

@@ -136,7 +136,7 @@ class _Match:
                 if interval is None:
                     raise self.fail(f"axis {iv.name} does not run along it evenly")
                 start = self.bounds.mins[iv].plus(interval.lo)
-                moves = interval.width != 0
+                moves = bool(interval.width != 0)
                 starts[iv] = (interval.lo, moves)
                 if moves:
                     if not left or not _is_size(left[0], interval.width + 1):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-ELEMWISE = "elemwise"
-BROADCAST = "broadcast"
+from tilewright.te.tag import BROADCAST as BROADCAST
+from tilewright.te.tag import ELEMWISE as ELEMWISE
+
 INJECTIVE = "injective"
 COMM_REDUCE = "comm_reduce"
 #: A reduction to partial results that another one puts together.
@@ -41,6 +42,9 @@ ATTENTION_SCORES = "attention_scores"
 RECURRENT = "recurrent"
 RECURRENT_CELL = "recurrent_cell"
 RECURRENT_PRODUCT = "recurrent_product"
+#: The state of a step as bytes, and the numbers that this takes.
+RECURRENT_CODES = "recurrent_codes"
+RECURRENT_RANGE = "recurrent_range"
 GROUP_NORM = "group_norm"
 LRN = "lrn"
 

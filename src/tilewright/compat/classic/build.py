@@ -10,7 +10,7 @@ from typing import Any
 from tilewright import codegen, te
 from tilewright.codegen.build_device import emit_device
 from tilewright.codegen.kernel_code import for_c
-from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.llvm import assembly, compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.device_array import argument_values
@@ -64,7 +64,7 @@ def build(
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))
     chosen = target if target is not None else CurrentTarget.current() or "llvm"
-    return BuiltModule(mod.prim_funcs, Target(str(chosen)))
+    return BuiltModule(mod.prim_funcs, CurrentTarget(chosen))
 
 
 def _as_functions(inp: Any) -> IRModule:
@@ -137,9 +137,18 @@ class BuiltModule:
         return measure
 
     def get_source(self, fmt: str = "") -> str:
-        """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels."""
-        if fmt not in ("", "ll", "c", "cl", "cu"):
-            raise UnsupportedError(f"get_source({fmt!r}): there is the text that the code was made from, get_source()")
+        """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels.
+
+        With the format "asm" or "s" of a processor its assembly.
+        """
+        if fmt not in ("", "ll", "c", "cl", "cu", "asm", "s"):
+            raise UnsupportedError(f"get_source({fmt!r}): the formats are ll, asm, c, cl and cu")
+        if fmt in ("asm", "s"):
+            if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
+                raise UnsupportedError(
+                    f"there is no assembly of code for {self.target.kind!r}; get_source() has its text"
+                )
+            return assembly(emit_module(self.funcs, self.target).text, self.target)
         if isinstance(self.target, DeviceTarget):
             return emit_device(self.funcs, self.target)[0]
         if self.target.kind == "c":
@@ -147,7 +156,7 @@ class BuiltModule:
         return emit_module(self.funcs, self.target).text
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.c`, `.cl`, `.cu`) to a file."""
+        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.s`, `.c`, `.cl`, `.cu`) to a file."""
         path = Path(file_name)
         kind = fmt or path.suffix.lstrip(".")
         if kind in ("o", "obj"):

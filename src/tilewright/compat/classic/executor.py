@@ -15,6 +15,7 @@ from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.expr import bind, bind_params_by_name
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
+from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
 from tilewright.errors import InputError, UnsupportedError
@@ -60,7 +61,7 @@ def single_target(target: Any) -> Target:
         if len(target) != 1:
             raise UnsupportedError(f"a model is compiled for one target, not for {len(target)}")
         target = target[0]
-    return Target("cpu" if target is None else target)
+    return CurrentTarget(CurrentTarget.current() or "llvm" if target is None else target)
 
 
 def _with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:

@@ -33,6 +33,9 @@ TABLES = (
         "tvm.relay.prelude",
         "Lists, options, trees and their functions.",
         names=leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+        refused=dict.fromkeys(
+            ("StaticTensorArrayOps", "TensorArrayOps"), "lists of the prelude hold tensors: Prelude(mod).mod has them"
+        ),
     ),
     Table("tvm.relay.build_module", "Compiling and running.", names=_BUILD),
     Table(
