@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.range import Range
+from tilewright.errors import UnsupportedError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.tag import current_tag
@@ -186,14 +187,23 @@ def compute(
     return list(outputs) if several else outputs[0]
 
 
+#: The largest index there is: loops count in 32 bits.
+_LARGEST = 2**31 - 1
+
+
 def as_shape(shape: Any) -> tuple[Expr, ...]:
-    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none.
+    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none,
+    `UnsupportedError` for a size beyond 32 bits.
 
     A float that is a whole number, as `N / factor` of two Python integers is, counts as one.
     """
     if isinstance(shape, Expr) or hasattr(shape, "__index__"):
         shape = (shape,)
-    dims = tuple([as_index(int(s) if isinstance(s, float) and s.is_integer() else s) for s in shape])
+    shape = tuple([int(s) if isinstance(s, float) and s.is_integer() else s for s in shape])
+    for size in shape:
+        if isinstance(size, int) and size > _LARGEST:
+            raise UnsupportedError(f"a dimension of {size} elements is beyond the reach of 32-bit indices ({_LARGEST})")
+    dims = tuple([as_index(size) for size in shape])
     for d in dims:
         if isinstance(d, IntImm) and d.value < 0:
             raise TypeError(f"a tensor cannot have the negative size {d.value}: shape {dims!r}")

@@ -39,6 +39,8 @@ def const(value: Any, dtype: str | None = None) -> Expr:
             return e.FloatImm(dtype, float(np.asarray(value, np.float64).astype(dtype.numpy)))
     if dtype.is_bool:
         return e.IntImm(dtype, int(bool(value)))
+    if dtype.code == "narrow" and "float" in str(dtype):
+        raise TypeMismatchError(f"there are no constants of {dtype}, and no arithmetic: cast to float32 first")
     return e.IntImm(dtype, wrap(int(value), dtype))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,13 +151,20 @@ def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
     return reshape(node, node[0], shape)
 
 
+#: Bytes up to which a tensor of one value is a constant, which is folded and stored like any other. A larger one is
+#: filled when the model runs, if what reads it does not do without: a file of 100 bytes may ask for 512 GiB.
+_LARGEST_FILLED = 1 << 28
+
+
 @converts("ConstantOfShape", since=9)
 def convert_constant_of_shape(node: OnnxNode) -> Expr:
     """A tensor filled with one value (default float zero)."""
     shape = node.dims(0, "shape")
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
-    if not is_static(shape):
+    if is_static(shape) and any(dim < 0 for dim in shape):
+        raise ModelError(f"{node.label}: a tensor cannot have the shape {list(shape)}")
+    if not is_static(shape) or math.prod(shape) * value.itemsize > _LARGEST_FILLED:
         return op.broadcast_to(Constant(value.reshape(())), shape=tuple(shape))
     # A broadcast view: no memory is spent on what may never be materialized.
     return Constant(np.broadcast_to(value.reshape(()), shape))

@@ -219,6 +219,8 @@ def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) 
     mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
     shape = node.shape()
     axes = list(range(len(shape))) if axes is None else node.normalize_axes(axes, len(shape))
+    if len(pads) != 2 * len(axes):
+        raise ModelError(f"{node.label}: {len(pads)} amounts are given for {len(axes)} axes, which take two each")
     before, after = [0] * len(shape), [0] * len(shape)
     for position, axis in enumerate(axes):
         before[axis], after[axis] = pads[position], pads[position + len(axes)]
