@@ -157,7 +157,7 @@ def _call(a: Analyzer, x: e.Call) -> Bound:
 
 BOUNDS: dict[type, Callable[[Any, Any], Bound]] = {
     IntImm: lambda a, x: (x.value, x.value),
-    e.SizeVar: lambda a, x: (1, None),
+    e.SizeVar: lambda a, x: (x.least, None),
     e.Add: _sum,
     e.Sub: _sum,
     e.Mul: _product,

@@ -49,6 +49,11 @@ class Buffer:
         shape = self.constant_shape()
         return None if shape is None else math.prod(shape)
 
+    @property
+    def data(self) -> Expr:
+        """The address of the first element, for calls."""
+        return self.access_ptr()
+
     def __getitem__(self, indices: Any) -> Expr:
         """The load of the element at `indices`."""
         given = indices if isinstance(indices, tuple) else (indices,)
@@ -71,7 +76,7 @@ class Buffer:
 
     def access_ptr(self, access_mask: str = "rw", offset: Any = 0) -> Expr:
         """The address of element number `offset` in memory order, for a call that reads or writes as the mask says."""
-        if access_mask not in ("r", "w", "rw"):
+        if access_mask not in ("r", "w", "rw", "wr"):
             raise ValueError(f'access_ptr of {self.name}: the access is "r", "w" or "rw"; got {access_mask!r}')
         first = self[tuple([0] * len(self.shape))]
         start = Call("handle", "address_of", (first, StringImm("r")) if access_mask == "r" else (first,))

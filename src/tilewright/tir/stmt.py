@@ -89,6 +89,11 @@ class For(Stmt):
     ) -> None:
         Stmt.__init__(self, var, min, extent, kind, body, thread, annotations)
 
+    @property
+    def loop_var(self) -> Var:
+        """The variable, by its classic name."""
+        return self.var
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (For, (*self.fields()[:-1], dict(self.annotations)), self.position)
 

@@ -15,6 +15,7 @@ from tilewright.codegen.source import emit_c
 from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.device_array import argument_values
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.target import DeviceTarget, Target
@@ -26,16 +27,19 @@ def lower(
 ) -> IRModule:
     """A module with the function `name` that runs the schedule `inp` on `args`; a function or module stays as it is.
 
-    With `simple_mode`, for reading, the loops are only simplified.
+    With `simple_mode`, for reading, the loops are only simplified. Passes that the current `PassContext` adds
+    (`tir.add_lower_pass`) run between the stages.
     """
     if not isinstance(inp, te.Schedule):
-        return _as_functions(inp)
+        mod = _as_functions(inp)
+        return IRModule({func.name: with_added(func) for func in mod.prim_funcs})
     if args is None:
         raise InputError("tvm.lower of a schedule takes the list of its arguments too")
     if simple_mode:
-        stages = te.lower_stages(inp, args, name, binds)
+        stages = te.lower_stages(inp, args, name, binds, after=after_stage)
         return IRModule({name: next(func for stage, func in stages if stage == "simplify")})
-    return IRModule({name: te.lower(inp, args, name, binds)})
+    checked = bounds_are_checked()
+    return IRModule({name: te.lower(inp, args, name, binds, check_bounds=checked, after=after_stage)})
 
 
 def schedule_to_module(

@@ -15,6 +15,7 @@ from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.expr import bind, bind_params_by_name
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
+from tilewright.compat.classic.pass_config import refuse_added
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
@@ -42,6 +43,7 @@ def build(
 
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
+    refuse_added("relay.build")
     mod = _with_params(as_module(ir_mod), params)
     return ExecutorFactory(compile_model(mod, single_target(target)), mod, params, mod_name)
 
@@ -257,7 +259,7 @@ class Executor:
             if not compiled:
                 compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
             model = compiled[0]
-            leaves = model.run({spec.name: value for spec, value in zip(model.inputs, inputs, strict=True)})
+            leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
             return to_classic(unflatten(leaves, result.ret_type))
 
         return run
