@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
-from tilewright.te.axis_attr import AxisAttr, Prefetch
+from tilewright.te.axis_attr import AxisAttr, Prefetch, first_loops
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, reduces_by_lanes
@@ -47,9 +47,8 @@ class Stage:
         self.schedule = schedule
         self.origin_op = self.op = op
         self.outputs = op.outputs
-        self.leaf_iter_vars: list[IterVar] = [*op.axis, *op.reduce_axis]
         self.relations: list[Relation] = []
-        self.attrs: dict[IterVar, AxisAttr] = {}
+        self.leaf_iter_vars, self.attrs = first_loops(op)
         self.attach_type = ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: IterVar | None = None

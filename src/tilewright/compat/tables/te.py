@@ -20,6 +20,7 @@ TABLES = (
         "The tensor language.",
         names={
             **leads_to(f"{_CLASSIC}.te_ops", "div", "indexdiv", "indexmod", "max", "max_value", "min", "min_value"),
+            **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
             **leads_to("tilewright.tir", *MATH),
             **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH),
         },
