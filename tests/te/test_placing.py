@@ -96,3 +96,31 @@ def test_groups_in_groups() -> None:
         np.testing.assert_array_equal(_run(s, E)[0], (_C - 2) * 3)
     with pytest.raises(ScheduleError, match="is in another group already, with stages beyond"):
         s.create_group([E], [C])
+
+
+def test_a_reducer_written_in_terms_of_an_axis() -> None:
+    x = te.placeholder((6,), name="x")
+
+    def longest(n: object) -> object:
+        k = te.reduce_axis((0, n), name="k")
+        at_least = te.comm_reducer(
+            lambda a, b: tw.tir.maximum(a + b, n.astype("float32")),
+            lambda t: tw.tir.select(n > 1, tw.tir.const(0, t), n.astype(t)),
+        )
+        return at_least(x[k], axis=k)
+
+    y = te.compute((6,), longest, name="y")
+    data = np.arange(6, dtype="float32")
+    expected = []
+    for n in range(6):
+        value = 0.0 if n > 1 else float(n)
+        for k in range(n):
+            value = max(value + data[k], n)
+        expected.append(value)
+    for cached in (False, True):
+        s = te.create_schedule(y)
+        if cached:
+            s.cache_write(y, "local")
+        result = np.zeros(6, "float32")
+        tw.build(te.lower(s, [x, y]))["main"](data, result)
+        np.testing.assert_array_equal(result, expected)

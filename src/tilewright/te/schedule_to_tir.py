@@ -355,7 +355,7 @@ class _Builder:
         reduce = _reduction_of(nest.op)
         rewriter = BodyRewriter(nest.values, self._read)
         old = [BufferLoad(b, i) for b, i in zip(buffers, indices, strict=True)]
-        values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
+        values = rewriter.combiner(reduce.combiner).combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
             body: Stmt = BufferStore(buffers[0], values[0], indices[0]).at(nest.op.position)
         else:

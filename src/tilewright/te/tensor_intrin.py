@@ -32,6 +32,11 @@ class TensorIntrin:
     update: Stmt | None
     scalars: tuple[Var, ...] = ()
 
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers of the inputs, then of the outputs."""
+        return (*self.inputs, *self.outputs)
+
     def __call__(self, *regions: Any, reduce_axis: Any = None) -> TensorCall:
         """The intrinsic on regions of tensors, within `te.compute`; `reduce_axis` goes on with its reduction.
 

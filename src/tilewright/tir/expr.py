@@ -352,6 +352,17 @@ class BufferLoad(Expr):
     buffer: Buffer
     indices: tuple[Expr, ...]
 
+    @property
+    def buffer_var(self) -> Var:
+        """The buffer's address, by which classic loads name it."""
+        return self.buffer.var
+
+    @property
+    def index(self) -> Expr:
+        """The one index into a flat buffer."""
+        (only,) = self.indices
+        return only
+
     def __new__(cls, buffer: Buffer, indices: Sequence[Expr]) -> BufferLoad:
         indices = tuple(indices)
         if len(indices) != len(buffer.shape):

@@ -114,6 +114,17 @@ class BufferStore(Stmt):
     value: Expr
     indices: tuple[Expr, ...]
 
+    @property
+    def buffer_var(self) -> Var:
+        """The buffer's address, by which classic stores name it."""
+        return self.buffer.var
+
+    @property
+    def index(self) -> Expr:
+        """The one index into a flat buffer."""
+        (only,) = self.indices
+        return only
+
 
 @node
 class Allocate(Stmt):
