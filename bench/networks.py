@@ -1,11 +1,12 @@
 """Measure every network and real model beside onnxruntime and OpenVINO; write JSON and a Markdown table.
 
-    python bench/networks.py [--set zoo] [--threads 1,2] [--seconds 6] [--only resnet18,mlp] [--json FILE]
+    python bench/networks.py [--set zoo|brought] [--threads 1,2] [--seconds 6] [--only resnet18,mlp] [--json FILE]
                              [--markdown FILE]
 
 Each model runs in a process of its own, all engines in turns in it with the same number of threads
 (`tilewright.cli.bench.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
-the networks are filled with seeded weights first. Those of `--set zoo`, of more kinds, are built by `bench/zoo`.
+the networks are filled with seeded weights first. Those of `--set zoo`, of more kinds, and of `--set brought`, as
+exporters and quantizers leave them, are built by `bench/zoo`.
 `--smoke` runs the smallest network a few times.
 """
 
@@ -42,7 +43,8 @@ REAL_MODELS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 #: What `--set` names: "benchmark" is what figures of the compiler as a whole are given for, "zoo" is of many kinds.
-SETS = {"benchmark": (*NETWORKS, *REAL_MODELS), "zoo": tuple(zoo.NETWORKS)}
+#: "brought" in the forms in which users bring them, sizes open.
+SETS = {"benchmark": (*NETWORKS, *REAL_MODELS), "zoo": tuple(zoo.NETWORKS), "brought": tuple(zoo.BROUGHT)}
 
 
 def model_file(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]]]:
@@ -53,8 +55,9 @@ def model_file(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]
     path = folder / f"{name}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        if name in zoo.NETWORKS:
-            path.write_bytes(zoo.NETWORKS[name]().SerializeToString())
+        if name in zoo.NETWORKS or name in zoo.BROUGHT:
+            model = zoo.NETWORKS[name]() if name in zoo.NETWORKS else zoo.BROUGHT[name]()[0]
+            path.write_bytes(model.SerializeToString())
             return path, {}
         subprocess.run([sys.executable, MODELS / "nets" / "fill.py", name, path], check=True)
     return path, {}
@@ -75,10 +78,11 @@ def measure_one(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     warm = time.perf_counter() - start
     stages = {"/".join(row.path): row.seconds for row in cold.rows()}
     engines = [engine for engine in args.compare.split(",") if engine]
+    inputs = zoo.BROUGHT[name]()[1] if name in zoo.BROUGHT else None
     records = []
     for threads in args.threads:
         executable.set_threads(threads)
-        timings = bench(executable, str(path), engines, args.seconds, args.rounds)
+        timings = bench(executable, str(path), engines, args.seconds, args.rounds, [inputs] if inputs else ()).timings
         records.append(
             {
                 "model": name,

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops import op_dynamic_quantize_linear, op_lstm, op_qlinear_conv
+from onnx.reference.ops import op_dynamic_quantize_linear, op_qlinear_conv
 
 from tilewright.cli.evaluator import evaluator
 from tilewright.cli.saturation import saturates
@@ -123,15 +123,35 @@ class QAttention(_Microsoft):
 
 
 class DynamicQuantizeLSTM(_Microsoft):
-    """ONNX's LSTM of the real weights: what the operator comes near to by rounding its inputs to bytes."""
+    """ONNX's LSTM whose products read the inputs of all steps, and in each step the states, rounded to bytes."""
 
-    def _run(self, *inputs: Array | None, hidden_size: int) -> tuple[Array, Array, Array]:
+    def _run(self, *inputs: Array | None, hidden_size: int, direction: str = "forward") -> tuple[Array, Array, Array]:
         x, w, r, bias, _, _, _, _, w_scale, w_zero, r_scale, r_zero = inputs
-        weights = [
-            _real(*codes).transpose(0, 2, 1).astype(np.float32)
-            for codes in ((w, w_scale, w_zero), (r, r_scale, r_zero))
-        ]
-        return op_lstm.LSTM.eval(x, *weights, bias, n_outputs=3, hidden_size=hidden_size)
+        each = (-1, 1, 1) if w_scale.ndim == 1 else (w_scale.shape[0], 1, -1)
+        w, r = (
+            _real(codes, scale.reshape(each), zero.reshape(each))
+            for codes, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
+        )
+        given, steps = _rounded(x), x.shape[0]
+        sequence = np.zeros((steps, len(w), x.shape[1], hidden_size))
+        last = np.zeros((2, *sequence.shape[1:]))
+        for way, place in np.ndindex(len(w), x.shape[1]):
+            ahead = bias[way, : 4 * hidden_size] + bias[way, 4 * hidden_size :]
+            hidden = cell = np.zeros(hidden_size, np.float32)
+            backward = way == 1 or direction == "reverse"
+            for t in range(steps)[:: -1 if backward else 1]:
+                gates = given[t, place] @ w[way] + _rounded(hidden) @ r[way] + ahead
+                into, out, forget = (1 / (1 + np.exp(-part)) for part in np.split(gates, 4)[:3])
+                cell = forget * cell + into * np.tanh(gates[3 * hidden_size :])
+                hidden = (out * np.tanh(cell)).astype(np.float32)
+                sequence[t, way, place] = hidden
+            last[:, way, place] = hidden, cell
+        return tuple(value.astype(np.float32) for value in (sequence, *last))
+
+
+def _rounded(x: Array) -> Array:
+    """What remains of `x` as bytes of its own range."""
+    return _real(*op_dynamic_quantize_linear.DynamicQuantizeLinear.eval(x)) if x.any() else np.zeros(x.shape)
 
 
 _OPERATORS = (MatMulIntegerToFloat, DynamicQuantizeMatMul, QGemm, QLinearConv, QAttention, DynamicQuantizeLSTM)

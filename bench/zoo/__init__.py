@@ -11,6 +11,7 @@ from collections.abc import Callable
 import onnx
 
 from zoo import attention, convolutional, decoders, detection, grouped, pictures, points, sequences
+from zoo.brought import BROUGHT as BROUGHT
 
 _FAMILIES = (grouped, attention, convolutional, pictures, detection, sequences, decoders, points)
 

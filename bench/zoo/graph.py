@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,24 +49,34 @@ class Graph:
         self._nodes: list[onnx.NodeProto] = []
         self._weights: list[onnx.TensorProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
+        self._open = False
 
     def model(self, *outputs: Value) -> onnx.ModelProto:
         """The whole as an ONNX model."""
-        ends = [helper.make_tensor_value_info(v.name, TensorProto.FLOAT, v.shape) for v in outputs]
+        shapes = [None if self._open else v.shape for v in outputs]
+        ends = [helper.make_tensor_value_info(v.name, TensorProto.FLOAT, s) for v, s in zip(outputs, shapes)]
         graph = helper.make_graph(self._nodes, self.name, self._inputs, ends, self._weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        domains = {"": OPSET} | {node.domain: 1 for node in self._nodes if node.domain}
+        opsets = [helper.make_opsetid(*entry) for entry in domains.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
-    def input(self, *shape: int, integers: bool = False) -> Value:
-        """A float32 input of the model, or one of int64 such as token numbers."""
+    def input(self, *shape: int, integers: bool = False, open_axes: Mapping[int, str] | None = None) -> Value:
+        """A float32 input of the model, or one of int64 such as token numbers.
+
+        The axes of `open_axes` have a name instead of an extent; shapes of the graph are then those of one case, and
+        the model does not say those of its results.
+        """
         name = f"input{len(self._inputs)}"
         kind = TensorProto.INT64 if integers else TensorProto.FLOAT
-        self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        named = [(open_axes or {}).get(axis, extent) for axis, extent in enumerate(shape)]
+        self._open = self._open or bool(open_axes)
+        self._inputs.append(helper.make_tensor_value_info(name, kind, named))
         return Value(name, shape)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A weight with these elements."""
         name = f"w{len(self._weights)}"
-        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self._weights.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return Value(name, tuple(array.shape))
 
     def number(self, value: float) -> Value:
@@ -79,8 +89,11 @@ class Graph:
 
     def weight(self, *shape: int, fan_in: int, gain: float = 1.0) -> Value:
         """Normal numbers with a variance of gain / fan_in."""
-        scale = np.float32(math.sqrt(gain / fan_in))
-        return self.constant(self._random.standard_normal(shape, dtype=np.float32) * scale)
+        return self.constant(self.random(*shape) * np.float32(math.sqrt(gain / fan_in)))
+
+    def random(self, *shape: int) -> np.ndarray[Any, Any]:
+        """The next normal numbers of the graph, float32."""
+        return self._random.standard_normal(shape, dtype=np.float32)
 
     def bias(self, size: int, mean: float = 0.0) -> Value:
         """A vector of small numbers around `mean`."""

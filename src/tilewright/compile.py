@@ -25,6 +25,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
+from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
@@ -34,6 +35,7 @@ from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.passes import opt_level_of
+from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
@@ -49,7 +51,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
-from tilewright.support import knobs, trace
+from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
 from tilewright.target import Target
@@ -59,9 +61,13 @@ Shapes = Mapping[str, Sequence[Any]]
 #: What may run a compiled model.
 EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 
+#: Tensors that one kernel joins at most: its code, and the time to compile it, grow faster than their number.
+MOST_JOINED = 64
+
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
+    ("compute_in_float32", lambda mod, target: compute_in_float32(mod)),
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
     ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),
@@ -80,6 +86,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
     ("fold_packed_weights", lambda mod, target: fold_constant(mod)),
     ("dead_code", lambda mod, target: dead_code(mod)),
+    ("split_args", lambda mod, target: split_args(mod, MOST_JOINED)),
     ("fuse_ops", lambda mod, target: _fused(mod, target)),
 )
 
@@ -256,9 +263,10 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
 
 
 def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
-    """The key of a compilation: model contents, target, shapes and compiler; None for a model without stable bytes."""
-    contents = contents_digest(model, store)
-    if contents is None:
+    """The key of a compilation: model, target, shapes, compiler and plug-ins; None where one of them has none."""
+    contents, registered = contents_digest(model, store), plugins.fingerprint()
+    if contents is None or registered is None:
         return None
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
-    return digest(contents, str(target), shapes, executor, PassContext.current().spelling, compiler_fingerprint())
+    spelling = PassContext.current().spelling
+    return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)

@@ -46,7 +46,8 @@ class Machine:
     a byte that is written; `line` and `page` in bytes; `huge_page_gain` is how much faster 2 MB pages make what lies
     beyond L2 (1: not at all).
 
-    Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one.
+    Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one;
+    `streams` that a prefetcher follows at a time.
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
     end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
@@ -81,6 +82,7 @@ class Machine:
     huge_page_gain: float = 1.1
     lines_in_flight: float = 12.0
     jumps_in_flight: float = 4.0
+    streams: int = 32
     kernel_start: float = 300.0
     barrier: float = 600.0
     tile_start: float = 20.0

@@ -90,7 +90,7 @@ class Backend:
         """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
         raise self._refused()
 
-    def unit_block(self, hidden: int, gates: int) -> int:
+    def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
         raise self._refused()
 

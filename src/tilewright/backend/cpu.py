@@ -68,9 +68,9 @@ class CpuBackend(Backend):
             return "uint8", "int8"
         return ("int8", "int8") if self.target.supports("dotprod") else None
 
-    def unit_block(self, hidden: int, gates: int) -> int:
+    def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """The narrowest that gives a step enough vectors."""
-        return unit_block(hidden, gates, self.target)
+        return unit_block(hidden, gates, dots, self.target)
 
     def fuses_depthwise(self, channels: int, height: int, width: int) -> bool:
         """Where bands of rows stay in the second-level cache and there are enough of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tilewright.cli.inputs import random_inputs
+from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.runtime.chrome_trace import chrome_trace_text
@@ -21,8 +21,11 @@ _COLUMNS = (
 @click.option("--top", default=30, show_default=True, type=click.IntRange(min=1), help="kernels to list")
 @click.option("--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="runs; the minimum counts")
 @click.option("--trace", type=click.Path(dir_okay=False), help="write the time line as a Chrome trace")
+@input_options
 @model_options
-def profile_command(model: str, top: int, repeat: int, trace: str | None, options: ModelOptions) -> None:
+def profile_command(
+    model: str, top: int, repeat: int, trace: str | None, inputs: InputOptions, options: ModelOptions
+) -> None:
     """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
 
     Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
@@ -33,8 +36,9 @@ def profile_command(model: str, top: int, repeat: int, trace: str | None, option
 
     if trace is not None:
         check_writable(trace, model)
-    executable = options.open(model)
-    rows = executable.profile(random_inputs(executable.inputs, 0), repeat=repeat)
+    executable = inputs.open(model, options)
+    given = inputs.one(executable, model, "a profile is one of one set of inputs", seeds=(0,))
+    rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows)))
     peak = fma_peak(executable.threads, seconds=0.3)

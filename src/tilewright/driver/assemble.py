@@ -285,8 +285,7 @@ def substituted_data(size: Expr, mapping: Mapping[Any, Dim], names: Mapping[Any,
 
 def common_manifest(main: Function, target: Target) -> dict[str, Any]:
     """The fields by which every kind of executable says what made it, for which machine, its inputs and outputs."""
-    outputs = main.body.checked_type
-    leaves: list[Any] = list(tensor_types(outputs)) if is_tensors(outputs) else [outputs]
+    leaves = _leaves(main.body.checked_type)
     names = list(main.attrs.get("output_names", ())) or [f"output{i}" for i in range(len(leaves))]
     return {
         "tilewright_version": metadata.version("tilewright"),
@@ -306,11 +305,9 @@ def model_manifest(
     return Manifest(**(own | common_manifest(main, target)), weights=weights_manifest(constants))
 
 
-def is_tensors(type_: Type) -> bool:
-    """True for a tensor, or a tuple of such."""
-    if isinstance(type_, TupleType):
-        return all(map(is_tensors, type_.fields))
-    return isinstance(type_, TensorType)
+def _leaves(type_: Type) -> list[Type]:
+    """The types in nested tuples from left to right."""
+    return [leaf for field in type_.fields for leaf in _leaves(field)] if isinstance(type_, TupleType) else [type_]
 
 
 def input_specs(main: Function) -> tuple[TensorSpec, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from tilewright.errors import ArtifactError
 from tilewright.runtime.memory import ALIGNMENT, Array, round_up
 from tilewright.runtime.native import PoolCode
-from tilewright.support.cache import atomic_file
+from tilewright.support.cache import atomic_file, content_length
 
 MAGIC = b"\x89TILEWRIGHT\r\n\x1a\n\x00"
 VERSION = 2
@@ -163,7 +163,7 @@ def _read_header(path: str | os.PathLike[str], file: BinaryIO) -> tuple[_Layout,
         raise ArtifactError(
             f"{path} has artifact version {version}; this Tilewright reads version {VERSION}. Compile the model again"
         )
-    actual = os.fstat(file.fileno()).st_size
+    actual = content_length(file)
     if len(head) < _HEADER_BYTES:
         raise ArtifactError(f"{path} is truncated: it ends within its header, after {actual} bytes")
     fields = _HEADER.unpack_from(head)[3:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.support.recursion import allow_deep_recursion
 from tilewright.support.trace import span, tally
 from tilewright.target import Target
 from tilewright.te.accelerator import Accelerator
@@ -28,7 +27,6 @@ def lower_stages(
     after: AfterStage | None = None,
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
-    allow_deep_recursion()
     made = Target(target) if isinstance(target, str) else target
     with span("schedule_to_tir"):
         func = schedule_to_tir(schedule, args, name, binds)

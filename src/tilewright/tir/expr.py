@@ -185,13 +185,13 @@ class FloorMod(BinaryExpr):
 
 
 class Min(BinaryExpr):
-    """The smaller operand; for floats a if a < b else b."""
+    """The smaller operand; NaN if either is."""
 
     __slots__ = ()
 
 
 class Max(BinaryExpr):
-    """The larger operand; for floats a if a > b else b."""
+    """The larger operand; NaN if either is."""
 
     __slots__ = ()
 

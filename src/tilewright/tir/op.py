@@ -133,6 +133,17 @@ def is_const(value: Expr, number: int) -> bool:
     return isinstance(value, (e.IntImm, e.FloatImm)) and value.value == number
 
 
+def never_nan(x: Expr) -> bool:
+    """True if the float `x` is known to be no NaN: a constant, a converted integer, or what is made of such."""
+    if isinstance(x, e.FloatImm):
+        return x.value == x.value
+    if isinstance(x, e.Broadcast):
+        return never_nan(x.value)
+    if isinstance(x, e.Cast):
+        return not x.value.dtype.is_float or never_nan(x.value)
+    return isinstance(x, (e.Min, e.Max)) and never_nan(x.a) and never_nan(x.b)
+
+
 def _fold(cls: type[e.BinaryExpr], a: Expr, b: Expr) -> Expr | None:
     """The result if both operands are constants, or broadcasts of constants."""
     if isinstance(a, e.Broadcast) and isinstance(b, e.Broadcast):
@@ -145,14 +156,14 @@ def _fold(cls: type[e.BinaryExpr], a: Expr, b: Expr) -> Expr | None:
 
 
 def fold_binary(cls: type[e.BinaryExpr], x: Any, y: Any, dtype: DType) -> Expr | None:
-    """The constant `cls(x, y)` of operands of `dtype`; None where the operation is undefined (division by zero)."""
+    """The constant `cls(x, y)` of operands of `dtype`; None of floats that NumPy does not divide as processors do."""
     if issubclass(cls, e.CompareExpr):
         return const(_COMPARE[cls](x, y), "bool")
     if cls in (e.Div, e.Mod, e.FloorDiv, e.FloorMod):
-        if y == 0:
-            return None
         if dtype.is_float:
-            return const(x / y, dtype) if cls is e.Div and dtype.bits == 64 else None
+            return const(x / y, dtype) if cls is e.Div and dtype.bits == 64 and y != 0 else None
+        if y == 0:
+            return const(0, dtype)
     elif dtype.is_float and dtype.bits != 64 and cls in (e.Add, e.Sub, e.Mul):
         kind = dtype.numpy.type
         with np.errstate(all="ignore"):
@@ -173,8 +184,8 @@ _ARITHMETIC: dict[type, Any] = {
     e.Mod: lambda x, y: math.fmod(x, y) if isinstance(x, float) else x - y * _toward_zero(x, y),
     e.FloorDiv: lambda x, y: x // y,
     e.FloorMod: lambda x, y: x % y,
-    e.Min: lambda x, y: x if x < y else y,
-    e.Max: lambda x, y: x if x > y else y,
+    e.Min: lambda x, y: x if x < y or x != x else y,
+    e.Max: lambda x, y: x if x > y or x != x else y,
 }  # fmt: skip
 _COMPARE: dict[type, Any] = {
     e.EQ: lambda x, y: x == y,
@@ -266,13 +277,13 @@ def floormod(a: Any, b: Any) -> Expr:
 
 
 def minimum(a: Any, b: Any) -> Expr:
-    """The smaller of two values (`te.min` reduces over an axis)."""
+    """The smaller of two values, NaN if one is (`te.min` reduces over an axis)."""
     a, b = match(a, b)
     return a if a is b else _binary(e.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> Expr:
-    """The larger of two values (`te.max` reduces over an axis)."""
+    """The larger of two values, NaN if one is (`te.max` reduces over an axis)."""
     a, b = match(a, b)
     return a if a is b else _binary(e.Max, a, b)
 
@@ -439,4 +450,4 @@ def abs(x: Any) -> Expr:
     x = convert(x)
     if x.dtype.is_float:
         return e.Call(x.dtype, "fabs", (x,))
-    return maximum(x, const(0, x.dtype) - x)
+    return x if x.dtype.code == "uint" else maximum(x, const(0, x.dtype) - x)

@@ -76,7 +76,7 @@ def bitwise_not(x: Tensor) -> Tensor:
 
 
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
-    """x limited to [a_min, a_max]; a NaN becomes a_min."""
+    """x limited to [a_min, a_max]; a NaN stays."""
 
     def body(v: Any) -> Any:
         low, high = bounds(x.dtype, a_min, a_max)

@@ -43,7 +43,8 @@ class Recurrence:
 
     `clip` bounds what goes into an activation function other than that of an LSTM's cell, 0 does not. An LSTM with
     `input_forget` forgets what it does not let in; a GRU with `linear_before_reset` resets the product, not the state.
-    With `zero_state` the first states are zeros, so that the first step needs no product.
+    With `zero_state` the first states are zeros, so that the first step needs no product. `codes` is the type of bytes
+    that a state takes where the weights are bytes.
     """
 
     kind: str
@@ -53,3 +54,4 @@ class Recurrence:
     input_forget: bool = False
     linear_before_reset: bool = False
     zero_state: bool = False
+    codes: str = "uint8"

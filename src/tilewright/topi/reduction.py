@@ -11,7 +11,7 @@ from tilewright.te import Tensor
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
-from tilewright.topi.util import accumulator_dtype, extents, flatten_index, normalize_axes
+from tilewright.topi.util import accumulator_dtype, average_dtype, extents, flatten_index, normalize_axes
 
 Axis = int | Sequence[int] | None
 
@@ -113,10 +113,10 @@ def any(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = Fa
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
     """The mean over `axis`: a sum, then a division by the count (integers round towards zero)."""
-    wide = accumulator_dtype(x.dtype)
     count: Any = 1
     for a in normalize_axes(axis, x.ndim, exclude):
         count *= extents(x)[a]
+    wide = average_dtype(x.dtype, count)
     total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
 
     def body(v: Any) -> Any:
@@ -129,8 +129,8 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
 def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last: bool, dtype: str) -> Tensor:
     """Stages: the extreme value, the first (or last) position that holds it, the cast.
 
-    Two reductions of one number each are vector code; one reduction of (position, value) pairs is not. Elements that
-    are not worse than the extreme count, so that a row with NaN still gives a position within it.
+    Two reductions of one number each are vector code; one reduction of (position, value) pairs is not. NaN is the
+    extreme of a row that holds one, as in NumPy: then no number is as good.
     """
     axes = normalize_axes(axis, x.ndim, exclude)
     sizes = [extents(x)[a] for a in axes]
@@ -141,7 +141,9 @@ def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last:
     def body(*outer: Any) -> Any:
         position = flatten_index([r.var for r in ranges], sizes)
         value, extreme = x(*full_indices(x.ndim, axes, outer, ranges, keepdims)), best(*outer)
-        worse = value < extreme if largest else value > extreme
+        worse = tir.logical_not(value >= extreme if largest else value <= extreme)
+        if x.dtype.is_float:
+            worse = tir.logical_and(worse, tir.eq(value, value))
         never = tir.const(-1 if last else 2**31 - 1, "int32")
         return (te.max if last else te.min)(tir.select(worse, never, position), axis=ranges)
 

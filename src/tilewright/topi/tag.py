@@ -42,6 +42,9 @@ ATTENTION_SCORES = "attention_scores"
 RECURRENT = "recurrent"
 RECURRENT_CELL = "recurrent_cell"
 RECURRENT_PRODUCT = "recurrent_product"
+#: The state of a step as bytes, and the numbers that this takes.
+RECURRENT_CODES = "recurrent_codes"
+RECURRENT_RANGE = "recurrent_range"
 GROUP_NORM = "group_norm"
 LRN = "lrn"
 

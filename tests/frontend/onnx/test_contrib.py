@@ -171,23 +171,34 @@ def test_embeddings(check_node: Any) -> None:
     )
 
 
-def test_lstm_with_integer_weights(make_model: Any, run_model: Any) -> None:
+@pytest.mark.parametrize("by_unit", [False, True], ids=["a scale each direction", "a scale each unit"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize(("direction", "batch"), [("forward", 1), ("forward", 3), ("reverse", 1), ("bidirectional", 1)])
+def test_lstm_with_integer_weights(
+    make_model: Any, run_model: Any, direction: str, batch: int, dtype: Any, by_unit: bool
+) -> None:
     from onnx import helper
 
-    steps, batch, width, hidden = 4, 2, 5, 8
+    steps, width, hidden, ways = 4, 5, 21, 1 + (direction == "bidirectional")
     x = floats(steps, batch, width)
+    shape = (ways, 4 * hidden) if by_unit else (ways,)
+    scales = [RNG.uniform(0.005, 0.01, shape).astype(np.float32) for _ in range(2)]
+    middle = 128 if dtype == np.uint8 else 0
+    # onnxruntime takes zero points that differ by direction, not by unit.
+    zero = (np.full(shape, middle) if by_unit else middle + (middle > 0) * np.arange(ways)).astype(dtype)
     weights = {
-        "w": bytes_(1, width, 4 * hidden, dtype=np.int8), "r": bytes_(1, hidden, 4 * hidden, dtype=np.int8),
-        "b": floats(1, 8 * hidden), "ws": np.float32([0.01]), "wz": np.int8([0]), "rs": np.float32([0.01]),
-        "rz": np.int8([0]),
+        "w": bytes_(ways, width, 4 * hidden, dtype=dtype), "r": bytes_(ways, hidden, 4 * hidden, dtype=dtype),
+        "b": floats(ways, 8 * hidden), "ws": scales[0], "wz": zero, "rs": scales[1], "rz": zero,
     }  # fmt: skip
     names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
-    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "h", "c"], domain=MS, hidden_size=hidden)
+    attributes = {"hidden_size": hidden, "direction": direction}
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "h", "c"], domain=MS, **attributes)
     model = make_model([node], {"x": x}, ["y", "h", "c"], 17, weights, {MS: 1})
     got = run_model(model, {"x": x})
-    for wanted in product_outputs(model, {"x": x}):
+    # onnxruntime has one range for the states of all sequences.
+    for wanted in product_outputs(model, {"x": x})[: None if batch == 1 else 1]:
         for ours, theirs in zip(got, wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=2e-2)
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

@@ -117,6 +117,42 @@ def test_activations(name: str) -> None:
     _check(_inputs("rnn", 3, 2, 2, 16), _recurrence("rnn", "bidirectional", activations=chosen))
 
 
+def _of_bytes(inputs: dict[str, np.ndarray], zeros: bool) -> dict[str, np.ndarray]:
+    """The same layer with weights of int8, in a scale for each unit of a gate."""
+    rng, weight = np.random.default_rng(5), inputs["weight"]
+    codes = rng.integers(-128, 128, weight.shape).astype("int8")
+    zero = rng.integers(-5, 6, weight.shape[:2]).astype("int32") * zeros
+    scale = (rng.uniform(0.5, 1, weight.shape[:2]) / (100 * np.sqrt(weight.shape[2]))).astype("float32")
+    columns = codes.sum(axis=2, dtype="int32") - zero * np.int32(weight.shape[2])
+    made = inputs | {"weight": codes, "scale": scale, "columns": columns.astype("int32")}
+    return made | ({"zero": zero} if zeros else {})
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 32), (3, 21)])
+def test_weights_of_bytes(kind: str, batch: int, hidden: int, zeros: bool) -> None:
+    inputs = _of_bytes(_inputs(kind, 5, batch, 2, hidden), zeros)
+    for codes in ("uint8", "int8"):
+        _check(inputs, _recurrence(kind, "bidirectional", codes=codes))
+    inputs["weight"] = np.ascontiguousarray(ref.packed(inputs["weight"], GATES[kind], 16, 4))
+    _check(inputs, _recurrence(kind, "bidirectional"))
+
+
+def test_weights_of_bytes_and_a_state_of_zeros() -> None:
+    inputs = _of_bytes(_inputs("lstm", 2, 1, 1, 16), False)
+    inputs["hidden"] *= 0
+    _check(inputs, _recurrence("lstm"))
+
+
+@pytest.mark.parametrize("position", [1, -1])
+def test_configurations_of_weights_of_bytes(position: int) -> None:
+    inputs, recurrence = _of_bytes(_inputs("lstm", 3, 4, 1, 48), True), _recurrence("lstm")
+    expected = ref.recurrent(recurrence=recurrence, **inputs)
+    for got, want in zip(_run(inputs, recurrence, position=position), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
 def test_bits_do_not_depend_on_threads() -> None:
     inputs, recurrence = _inputs("lstm", 6, 3, 1, 160), _recurrence("lstm")
     for one, three in zip(_run(inputs, recurrence, 1), _run(inputs, recurrence, 3), strict=True):

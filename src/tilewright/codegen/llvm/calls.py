@@ -11,6 +11,7 @@ from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Call, Expr, StringImm
 
@@ -222,6 +223,7 @@ def _side(b: FunctionBuilder, hint: str, expr: Expr) -> tuple[Block, Value, Bloc
 _CHEAP = frozenset((e.Add, e.Sub, e.Mul, e.Min, e.Max, e.Cast, e.Broadcast, e.Ramp, e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE))
 
 
+@nested
 def is_cheap(b: FunctionBuilder, expr: Expr, depth: int = 2) -> bool:
     """True if `expr` may as well be evaluated where its guard is false: a few operations, no load, no call."""
     if isinstance(expr, (e.IntImm, e.FloatImm, e.Var)) or expr in b.memo:

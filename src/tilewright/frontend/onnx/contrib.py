@@ -185,7 +185,7 @@ def embedded(node: OnnxNode, tables: Sequence[Expr | None], mask: int, positions
 # -------------------------------------------------------------------------------------------------- small helpers
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
 def convert_dynamic_quantize_lstm(node: OnnxNode) -> list[Expr]:
-    """An LSTM with int8 weights, taken back to real numbers when the model is compiled."""
+    """An LSTM with weights of bytes."""
     return quantized_lstm.convert(node)
 
 

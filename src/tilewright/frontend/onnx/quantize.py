@@ -81,11 +81,16 @@ def _expanded(node: OnnxNode, value: Expr, axis: int) -> Expr:
 @converts("DynamicQuantizeLinear", since=11)
 def convert_dynamic_quantize_linear(node: OnnxNode) -> list[Expr]:
     """uint8 by the range that the data has, zero included: values, scale and zero point."""
-    data = cast(node, node[0], "float32")
-    axes = tuple(range(node.rank()))
+    return dynamically_quantized(node, cast(node, node[0], "float32"))
+
+
+def dynamically_quantized(node: OnnxNode, data: Expr) -> list[Expr]:
+    """`data` (float32) as uint8 by its own range: values, scale (1 of data that are all zeros) and zero point."""
+    axes = tuple(range(node.rank(data)))
     low = op.minimum(op.min(data, axis=axes, keepdims=False), constant(0.0, "float32"))
     high = op.maximum(op.max(data, axis=axes, keepdims=False), constant(0.0, "float32"))
     span = op.divide(op.subtract(high, low), constant(255.0, "float32"))
+    span = op.where(op.equal(span, constant(0.0, "float32")), constant(1.0, "float32"), span)
     zero = op.cast(op.round(op.clip(op.divide(op.negative(low), span), a_min=0.0, a_max=255.0)), dtype="uint8")
     return [qnn.quantize(data, span, op.cast(zero, dtype="int32"), out_dtype="uint8"), span, zero]
 

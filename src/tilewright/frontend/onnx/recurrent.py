@@ -6,7 +6,8 @@ bias that can be added ahead of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,41 @@ _HALF = ("float16", "bfloat16")
 _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
 
+@dataclass(frozen=True)
+class LayerWeights:
+    """How a layer multiplies: `product` gives rows [M, width] times W, [M, directions * gates * hidden]; `recurrent`
+    is R as the layer takes it, with what goes with it in `options`."""
+
+    product: Callable[[Expr], Expr]
+    recurrent: Expr
+    options: Mapping[str, Expr]
+
+
 @converts("LSTM", "GRU", "RNN")
 def convert_recurrent(node: OnnxNode) -> list[Expr]:
     """Outputs Y (steps, directions, batch, hidden), Y_h and, for an LSTM, Y_c (directions, batch, hidden)."""
+    dtype = _working(node)
+    directions, rows, width = node.shape(1)
+    weight = reshape(node, cast(node, node[1], dtype), (directions * rows, width))
+    return recurrent_layer(
+        node,
+        LayerWeights(
+            lambda data: op.nn.dense(data, weight, units=directions * rows),
+            cast(node, node[2], dtype),
+            {},
+        ),
+    )
+
+
+def _working(node: OnnxNode) -> str:
+    return "float32" if node.dtype() in _HALF else str(node.dtype())
+
+
+def recurrent_layer(node: OnnxNode, weights: LayerWeights) -> list[Expr]:
+    """`convert_recurrent` with the products of `weights`; the node's W and R give their shapes only."""
     kind = node.op_type.lower()
     batch_first = bool(node.attr("layout", 0))
-    dtype = "float32" if node.dtype() in _HALF else str(node.dtype())
+    dtype = _working(node)
     if node.rank() != 3:
         raise ModelError(f"{node.label}: it takes [steps, batch, width], not an input of shape {list(node.shape())}")
     data = transpose(cast(node, node[0], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
@@ -47,13 +77,14 @@ def convert_recurrent(node: OnnxNode) -> list[Expr]:
     hidden = int(node.attr("hidden_size", node.shape(2)[2]))
     late = kind == "gru" and bool(node.attr("linear_before_reset", 0))
     shape = (len(DIRECTIONS[direction]), batch, hidden)
-    inputs = [_gate_inputs(node, data, kind, hidden, late), cast(node, node[2], dtype)]
+    inputs = [_gate_inputs(node, data, kind, hidden, late, weights), weights.recurrent]
     inputs += [_initial(node, index, shape, batch_first, dtype) for index in ((5, 6) if kind == "lstm" else (5,))]
     options: dict[str, Any] = {
         "direction": direction,
         "activations": _activations(node, kind, len(DIRECTIONS[direction])),
         "clip": float(node.attr("clip", 0.0) or 0.0),
         "lengths": _lengths(node, steps),
+        **weights.options,
     }
     if kind == "lstm":
         options["input_forget"] = bool(node.attr("input_forget", 0))
@@ -69,13 +100,12 @@ def convert_recurrent(node: OnnxNode) -> list[Expr]:
     return [cast(node, value, node.dtype()) for value in outputs]
 
 
-def _gate_inputs(node: OnnxNode, data: Expr, kind: str, hidden: int, late: bool) -> Expr:
+def _gate_inputs(node: OnnxNode, data: Expr, kind: str, hidden: int, late: bool, weights: LayerWeights) -> Expr:
     """x W plus every bias that can be added ahead of the state: (steps, batch, directions * gates * hidden)."""
     steps, batch, width = node.shape(data)
     directions, rows, _ = node.shape(1)
     dtype = node.dtype(data)
-    weight = reshape(node, cast(node, node[1], dtype), (directions * rows, width))
-    product = op.nn.dense(reshape(node, data, (steps * batch, width)), weight, units=directions * rows)
+    product = weights.product(reshape(node, data, (steps * batch, width)))
     if node.has(3):
         both = cast(node, node[3], dtype)
         ahead, recurrent = (slice_axis(node, both, 1, half * rows, (half + 1) * rows) for half in (0, 1))

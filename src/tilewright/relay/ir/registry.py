@@ -40,6 +40,7 @@ from tilewright.relay.ir.attributes import Schema
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Operator
 from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.type import Dim, TensorType, Type
+from tilewright.support import plugins
 
 if TYPE_CHECKING:
     import numpy as np
@@ -233,6 +234,7 @@ def _registering(make: Callable[P, Op]) -> Callable[P, Op]:
         if op.name in _OPS:
             raise InternalError(f"the operator {op.name!r} is registered twice")
         _OPS[op.name] = op
+        plugins.note("operator", op.name, op)
         return op
 
     return register
@@ -247,6 +249,7 @@ def set_gradient(name: str, gradient: Gradient) -> None:
     if get(name).name in _GRADIENTS:
         raise InternalError(f"the operator {name!r} has two gradients")
     _GRADIENTS[name] = gradient
+    plugins.note("gradient", name, gradient)
 
 
 @node_method

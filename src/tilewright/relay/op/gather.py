@@ -47,6 +47,7 @@ register(
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
+    picks=True,
 )
 
 
@@ -78,6 +79,7 @@ register(
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.integer()},
+    picks=True,
 )
 
 
@@ -107,6 +109,7 @@ register(
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
     precision=Precision.FOLLOW,
     attributes={"batch_dims": attr.integer(0)},
+    picks=True,
 )
 
 

@@ -212,7 +212,7 @@ multiply = _binary("multiply", np.multiply, associative=True, neutral=1, absorbi
 divide = _binary("divide", ref.trunc_divide, neutral=1, **_FOLLOW)
 floor_divide = _binary("floor_divide", ref.floor_divide)
 mod = _binary("mod", ref.trunc_mod)
-floor_mod = _binary("floor_mod", np.mod)
+floor_mod = _binary("floor_mod", ref.floor_mod)
 power = _binary("power", _power, neutral=1, costly=True, precision=Precision.NEVER)
 maximum = _binary("maximum", np.maximum, **_SYMMETRIC)
 minimum = _binary("minimum", np.minimum, **_SYMMETRIC)

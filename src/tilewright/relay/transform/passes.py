@@ -142,6 +142,7 @@ def opt_level_of(name: str) -> int:
 _PIPELINE = {
     "expand_operators": 0,
     "simplify_expr": 1,
+    "compute_in_float32": 2,
     "fake_quantization_to_integer": 2,
     "dequantized_products": 2,
     "fold_packed_weights": 2,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import ArtifactError, InternalError
+from tilewright.support import plugins
 
 HostOp = Callable[..., Any]
 
@@ -28,6 +29,7 @@ def host_op(name: str) -> Callable[[HostOp], HostOp]:
         if name in HOST_OPS:
             raise InternalError(f"the host operator {name!r} is registered twice")
         HOST_OPS[name] = function
+        plugins.note("host operator", name, function)
         return function
 
     return register

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
@@ -105,6 +106,7 @@ class _Scalarizer(FoldingRewriter):
             values = [combine(values[i], values[half + i]) for i in range(half)] + rest
         return values[0]
 
+    @nested
     def lane(self, x: Expr, i: Expr) -> Expr:
         """Lane `i` of a vector; a scalar is the same in every lane."""
         if x.dtype.lanes == 1:

@@ -18,7 +18,9 @@ from tilewright import te, tir
 from tilewright.errors import UnsupportedError
 from tilewright.te import Tensor
 from tilewright.tir import IntImm
+from tilewright.tir.dot_product import GROUP
 from tilewright.topi import tag
+from tilewright.topi.nn.quantized_state import ByteWeights, byte_product
 from tilewright.topi.recurrent import GATES, Activation, Recurrence
 from tilewright.topi.util import constant_shape
 
@@ -40,6 +42,9 @@ def recurrent(
     peephole: Tensor | None = None,
     bias: Tensor | None = None,
     lengths: Tensor | None = None,
+    scale: Tensor | None = None,
+    columns: Tensor | None = None,
+    zero: Tensor | None = None,
 ) -> list[Tensor]:
     """Y [T, D, B, H], Y_h [D, B, H] and, for an LSTM, Y_c [D, B, H] of D directions.
 
@@ -47,9 +52,10 @@ def recurrent(
     recurrent weights [D, G * H, H], or packed as [D, P, H, G, block] with P * block >= H units. `hidden` and `cell`
     [D, B, H] are the first states, `peephole` [D, 3 * H] the weights from an LSTM's cell to its input, output and
     forget gate, `bias` [D, H] what a GRU that is `linear_before_reset` adds to the candidate's product, and `lengths`
-    [B] the steps of each sequence.
+    [B] the steps of each sequence. Weights of int8, packed as [D, P, H / 4, G, block, 4], have a `scale`, the sums
+    `columns` and perhaps a `zero` point for each unit of a gate, [D, G * H] (`quantized_state`).
     """
-    layer = _Layer.of(gates, weight, hidden, recurrence, peephole, bias, lengths)
+    layer = _Layer.of(gates, weight, hidden, recurrence, peephole, bias, lengths, (scale, columns, zero))
     shape = (layer.steps + 1, *layer.state_shape)
     first = _first_steps(layer, [x for x in (hidden, cell) if x is not None])
     states = [te.placeholder(shape, gates.dtype, f"{name}_state") for name, _ in zip("hc", first)]
@@ -75,6 +81,7 @@ class _Layer:
     steps: Any
     state_shape: tuple[int, Any, int]
     depth: int
+    numbers: ByteWeights | None
 
     @staticmethod
     def of(
@@ -85,16 +92,22 @@ class _Layer:
         peephole: Tensor | None,
         bias: Tensor | None,
         lengths: Tensor | None,
+        of_bytes: tuple[Tensor | None, Tensor | None, Tensor | None],
     ) -> _Layer:
         directions, batch, size = _state_sizes(hidden)
         count = GATES[recurrence.kind]
-        packed = weight if weight.ndim == 5 else _packed(weight, count)
+        packed = weight if weight.ndim > 3 else _packed(weight, count, 1 if of_bytes[0] is None else GROUP)
         blocks, block = constant_shape(packed)[1], constant_shape(packed)[4]
         units = blocks * block
 
         def parts(x: Tensor | None, number: int) -> Callable[..., Any] | None:
             return None if x is None else _parts(x, number, size, units)
 
+        scale, columns, zero = of_bytes
+        numbers = None
+        if scale is not None and columns is not None:
+            factors, sums = (_parts(x, count, size, units) for x in (scale, columns))
+            numbers = ByteWeights(factors, sums, parts(zero, count), recurrence.codes)
         read = _parts(gates, directions * count, size, units)
         return _Layer(
             recurrence,
@@ -106,6 +119,7 @@ class _Layer:
             gates.shape[0],
             (directions, batch, units),
             size,
+            numbers,
         )
 
     @property
@@ -140,12 +154,14 @@ class _Layer:
         """`fresh` while the sequence lasts, then `old`."""
         return fresh if self.lengths is None else tir.select(step <= self.lengths(batch), fresh, old)
 
-    def product(self, state: Tensor, gates: Sequence[int], name: str) -> Tensor:
-        """The recurrent product of some neighbouring gates with the state before each step."""
+    def product(self, state: Tensor, gates: Sequence[int], name: str) -> Callable[..., Any]:
+        """The product of some neighbouring gates with the state before each step, at (s, d, b, gate, unit)."""
         first, count = gates[0], len(gates)
         block = constant_shape(self.weight)[4]
-        k = te.reduce_axis((0, self.depth), name="k")
         back = 1 if isinstance(state.op, te.PlaceholderOp) else 0
+        if self.numbers is not None:
+            return byte_product(state, self.weight, self.numbers, first, count, self.depth, back, name)
+        k = te.reduce_axis((0, self.depth), name="k")
         return te.compute(
             (self.steps + 1, *self.state_shape[:2], count, self.units),
             lambda s, d, b, g, u: te.sum(
@@ -251,17 +267,21 @@ def _first_steps(layer: _Layer, given: Sequence[Tensor]) -> list[Tensor]:
 
 
 # ----------------------------------------------------------------------------------------------- what is around
-def _packed(weight: Tensor, count: int) -> Tensor:
-    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit."""
+def _packed(weight: Tensor, count: int, together: int) -> Tensor:
+    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit; with as many inputs
+    `together`, [D, P, H / together, G, block, together], zeros behind the last input too."""
     directions, _, size = constant_shape(weight)
-    blocks = -(-size // UNIT_BLOCK)
+    blocks, groups = -(-size // UNIT_BLOCK), -(-size // together)
+    padded = blocks * UNIT_BLOCK != size or groups * together != size
 
-    def element(d: Any, p: Any, k: Any, g: Any, lane: Any) -> Any:
-        u = p * UNIT_BLOCK + lane
-        found = weight(d, g * size + u, k)
-        return found if blocks * UNIT_BLOCK == size else tir.if_then_else(u < size, found, tir.const(0, found.dtype))
+    def element(d: Any, p: Any, k: Any, g: Any, lane: Any, *inner: Any) -> Any:
+        u, place = p * UNIT_BLOCK + lane, k * together + inner[0] if inner else k
+        found = weight(d, g * size + u, place)
+        inside = tir.all(u < size, place < size)
+        return tir.if_then_else(inside, found, tir.const(0, found.dtype)) if padded else found
 
-    return te.compute((directions, blocks, size, count, UNIT_BLOCK), element, name="packed_weight", tag=tag.INJECTIVE)
+    shape = (directions, blocks, groups, count, UNIT_BLOCK, *((together,) if together > 1 else ()))
+    return te.compute(shape, element, name="packed_weight", tag=tag.INJECTIVE)
 
 
 def _parts(x: Tensor, count: int, size: int, units: int) -> Callable[..., Any]:

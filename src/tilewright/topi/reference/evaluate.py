@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright import te, tir
 from tilewright.errors import InternalError
+from tilewright.support.recursion import nested
 from tilewright.tir.evaluate import interpret
 from tilewright.topi.reference import math as ref
 from tilewright.topi.util import constant_shape
@@ -100,6 +101,7 @@ class _Body:
                 self.memo[key] = self.visit(expr, mask)
         return self.memo[key]
 
+    @nested
     def visit(self, expr: tir.Expr, mask: Array) -> Any:
         if isinstance(expr, tir.Var):
             return np.asarray(self.env[expr]).astype(expr.dtype.numpy)
@@ -146,8 +148,8 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tir.Mul: np.multiply,
     tir.Div: ref.trunc_divide,
     tir.Mod: ref.trunc_mod,
-    tir.FloorDiv: np.floor_divide,
-    tir.FloorMod: np.mod,
+    tir.FloorDiv: ref.floor_divide,
+    tir.FloorMod: ref.floor_mod,
     tir.Min: np.minimum,
     tir.Max: np.maximum,
     tir.EQ: np.equal,

@@ -55,21 +55,32 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 def floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The quotient rounded down; of floats the quotient as their type holds it, where NumPy takes the exact one."""
-    return np.floor(a / b).astype(a.dtype) if a.dtype.kind not in "iu" else np.floor_divide(a, b)
+    if a.dtype.kind not in "iu":
+        return np.floor(a / b).astype(a.dtype)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.floor_divide(a, b)
+
+
+def floor_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Remainder of `floor_divide`, with the sign of `b`; of integers by 0 it is 0."""
+    with np.errstate(divide="ignore"):
+        return np.mod(a, b)
 
 
 def trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b; on integers the quotient rounded towards zero (0 where b is 0)."""
+    """a / b; on integers the quotient rounded towards zero (0 where b is 0, wrapped around where it does not fit)."""
     if np.asarray(a).dtype.kind not in "iu":
         return np.divide(a, b)
-    safe = np.where(b == 0, 1, b).astype(a.dtype)
-    quotient = np.sign(a) * np.sign(safe) * (np.abs(a) // np.abs(safe)) if a.dtype.kind == "i" else a // safe
-    return np.where(b == 0, 0, quotient).astype(a.dtype)
+    with np.errstate(divide="ignore", over="ignore"):
+        quotient = np.floor_divide(a, b)  # NumPy gives 0 where b is 0
+        inexact = (quotient * b != a) & (np.asarray(b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+        return np.asarray(quotient + inexact).astype(a.dtype)
 
 
 def trunc_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Remainder of `trunc_divide`, with the sign of `a` (C's % and fmod)."""
-    return np.fmod(a, b)
+    """Remainder of `trunc_divide`, with the sign of `a` (C's % and fmod); of integers by 0 it is 0."""
+    with np.errstate(divide="ignore"):
+        return np.fmod(a, b)
 
 
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:

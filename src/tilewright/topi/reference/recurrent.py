@@ -26,21 +26,25 @@ _FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
 }
 
 
-def packed(weight: Array, gates: int, block: int) -> Array:
-    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit."""
+def packed(weight: Array, gates: int, block: int, together: int = 1) -> Array:
+    """Recurrent weights [D, G * H, H] as [D, P, H, G, block], zeros behind the last unit; with as many inputs
+    `together`, [D, P, H / together, G, block, together], zeros behind the last input too."""
     directions, _, size = weight.shape
-    blocks = -(-size // block)
-    whole = np.zeros((directions, gates, blocks * block, size), weight.dtype)
-    whole[:, :, :size] = weight.reshape(directions, gates, size, size)
-    return whole.reshape(directions, gates, blocks, block, size).transpose(0, 2, 4, 1, 3)
+    blocks, depth = -(-size // block), -(-size // together) * together
+    whole = np.zeros((directions, gates, blocks * block, depth), weight.dtype)
+    whole[:, :, :size, :size] = weight.reshape(directions, gates, size, size)
+    whole = whole.reshape(directions, gates, blocks, block, depth // together, together)
+    whole = whole.transpose(0, 2, 4, 1, 3, 5)
+    return whole if together > 1 else whole[..., 0]
 
 
 def unpacked(weight: Array, size: int) -> Array:
-    """Recurrent weights [D, G, H, H] of packed [D, P, H, G, block] or plain [D, G * H, H] ones."""
+    """Recurrent weights [D, G, H, H] of `packed` or plain [D, G * H, H] ones."""
     if weight.ndim == 3:
         return weight.reshape(weight.shape[0], -1, size, size)
-    directions, blocks, depth, gates, block = weight.shape
-    return weight.transpose(0, 3, 1, 4, 2).reshape(directions, gates, blocks * block, depth)[:, :, :size]
+    directions, blocks, groups, gates, block, together = weight.shape if weight.ndim == 6 else (*weight.shape, 1)
+    whole = weight.reshape(directions, blocks, groups, gates, block, together).transpose(0, 3, 1, 4, 2, 5)
+    return whole.reshape(directions, gates, blocks * block, groups * together)[:, :, :size, :size]
 
 
 def recurrent(
@@ -52,12 +56,18 @@ def recurrent(
     peephole: Array | None = None,
     bias: Array | None = None,
     lengths: Array | None = None,
+    scale: Array | None = None,
+    columns: Array | None = None,
+    zero: Array | None = None,
 ) -> tuple[Array, ...]:
     """Y [T, D, B, H], Y_h [D, B, H] and Y_c of an LSTM; the arguments are those of `topi.nn.recurrent`."""
     directions, batch, size = hidden.shape
     steps = gates.shape[0]
     inputs = gates.astype(np.float64).reshape(steps, batch, directions, GATES[recurrence.kind], size)
     weights = unpacked(weight, size).astype(np.float64)
+    if scale is not None:
+        each = (directions, -1, size, 1)
+        weights = (weights - (0 if zero is None else zero.reshape(each))) * scale.reshape(each).astype(np.float64)
     ends = np.full(batch, steps) if lengths is None else lengths
     sequence = np.zeros((steps, directions, batch, size))
     last = [np.zeros(hidden.shape) for _ in range(1 if cell is None else 2)]
@@ -70,6 +80,7 @@ def recurrent(
                 weights[d],
                 None if peephole is None else peephole[d].reshape(3, size).astype(np.float64),
                 0.0 if bias is None else bias[d].astype(np.float64),
+                scale is not None,
             )
             for t in range(int(ends[b]))[:: -1 if reverse else 1]:
                 state = step(inputs[t, b, d], *state)
@@ -89,9 +100,19 @@ class _Cell:
         weight: Array,
         peephole: Array | None,
         bias: Any,
+        rounds: bool,
     ) -> None:
         self.options, self.activations, self.weight = recurrence, activations, weight
-        self.peephole, self.bias = peephole, bias
+        self.peephole, self.bias, self.rounds = peephole, bias, rounds
+
+    def seen(self, state: Array) -> Array:
+        """The state as products read it: with weights of bytes, rounded to bytes of its own range."""
+        if not self.rounds:
+            return state
+        low, high = min(state.min(), 0.0), max(state.max(), 0.0)
+        scale = (high - low) / 255 if high > low else 1.0
+        zero = np.clip(np.rint(-low / scale), 0, 255)
+        return (np.clip(np.rint(state / scale) + zero, 0, 255) - zero) * scale
 
     def activate(self, index: int, x: Array) -> Array:
         """Activation function `index` of clipped `x`."""
@@ -107,11 +128,11 @@ class _Cell:
 
     def rnn(self, inputs: Array, hidden: Array) -> list[Array]:
         """h' = f(x + R h)."""
-        return [self.activate(0, inputs[0] + self.weight[0] @ hidden)]
+        return [self.activate(0, inputs[0] + self.weight[0] @ self.seen(hidden))]
 
     def lstm(self, inputs: Array, hidden: Array, cell: Array) -> list[Array]:
         """Gates: input, output, forget, candidate."""
-        gates = inputs + self.weight @ hidden
+        gates = inputs + self.weight @ self.seen(hidden)
         peeped = np.zeros((3, len(hidden))) if self.peephole is None else self.peephole
         into = self.activate(0, gates[0] + peeped[0] * cell)
         forget = 1 - into if self.options.input_forget else self.activate(0, gates[2] + peeped[2] * cell)
@@ -120,9 +141,10 @@ class _Cell:
 
     def gru(self, inputs: Array, hidden: Array) -> list[Array]:
         """Gates: update, reset, candidate."""
-        update, reset = (self.activate(0, inputs[g] + self.weight[g] @ hidden) for g in (0, 1))
+        seen = self.seen(hidden)
+        update, reset = (self.activate(0, inputs[g] + self.weight[g] @ seen) for g in (0, 1))
         if self.options.linear_before_reset:
-            inner = reset * (self.weight[2] @ hidden + self.bias)
+            inner = reset * (self.weight[2] @ seen + self.bias)
         else:
-            inner = self.weight[2] @ (reset * hidden)
+            inner = self.weight[2] @ self.seen(reset * hidden)
         return [(1 - update) * self.activate(1, inputs[2] + inner) + update * hidden]

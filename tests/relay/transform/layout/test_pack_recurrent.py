@@ -31,6 +31,23 @@ def test_constant_weights_are_packed(hidden: int, shape: tuple[int, ...]) -> Non
     assert pack_recurrent(after, TARGET)["main"].body is after["main"].body
 
 
+@pytest.mark.parametrize(
+    ("target", "codes"), [(TARGET, "uint8"), (Target("llvm -mtriple=aarch64 -mattr=+dotprod"), "int8")]
+)
+def test_weights_of_bytes_are_packed_for_dot_products(target: Target, codes: str) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-127, 128, (1, 84, 21)).astype("int8")
+    numbers = {"scale": weights(1, 84), "columns": relay.const(weight.sum(2, dtype="int32"))}
+    states = [relay.var(name, shape=(1, 2, 21)) for name in ("h", "c")]
+    gates = relay.var("gates", shape=(4, 2, 84))
+    before = module(relay.nn.lstm(gates, relay.const(weight), *states, **numbers))
+    after = pack_recurrent(before, target)
+    (layer,) = calls(after["main"].body)
+    assert layer.args[1].data.shape[2:4] == (6, 4) and layer.args[1].data.shape[5] == 4
+    assert layer.attrs["codes"] == codes
+    assert_same(before, after)
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_a_first_step_from_zeros_needs_no_product(late: bool) -> None:
     gates, zeros = relay.var("gates", shape=(4, 2, 2 * 63)), relay.const(np.zeros((2, 2, 21), "float32"))

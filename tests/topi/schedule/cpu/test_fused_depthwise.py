@@ -13,20 +13,21 @@ from tilewright.target import Target
 from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
 
 
-@pytest.mark.parametrize(("channels", "size", "stride", "outputs", "block"), [
-    (2, (28, 28), 1, 2, 16),
-    (3, (32, 20), 2, 3, 8),
-    (2, (15, 13), 1, 1, 16),
+@pytest.mark.parametrize(("channels", "size", "stride", "outputs", "block", "taps"), [
+    (2, (28, 28), 1, 2, 16, 3),
+    (3, (32, 20), 2, 3, 8, 3),
+    (2, (15, 13), 1, 1, 16, 3),
+    (2, (34, 36), 1, 2, 16, 5),
 ])  # fmt: skip
 @pytest.mark.parametrize("clipped", [True, False])
 def test_one_kernel_equals_two(
-    channels: int, size: tuple[int, int], stride: int, outputs: int, block: int, clipped: bool
+    channels: int, size: tuple[int, int], stride: int, outputs: int, block: int, taps: int, clipped: bool
 ) -> None:
-    data, window = sample(1, channels, *size, 16), sample(channels, 1, 3, 3, 1, 16, seed=1)
+    data, window = sample(1, channels, *size, 16), sample(channels, 1, taps, taps, 1, 16, seed=1)
     weight = sample(outputs, channels, 1, 1, 16, block, seed=2)
 
     def depthwise(x: Any, w: Any) -> Any:
-        conv = topi.nn.depthwise_conv2d_NCHWc(x, w, (stride, stride), (1, 1, 1, 1))
+        conv = topi.nn.depthwise_conv2d_NCHWc(x, w, (stride, stride), (taps // 2,) * 4)
         return topi.clip(conv, -1.0, 2.0) if clipped else conv
 
     def pointwise(x: Any, w: Any) -> Any:

@@ -100,8 +100,8 @@ def test_panels_divide_the_columns_and_leave_room_for_rows() -> None:
 
 def test_a_block_of_units_is_no_wider_than_its_gates_ask_for() -> None:
     target = Target(SKYLAKE)
-    assert unit_block(256, 4, target) < unit_block(256, 1, target)
-    assert unit_block(650, 4, target) == 16  # the only one that pads 650 to no more than 656
+    assert unit_block(256, 4, False, target) < unit_block(256, 1, False, target)
+    assert unit_block(650, 4, False, target) == 16  # the only one that pads 650 to no more than 656
 
 
 def test_steps_of_small_layers_are_not_shared() -> None:

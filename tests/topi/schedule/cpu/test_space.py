@@ -117,6 +117,33 @@ def test_one_vector_a_step_where_loads_are_cheap_and_two_where_they_are_not():
     assert skylake["tile_blocks"] >= 2
 
 
+@pytest.mark.parametrize(("name", "prefetches"), [("conv2d_NCHWc", 3), ("conv2d_winograd_NCHWc", 3)])
+def test_weights_and_pieces_of_the_image_are_fetched_ahead(name, prefetches):
+    """A line of each of two blocks of weights, and a loop over the lines of the tile's part of the image."""
+    build, operands = TEMPLATES[name]
+    inputs = placeholders(operands)
+    out = build(*inputs)
+    found = [c for _, c in space_of([out], ZEN4).ranked if c["ahead"] and c["tile_blocks"] == 2]
+    assert found
+    text = str(te.lower(schedule([out], ZEN4, found[0].to_json()), [*inputs, out], "k"))
+    assert text.count("prefetch(") >= prefetches
+    plain = {**found[0].to_json(), "ahead": 0}
+    assert "prefetch(" not in str(te.lower(schedule([out], ZEN4, plain), [*inputs, out], "k"))
+
+
+def test_weights_are_fetched_ahead_where_they_come_from_far():
+    """512 channels at 7x7: nine megabytes of weights. 64 at 28x28: they stay in the level-2 cache."""
+    far, near = (
+        Conv2DWorkload(1, channels, channels, size, size, size, size, 16, 16, (3, 3))
+        for channels, size in ((512, 7), (64, 28))
+    )
+    skylake = Target("llvm -mcpu=skylake-avx512 -cores=1")
+    for workload, wanted in ((far, True), (near, False)):
+        costs = {c["ahead"]: cost for cost, c in reversed(CONV2D.ranked(workload, skylake).ranked)}
+        assert (costs[1].hidden > 0.1 * costs[1].cycles) == wanted
+    assert CONV2D.ranked(far, skylake).default["ahead"] == 1
+
+
 def _blocked(*shape: int, seed: int = 0) -> np.ndarray:
     return sample(*shape, seed=seed)
 

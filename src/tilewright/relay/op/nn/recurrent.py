@@ -17,6 +17,7 @@ from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
+from tilewright.tir.dot_product import GROUP
 from tilewright.topi.recurrent import (
     ACTIVATIONS,
     DEFAULT_ACTIVATIONS,
@@ -57,6 +58,7 @@ def recurrence_of(kind: str, attrs: Attrs) -> Recurrence:
         attrs["input_forget"],
         attrs["linear_before_reset"],
         attrs["zero_state"],
+        attrs["codes"],
     )
 
 
@@ -64,7 +66,9 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     given = inputs_by_name(kind, attrs, tensors(types))
     gates, weight, hidden = given["gates"], given["weight"], given["hidden"]
     require_float(gates)
-    require_same_dtype(*[t for name, t in given.items() if name != "lengths"])
+    of_bytes = "scale" in given
+    others = ("lengths", *(("weight", "columns", "zero") if of_bytes else ()))
+    require_same_dtype(*[t for name, t in given.items() if name not in others])
     directions, count = len(recurrence_of(kind, attrs).reverse), GATES[kind]
     require(gates.ndim == hidden.ndim == 3, f"gates {gates.shape} must be [T, B, D * {count} * H], states [D, B, H]")
     steps, batch, width = gates.shape
@@ -74,15 +78,22 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     )
     shapes: dict[str, tuple[Any, ...]] = {"hidden": (directions, batch, size), "cell": (directions, batch, size)}
     shapes |= {"peephole": (directions, 3 * size), "bias": (directions, size), "lengths": (batch,)}
+    shapes |= dict.fromkeys(("scale", "columns", "zero"), (directions, count * size))
     for name, shape in shapes.items():
         require(name not in given or same_dims(given[name].shape, shape), f"{name} has not the shape {shape}")
     if weight.ndim == 3:
         require(weight.shape == (directions, count * size, size), f"weights {weight.shape} do not fit {size} units")
     else:
-        blocks, block = (weight.shape[1], weight.shape[-1]) if weight.ndim == 5 else (0, 0)
-        fits = weight.shape == (directions, blocks, size, count, block) and blocks * block >= size
+        blocks, block = (weight.shape[1], weight.shape[4]) if weight.ndim >= 5 else (0, 0)
+        inputs = (-(-size // GROUP), count, block, GROUP) if of_bytes else (size, count, block)
+        fits = weight.shape == (directions, blocks, *inputs) and blocks * block >= size
         require(fits, f"packed weights {weight.shape} do not fit {size} units")
-    require("lengths" not in given or given["lengths"].dtype == "int32", "lengths must be int32")
+    for name in ("lengths", "columns", "zero"):
+        require(name not in given or given[name].dtype == "int32", f"{name} must be int32")
+    if of_bytes:
+        require(
+            weight.dtype == "int8" and "columns" in given, "weights with a scale must be int8 and have their columns"
+        )
     state = TensorType((directions, batch, size), gates.dtype)
     sequence = TensorType((steps, directions, batch, size), gates.dtype)
     return TupleType([sequence, state, state] if kind == "lstm" else [sequence, state])
@@ -98,6 +109,7 @@ _ATTRIBUTES = {
     "input_forget": attr.flag(False),
     "linear_before_reset": attr.flag(False),
     "zero_state": attr.flag(False),
+    "codes": attr.text("uint8"),
 }
 
 
@@ -154,14 +166,19 @@ def lstm(
     activations: Sequence[Activation] = (),
     clip: float = 0.0,
     input_forget: bool = False,
+    scale: Expr | None = None,
+    columns: Expr | None = None,
+    zero: Expr | None = None,
 ) -> Call:
     """An LSTM: (Y [T, D, B, H], Y_h [D, B, H], Y_c [D, B, H]); gates in the order input, output, forget, candidate.
 
     `gates` [T, B, D * 4 * H] are x W^T and the biases, `weight` the recurrent weights [D, 4 * H, H], `hidden` and
     `cell` [D, B, H] the first states, `peephole` [D, 3 * H], `lengths` [B] the steps of each sequence (int32).
-    `activations` are three functions for each direction.
+    `activations` are three functions for each direction. Weights of int8 have a `scale` [D, 4 * H], the sums `columns`
+    of the weights of each unit less their zero point, and a `zero` point where it is not zero (both int32); in each
+    step the state is then rounded to bytes of its own range (`topi.nn.quantized_state`).
     """
-    optional = {"peephole": peephole, "lengths": lengths}
+    optional = {"peephole": peephole, "lengths": lengths, "scale": scale, "columns": columns, "zero": zero}
     inputs = (gates, weight, hidden, cell)
     return _call("lstm", inputs, optional, direction, activations, clip=float(clip), input_forget=bool(input_forget))
 

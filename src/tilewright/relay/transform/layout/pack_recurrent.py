@@ -3,8 +3,9 @@
 Before: nn.lstm(%gates, %w, zeros, zeros)                               %w: [D, 4 * H, H]
 After:  nn.lstm(%gates, packed, zeros, zeros, zero_state=True)          packed: [D, H / 16, H, 4, 16]
 
-Zeros stand behind the last unit where the blocks do not divide the units. A layer whose first states are zeros needs no
-recurrent product in its first step.
+Zeros stand behind the last unit where the blocks do not divide the units. Weights of bytes have four inputs side by
+side, [D, H / 16, H / 4, 4, 16, 4], and the state takes the type of bytes that the target's dot product wants. A layer
+whose first states are zeros needs no recurrent product in its first step.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
 from tilewright.topi.recurrent import GATES
 from tilewright.topi.reference.recurrent import packed
 
@@ -26,6 +28,8 @@ def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
     """The module with every recurrent layer of constant weights reading packed ones; see the module's docstring."""
     kinds = {get(f"nn.{kind}"): (count, 4 if kind == "lstm" else 3) for kind, count in GATES.items()}
     done: dict[Constant, Constant] = {}
+    backend = backend_of(target)
+    data_type = (backend.dot_operands() or ("uint8", "int8"))[0]
 
     def pack(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or node.op not in kinds:
@@ -34,9 +38,13 @@ def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
         weight, attrs = node.args[1], node.attrs
         if isinstance(weight, Constant) and weight.data.ndim == 3:
             if weight not in done:
-                data = packed(weight.data, count, backend_of(target).unit_block(weight.data.shape[2], count))
+                bytes_ = weight.data.dtype == np.int8
+                block = backend.unit_block(weight.data.shape[2], count, bytes_)
+                data = packed(weight.data, count, block, GROUP if bytes_ else 1)
                 done[weight] = Constant(np.ascontiguousarray(data))
             weight = done[weight]
+        if "scale" in attrs["optional"]:
+            attrs = attrs.replace(codes=data_type)
         if all(isinstance(state, Constant) and not state.data.any() for state in node.args[2:states_end]):
             attrs = attrs.replace(zero_state=True)
         if weight is node.args[1] and attrs == node.attrs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.target import Target
+from tilewright.topi.nn.conv2d_blocked import copies_borders
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
@@ -93,10 +94,10 @@ def _depthwise_layouts(
     """Without a target to judge by, plain images of many pixels stay plain."""
     if out_block is None or conv.in_channels != conv.out_channels:
         return [plain]
-    block = arriving or out_block
+    block, copied = arriving or out_block, copies_borders(conv.kernel_size, conv.strides, (conv.height, conv.width))
     blocked = _priced(
         "depthwise_conv2d_NCHWc",
-        replace(conv, in_block=block, out_block=block, padded=False),
+        replace(conv, in_block=block, out_block=block, padded=conv.padded and copied),
         Conv2DLayouts(f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c"),
         target,
     )

@@ -20,16 +20,13 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.cost import HIDDEN, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
 #: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
 #: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
-
-#: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
-_HIDDEN = 0.85
 
 #: Shares of a cache that data stay in while other data pass by.
 _KEPT_L1, KEPT_L2 = 0.75, 0.55
@@ -208,7 +205,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     far = rates[1] if whole <= machine.l3.size else rates[2]
     streamed = weights / far
     core = replace(cost, fixed=0.0).cycles
-    hidden = _HIDDEN * min(core, streamed) if blocking.ahead else 0.0
+    hidden = HIDDEN * min(core, streamed) if blocking.ahead else 0.0
     stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
     beyond = streamed + data / far
     if whole <= machine.l3.size:

@@ -26,7 +26,7 @@ _WIDEST, _GOOD_ENOUGH = 4, 1.1
 class RecurrentWorkload:
     """`steps` of all `directions`; `products` has the gates and the depth of each product of a step.
 
-    `units` are those of the states, in blocks of `block`.
+    `units` are those of the states, in blocks of `block`; `dots` says that the weights are bytes.
     """
 
     steps: int
@@ -36,24 +36,35 @@ class RecurrentWorkload:
     block: int
     products: tuple[tuple[int, int], ...]
     symbolic: bool = False
+    dots: bool = False
+
+
+def of_bytes(product: te.Tensor) -> bool:
+    """True for a recurrent product whose weights are bytes."""
+    return product.op.input_tensors[-1].ndim == 6
+
+
+def unit_block_of(product: te.Tensor) -> int:
+    """Units in a block of the weights of a recurrent product, [D, P, H, G, block] or [D, P, H / 4, G, block, 4]."""
+    return shape_of(product.op.input_tensors[-1])[4]
 
 
 def recurrent_workload(scan: te.Tensor, out: te.Tensor) -> RecurrentWorkload:
     """The facts of `scan`, whose products carry the tag recurrent_product."""
     assert isinstance(scan.op, ScanOp)
     products = [t for t in computes([scan]) if has_tag(t, tag.RECURRENT_PRODUCT)]
-    _, directions, batch, _, units = shape_of(products[0])
+    _, directions, batch, units = shape_of(scan)
     symbolic = not isinstance(products[0].shape[2], IntImm)
-    block = shape_of(products[0].op.input_tensors[-1])[-1]
+    block, dots = unit_block_of(products[0]), of_bytes(products[0])
     found = tuple((shape_of(t)[3], terms_of(t)) for t in products)
-    return RecurrentWorkload(shape_of(scan)[0] - 1, directions, batch, units, block, found, symbolic)
+    return RecurrentWorkload(shape_of(scan)[0] - 1, directions, batch, units, block, found, symbolic, dots)
 
 
 def recurrent_space(workload: RecurrentWorkload, target: Target) -> ConfigSpace:
     """Rows of the batch in a register tile, and whether the workers share the blocks of units."""
     panel = max(gates for gates, _ in workload.products) * workload.block
     most = min(_TILE_ROWS, workload.batch)
-    rows = [r for r in range(most, 0, -1) if fits_registers(r, panel, False, target)]
+    rows = [r for r in range(most, 0, -1) if fits_registers(r, panel, workload.dots, target)]
     space = ConfigSpace()
     space.define_knob("tile_rows", (_SYMBOLIC_ROWS,) if workload.symbolic else rows)
     space.define_knob("shared", (0, 1))
@@ -68,17 +79,25 @@ def recurrent_cost(workload: RecurrentWorkload, config: Mapping[str, int], targe
     total = Cost(fixed=machine.kernel_start)
     for gates, depth in workload.products:
         panel = gates * workload.block
-        product = ProductWorkload(workload.batch, gates * workload.units, depth, panel, batch=workload.directions)
+        product = ProductWorkload(
+            workload.batch,
+            gates * workload.units,
+            depth,
+            panel,
+            batch=workload.directions,
+            itemsize=1 if workload.dots else 4,
+            dots=workload.dots,
+        )
         cost = blocking_cost(product, Blocking(panel, config["tile_rows"]), target, workers)
         fixed = cost.fixed - machine.kernel_start - (machine.barrier if workers > 1 else 0.0)
         cells = -(-blocks // workers) * workload.batch * panel / machine.lanes()
         step = replace(cost, arithmetic=cost.arithmetic + cells * machine.exp, fixed=fixed)
         total = total.then(step.times(workload.steps))
-    barriers = workload.steps * len(workload.products) if workers > 1 else 0
+    barriers = workload.steps * len(workload.products) * (2 if workload.dots else 1) if workers > 1 else 0
     return replace(total, fixed=total.fixed + barriers * machine.barrier)
 
 
-def unit_block(hidden: int, gates: int, target: Target) -> int:
+def unit_block(hidden: int, gates: int, dots: bool, target: Target) -> int:
     """Units of a block of packed recurrent weights: the narrowest that is near the best for a batch of one.
 
     A block of one vector streams `gates` vectors of weights; more are worth it where that is too few to hide the
@@ -90,7 +109,7 @@ def unit_block(hidden: int, gates: int, target: Target) -> int:
     fitting = [count * lanes for count in range(1, _WIDEST + 1) if whole % (count * lanes) == 0]
 
     def cycles(block: int) -> float:
-        workload = RecurrentWorkload(1, 1, 1, hidden, block, ((gates, hidden),))
+        workload = RecurrentWorkload(1, 1, 1, hidden, block, ((gates, hidden),), dots=dots)
         return min(recurrent_cost(workload, {"tile_rows": 1, "shared": shared}, target).cycles for shared in (0, 1))
 
     best = min(map(cycles, fitting))
