@@ -12,13 +12,15 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array, require_cpu, to_classic, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
+from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
+from tilewright.compat.classic.pass_config import refuse_added
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.load import load
 from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
@@ -42,6 +44,7 @@ def build(
 
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
+    refuse_added("relay.build")
     mod = _with_params(as_module(ir_mod), params)
     return ExecutorFactory(compile_model(mod, single_target(target)), mod, params, mod_name)
 
@@ -130,9 +133,12 @@ class ExecutorFactory:
         self.executable.save(file_name)
 
 
-def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory:
-    """The model that `export_library` wrote to `path`."""
-    return ExecutorFactory(load(path), None, None)
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory | CompiledModule:
+    """The model, or the functions, that `export_library` wrote to `path`. Raises `ArtifactError` for anything else."""
+    try:
+        return CompiledModule.load(path)
+    except ArtifactError:  # a model, or neither of both, which reading it as one says
+        return ExecutorFactory(load(path), None, None)
 
 
 class GraphModule:
@@ -257,7 +263,7 @@ class Executor:
             if not compiled:
                 compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
             model = compiled[0]
-            leaves = model.run({spec.name: value for spec, value in zip(model.inputs, inputs, strict=True)})
+            leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
             return to_classic(unflatten(leaves, result.ret_type))
 
         return run
