@@ -87,6 +87,7 @@ ALLOWED = {
     ),
     "an optimization level": ("relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
+        "tir/transform/shift_last_tile.py:FEW",
         "topi/schedule/cpu/common.py:_ENOUGH_SHARES",
         "topi/schedule/cpu/injective.py:_LINES_OF_LONG_ROW",
         "topi/schedule/cpu/injective.py:_FEW_ROWS",
@@ -118,7 +119,10 @@ ALLOWED = {
         "topi/schedule/cost.py:_WITHIN",
         "topi/schedule/cpu/tile.py:_BALANCE",
     ),
-    "sizes that an unknown size is likely to have": ("topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",),
+    "sizes that an unknown size is likely to have": (
+        "topi/schedule/cpu/product.py:_ROWS_OF_ONE",
+        "topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",
+    ),
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 
