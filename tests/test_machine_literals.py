@@ -60,6 +60,7 @@ ALLOWED = {
     "the stack of a thread, or its waking, which the operating system decides": (
         "codegen/llvm/statements.py:STACK_LIMIT",
         "runtime/threads.py:MAX_WORKERS",
+        "runtime/vm/loop.py:_WORTH_MEETING",
         "codegen/native/pool.py:_SPIN_NANOSECONDS",
         "codegen/native/pool.py:_OFTEN",
         "codegen/native/pool.py:_FUTEX_WAIT_PRIVATE",
@@ -78,6 +79,10 @@ ALLOWED = {
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
         "runtime/specializations.py:_COUNTED",
+        "runtime/vm/loop.py:_FIRST_BYTES",
+        "runtime/vm/loop.py:_MANY",
+        "runtime/vm/loop.py:_DONE",
+        "runtime/vm/loop.py:_PAIRS",
         "runtime/vm/machine.py:MAX_FRAMES",
     ),
     "levels of quantized values": (
