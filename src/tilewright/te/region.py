@@ -111,7 +111,7 @@ class IndexEvaluator:
     def atom_bounds(self, atom: Expr) -> Span | None:
         """Constant bounds of one atom, or None."""
         if isinstance(atom, Var):
-            return self.ranges.get(atom) or ((1, math.inf) if isinstance(atom, e.SizeVar) else None)
+            return self.ranges.get(atom) or ((atom.least, math.inf) if isinstance(atom, e.SizeVar) else None)
         if isinstance(atom, (e.FloorMod, e.FloorDiv)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             inner = self._expr_bounds(atom.a)
             by = atom.b.value

@@ -108,17 +108,19 @@ class Var(Expr):
 
 
 class SizeVar(Var):
-    """A variable known to be at least 1, such as a symbolic extent (the classic `te.size_var`; `te.var` may be any).
+    """A variable known to be at least `least`, such as a symbolic extent (`te.var` may be any).
 
     `hint` is a size that schedules may suppose where they must choose a tile; it has no meaning for the program.
     """
 
-    __slots__ = ("hint",)
+    __slots__ = ("hint", "least")
     hint: int
+    least: int
 
-    def __init__(self, name: str, dtype: str = "int32", hint: int = 256) -> None:
+    def __init__(self, name: str, dtype: str = "int32", hint: int = 256, least: int = 1) -> None:
         super().__init__(name, dtype)
         object.__setattr__(self, "hint", hint)
+        object.__setattr__(self, "least", least)
 
 
 # ------------------------------------------------------------------------------------------------ arithmetic
@@ -349,6 +351,17 @@ class BufferLoad(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+
+    @property
+    def buffer_var(self) -> Var:
+        """The buffer's address, by which classic loads name it."""
+        return self.buffer.var
+
+    @property
+    def index(self) -> Expr:
+        """The one index into a flat buffer."""
+        (only,) = self.indices
+        return only
 
     def __new__(cls, buffer: Buffer, indices: Sequence[Expr]) -> BufferLoad:
         indices = tuple(indices)

@@ -32,10 +32,12 @@ def check_numerical_grads(
 ) -> None:
     """Raise `AssertionError` unless `grad_values` are the gradients of the scalar `function` by central differences.
 
+    Inputs after those that have gradients are given to `function` as they are.
+
     The distance between the two gradients, over all elements of an input, may be at most
     atol * sqrt(elements) + rtol * |gradient|.
     """
-    for index, (value, grad) in enumerate(zip(input_values, grad_values, strict=True)):
+    for index, (value, grad) in enumerate(zip(input_values, grad_values)):
         numeric = np.empty(value.shape, "float64")
         for place in np.ndindex(value.shape):
             ends = []

@@ -8,6 +8,7 @@ from functools import reduce
 from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import cast_to
 from tilewright.frontend.onnx.registry import converts
@@ -32,6 +33,14 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Cos": op.cos,
     "Tan": op.tan,
     "Relu": op.nn.relu,
+    "Asin": op.asin,
+    "Acos": op.acos,
+    "Atan": op.atan,
+    "Sinh": op.sinh,
+    "Cosh": op.cosh,
+    "Asinh": op.asinh,
+    "Acosh": op.acosh,
+    "Atanh": op.atanh,
 }
 
 
@@ -53,37 +62,6 @@ def convert_erf(node: OnnxNode) -> Expr:
 def convert_reciprocal(node: OnnxNode) -> Expr:
     """1 / x."""
     return op.divide(scalar_like(node, 1, node[0]), node[0])
-
-
-@converts("Sinh", "Cosh")
-def convert_hyperbolic(node: OnnxNode) -> Expr:
-    """(e^x ∓ e^-x) / 2."""
-    rising, falling = op.exp(node[0]), op.exp(op.negative(node[0]))
-    combine = op.subtract if node.op_type == "Sinh" else op.add
-    return op.multiply(combine(rising, falling), scalar_like(node, 0.5, node[0]))
-
-
-@converts("Asinh")
-def convert_asinh(node: OnnxNode) -> Expr:
-    """sign(x) * log(|x| + sqrt(x² + 1)); the magnitude is taken first so that no cancellation occurs below zero."""
-    data, one, zero = node[0], scalar_like(node, 1, node[0]), scalar_like(node, 0, node[0])
-    size = op.abs(data)
-    root = op.log(op.add(size, op.sqrt(op.add(op.multiply(size, size), one))))
-    return op.where(op.less(data, zero), op.negative(root), root)
-
-
-@converts("Acosh")
-def convert_acosh(node: OnnxNode) -> Expr:
-    """log(x + sqrt(x² - 1))."""
-    data, one = node[0], scalar_like(node, 1, node[0])
-    return op.log(op.add(data, op.sqrt(op.subtract(op.multiply(data, data), one))))
-
-
-@converts("Atanh")
-def convert_atanh(node: OnnxNode) -> Expr:
-    """log((1 + x) / (1 - x)) / 2."""
-    data, one = node[0], scalar_like(node, 1, node[0])
-    return op.multiply(op.log(op.divide(op.add(one, data), op.subtract(one, data))), scalar_like(node, 0.5, data))
 
 
 # Binary operators. Before opset 7 broadcasting was asked for by attributes and aligned at `axis`.
@@ -139,6 +117,7 @@ def convert_bit_shift(node: OnnxNode) -> Expr:
 
 
 @converts("Pow")
+@in_float32
 def convert_pow(node: OnnxNode) -> Expr:
     """base ** exponent in the base's type; small constant exponents become multiplications."""
     base, exponent = operands(node)
@@ -151,6 +130,8 @@ def convert_pow(node: OnnxNode) -> Expr:
         if value == 0.5 and dtype.is_float:
             return op.sqrt(base)
     if dtype.is_float:
+        return op.power(base, cast(node, exponent, dtype))
+    if node.dtype(exponent).is_int:
         return op.power(base, cast(node, exponent, dtype))
     wide = "float64" if dtype.bits > 16 else "float32"
     return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
@@ -173,12 +154,14 @@ _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": 
 
 
 @converts(*_VARIADIC)
+@in_float32
 def convert_variadic(node: OnnxNode) -> Expr:
     """Left fold of a binary operator over all inputs."""
     return reduce(_VARIADIC[node.op_type], node.given())
 
 
 @converts("Mean")
+@in_float32
 def convert_mean(node: OnnxNode) -> Expr:
     """Sum of the inputs over their count."""
     values = node.given()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
@@ -45,6 +48,7 @@ def _trained_batch_norm(node: OnnxNode) -> list[Expr]:
 
 
 @converts("LayerNormalization", since=17)
+@partial(in_float32, statistics=(1, 2))
 def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
     """Normalization over all axes from `axis` on; Mean and InvStdDev, of `stash_type`, only if used."""
     shape, axis = node.shape(), node.axis(-1)
@@ -78,12 +82,14 @@ def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: floa
 
 
 @converts("InstanceNormalization")
+@in_float32
 def convert_instance_normalization(node: OnnxNode) -> Expr:
     """Statistics over the spatial axes of each sample and channel."""
     return op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.attr("epsilon", 1e-5)))
 
 
 @converts("GroupNormalization", since=18)
+@in_float32
 def convert_group_normalization(node: OnnxNode) -> Expr:
     """Statistics over groups of channels; scale and bias count groups in opset 18 and channels from 21 on."""
     channels, groups = node.shape()[1], int(node.require("num_groups"))
@@ -95,6 +101,7 @@ def convert_group_normalization(node: OnnxNode) -> Expr:
 
 
 @converts("LpNormalization")
+@in_float32
 def convert_lp_normalization(node: OnnxNode) -> Expr:
     """x over its 1- or 2-norm along an axis; a zero norm gives zero."""
     data, axis = node[0], node.axis(-1)
@@ -107,6 +114,7 @@ def convert_lp_normalization(node: OnnxNode) -> Expr:
 
 
 @converts("LRN")
+@in_float32
 def convert_lrn(node: OnnxNode) -> Expr:
     """x / (bias + alpha * mean of squares over `size` neighbouring channels) ^ beta; outside channels count as zero."""
     return op.nn.lrn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
+    checks,
     classic,
     detection,
     dynamic,
@@ -24,6 +25,7 @@ from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 __all__ = [
     "HOST_OPS",
     "HostOp",
+    "checks",
     "classic",
     "detection",
     "dynamic",

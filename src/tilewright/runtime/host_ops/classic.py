@@ -106,8 +106,11 @@ def topk(attrs: Attrs, data: Array, k: Array) -> Any:
     size = data.shape[axis]
     count = int(k.reshape(-1)[0])
     count = size if count < 1 else min(count, size)
-    keys = data if attrs["is_ascend"] else -data.astype(np.float64 if data.dtype.kind == "f" else np.int64)
-    order = np.take(np.argsort(keys, axis=axis, kind="stable"), np.arange(count), axis)
+    if attrs["is_ascend"]:
+        order = np.argsort(data, axis=axis, kind="stable")
+    else:  # sorted backwards and read from its end, so that equal elements stay in order and no key is negated
+        order = size - 1 - np.flip(np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis)
+    order = np.take(order, np.arange(count), axis)
     values, indices = np.take_along_axis(data, order, axis), order.astype(attrs["dtype"])
     return {"both": (values, indices), "values": values, "indices": indices}[attrs["ret_type"]]
 

@@ -273,6 +273,7 @@ def _bounds(x: Array) -> tuple[Any, Any]:
 
 
 def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    x = x.astype(np.float64)
     peak = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0)
     total = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
@@ -286,9 +287,9 @@ _REDUCTIONS: dict[str, Any] = {
     "ReduceMax": lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep, initial=_bounds(x)[0]),
     "ReduceMin": lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep, initial=_bounds(x)[1]),
     "ReduceL1": lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep),
-    "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep)),
+    "ReduceL2": lambda x, axis, keep: np.sqrt(np.sum(np.square(x.astype(np.float64)), axis=axis, keepdims=keep)),
     "ReduceSumSquare": lambda x, axis, keep: np.sum(x * x, axis=axis, keepdims=keep),
-    "ReduceLogSum": lambda x, axis, keep: np.log(np.sum(x, axis=axis, keepdims=keep)),
+    "ReduceLogSum": lambda x, axis, keep: np.log(np.sum(x.astype(np.float64), axis=axis, keepdims=keep)),
     "ReduceLogSumExp": _log_sum_exp,
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
+from tilewright.topi.elemwise import in_float32
 from tilewright.topi.util import accumulator_dtype, extents, normalize_axis
 
 
@@ -117,30 +118,32 @@ def batch_norm(
     """
     at = normalize_axis(axis, x.ndim)
 
+    def normalized(value: Any, scale: Any, shift: Any, centre: Any, spread: Any) -> Any:
+        return (value - centre) * (scale / tir.sqrt(spread + tir.const(epsilon, value.dtype))) + shift
+
     def body(*i: Any) -> Any:
         c = i[at]
-        scale = gamma(c) / tir.sqrt(variance(c) + tir.const(epsilon, x.dtype))
-        return (x(*i) - mean(c)) * scale + beta(c)
+        return in_float32(normalized, x(*i), gamma(c), beta(c), mean(c), variance(c))
 
     return te.compute(x.shape, body, name="batch_norm", tag=tag.BROADCAST)
 
 
 def lrn(x: Tensor, size: int, axis: int, alpha: float, beta: float, bias: float) -> Tensor:
     """x / (bias + alpha / size * sum of squares over `size` neighbours along `axis`) ** beta."""
-    at, shape = normalize_axis(axis, x.ndim), extents(x)
+    at, shape, wide = normalize_axis(axis, x.ndim), extents(x), accumulator_dtype(x.dtype)
     before = (size - 1) // 2
     k = te.reduce_axis((0, size), name="k")
 
     def square(*i: Any) -> Any:
         where = i[at] + k - before
         inside = tir.all(where >= 0, where < shape[at])
-        value = tir.if_then_else(inside, x(*i[:at], where, *i[at + 1 :]), tir.const(0, x.dtype))
+        value = tir.if_then_else(inside, x(*i[:at], where, *i[at + 1 :]), tir.const(0, x.dtype)).astype(wide)
         return te.sum(value * value, axis=k)
 
     squares = te.compute(shape, square, name="lrn_squares", tag=tag.COMM_REDUCE)
 
     def body(*i: Any) -> Any:
-        base = tir.const(bias, x.dtype) + tir.const(alpha / size, x.dtype) * squares(*i)
-        return x(*i) / tir.power(base, tir.const(beta, x.dtype))
+        base = tir.const(bias, wide) + tir.const(alpha / size, wide) * squares(*i)
+        return (x(*i).astype(wide) / tir.power(base, tir.const(beta, wide))).astype(x.dtype)
 
     return te.compute(shape, body, name="lrn", tag=tag.ELEMWISE)

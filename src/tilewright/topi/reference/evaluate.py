@@ -164,7 +164,8 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 
 _CALLS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
-    "log": np.log,
+    **{name: getattr(np, name) for name in ("expm1", "log", "log1p", "log2", "log10", "sinh", "cosh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "tanh": np.tanh,
