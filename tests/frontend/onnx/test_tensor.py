@@ -297,3 +297,12 @@ def test_running_sums_without_the_element_itself_keep_infinities(check_node: Che
     x = np.array([[1.0, np.inf, 2.0, -1.0]], np.float32)
     check_node("CumSum", [x], [np.array(1)], exclusive=1)
     check_node("CumSum", [x], [np.array(1)], exclusive=1, reverse=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_reductions_over_axes_of_a_run_keep_their_type(make_model: Make, dtype: str) -> None:
+    feeds = {"x": floats(2, 3).astype(dtype), "a": ints(1)}
+    model = make_model([helper.make_node("ReduceSum", list(feeds), ["y"])], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, feeds["x"].sum(1, keepdims=True), rtol=1e-2)
