@@ -4,7 +4,7 @@
                              [--markdown FILE]
 
 Each model runs in a process of its own, all engines in turns in it with the same number of threads
-(`tilewright.cli.bench.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
+(`tilewright.cli.timing.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
 the networks are filled with seeded weights first. Those of `--set zoo`, of more kinds, and of `--set brought`, as
 exporters and quantizers leave them, are built by `bench/zoo`.
 `--smoke` runs the smallest network a few times.
@@ -82,7 +82,7 @@ def measure_one(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     records = []
     for threads in args.threads:
         executable.set_threads(threads)
-        timings = bench(executable, str(path), engines, args.seconds, args.rounds, inputs=inputs)
+        timings = bench(executable, str(path), engines, args.seconds, args.rounds, [inputs] if inputs else ()).timings
         records.append(
             {
                 "model": name,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+import tilewright
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def output_of(program: str) -> list[str]:
@@ -35,3 +41,10 @@ def test_loading_an_artifact_needs_the_runtime_only() -> None:
 def test_compile_stays_a_function_when_its_module_is_imported_first() -> None:
     program = "from tilewright.compile import optimize; import tilewright as tw; print(type(tw.compile).__name__)"
     assert output_of(program) == ["function"]
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(tilewright.__file__).parent / "py.typed").is_file()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["tilewright"]
+    assert "Typing :: Typed" in settings["project"]["classifiers"]

@@ -33,6 +33,7 @@ ALLOWED = {
         "relay/transform/simplify/fold_constant.py:LIMIT",
         "relay/transform/simplify/fold_constant.py:ANY_SIZE",
         "relay/transform/simplify/simplify_expr.py:_STEPS",
+        "tir/transform/inject_prefetch.py:_MOST_STRETCHES",
         "tir/transform/loop_partition.py:MOST_SPLITS",
         "tir/transform/lower_warp_memory.py:LARGEST_CHOICE",
         "tir/transform/unroll_loop.py:MOST_STATEMENTS",
@@ -100,6 +101,7 @@ ALLOWED = {
     ),
     "bounds of a search space: how far it goes, not what is taken": (
         "topi/schedule/cpu/conv2d_cost.py:_BLOCKS",
+        "topi/schedule/cpu/conv2d_cost.py:_FEW_ROWS",
         "topi/schedule/cpu/conv2d_cost.py:_POSITIONS",
         "topi/schedule/cpu/conv2d_cost.py:_SEVERAL",
         "topi/schedule/cpu/conv2d_nchw_cost.py:_FILTERS",

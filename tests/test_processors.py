@@ -98,7 +98,9 @@ def test_floats(build: Callable[[], relay.Expr], level: str) -> None:
     inputs = feed(mod)
     ours = tw.compile(mod, target=target, threads=2, cache=False)(*inputs)
     (expected,) = relay.interpret(mod, inputs)
-    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    # What is computed of halves need not be rounded to 16 bits where a program goes on with it in 32.
+    rtol = 2**-10 if build is half else 1e-4
+    np.testing.assert_allclose(ours, expected, rtol=rtol, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -7,6 +7,7 @@
     │   ├── IllFormedError     a program binds a variable twice, uses it out of its scope, or names what is not there
     │   ├── UnsupportedError   a valid request that this version does not implement
     │   ├── TypeMismatchError  shapes or dtypes in a program do not fit together
+    │   ├── NoTruthValue       an expression stands where Python wants true or false
     │   ├── ShapeError         an input shape is missing, dynamic, or wrong
     │   ├── InputError         an input given to a compiled model has a wrong name, dtype or shape
     │   ├── TargetError        an unknown target or one this machine cannot run
@@ -21,8 +22,8 @@ The command line prints a `UserError` as one message and exits with status 2, an
 from __future__ import annotations
 
 
-class TilewrightError(Exception):
-    """Base of every exception Tilewright raises on purpose."""
+class TilewrightError(RuntimeError):
+    """Base of every exception Tilewright raises on purpose; a `RuntimeError`, as programs of the field expect."""
 
 
 class UserError(TilewrightError):
@@ -45,8 +46,12 @@ class UnsupportedError(UserError):
     """A valid request that this version does not implement."""
 
 
-class TypeMismatchError(UserError):
+class TypeMismatchError(UserError, TypeError):
     """Shapes or dtypes in a program do not fit together."""
+
+
+class NoTruthValue(UserError, TypeError, ValueError):
+    """An expression stands where Python wants true or false, while the program that computes it is being built."""
 
 
 class ShapeError(UserError):

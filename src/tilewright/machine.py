@@ -46,7 +46,8 @@ class Machine:
     a byte that is written; `line` and `page` in bytes; `huge_page_gain` is how much faster 2 MB pages make what lies
     beyond L2 (1: not at all).
 
-    Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one.
+    Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one;
+    `streams` that a prefetcher follows at a time.
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
     end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
@@ -81,6 +82,7 @@ class Machine:
     huge_page_gain: float = 1.1
     lines_in_flight: float = 12.0
     jumps_in_flight: float = 4.0
+    streams: int = 32
     kernel_start: float = 300.0
     barrier: float = 600.0
     tile_start: float = 20.0
@@ -131,6 +133,18 @@ class Machine:
 _BARRIERS_WORTH_SHARING = 4
 
 _KIB, _MIB = 1 << 10, 1 << 20
+
+#: The most of a third-level cache that a processor has for each core: 96 MiB for two of them (EPYC 9184X).
+_MOST_L3_OF_CORE = 48 * _MIB
+
+
+def l3_share(size: int, cores: int) -> int:
+    """Bytes of a third-level cache of `size` bytes that these cores have, as far as that is known without measuring.
+
+    A virtual machine with a few cores is told the size of a cache that many others fill as well.
+    """
+    return min(size, cores * _MOST_L3_OF_CORE)
+
 
 # ------------------------------------------------------------------------------------------------ x86-64, Intel
 _SKYLAKE_SP = Machine(

@@ -52,11 +52,7 @@ def test_both_sides_have_one_value(rule: Rule) -> None:
         condition = None if rule.condition is None else fill(rule.condition, binding)
         if condition is not None and not evaluate(condition, env):
             continue
-        try:
-            expected = evaluate(fill(rule.pattern, binding), env)
-        except Exception as failure:
-            assert "division by zero" in str(failure)
-            continue
+        expected = evaluate(fill(rule.pattern, binding), env)
         tried += 1
         assert same(evaluate(fill(rule.replacement, binding), env), expected)
     assert tried > 20

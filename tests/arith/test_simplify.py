@@ -202,3 +202,11 @@ def test_order_of_terms_follows_bind() -> None:
     known.bind(inner, 0, 8)
     assert repr(known.simplify(inner + outer * 8 + 3)) == "outer * 8 + inner + 3"
     assert repr(known.simplify(5 - inner)) == "5 - inner"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_a_choice_of_one_and_zero_keeps_its_type(dtype: str) -> None:
+    condition = Var("p", "bool")
+    for numbers in ((1, 0), (0, 1)):
+        choice = op.select(condition, *[op.const(n, dtype) for n in numbers])
+        assert Analyzer().simplify(choice).dtype == dtype

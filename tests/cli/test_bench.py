@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+from onnx import TensorProto, helper
+
 from tests.cli.conftest import Command
-from tilewright.cli.bench import TIMED_CALLS, measure
+from tests.onnx_models import make_model, saved
+from tilewright.cli.engines import ENGINES, Engine
+from tilewright.cli.timing import TIMED_CALLS, measure
 
 
 def test_rounds_are_interleaved_and_each_turn_begins_untimed() -> None:
@@ -31,9 +36,61 @@ def test_figures_beside_onnxruntime(tilewright: Command, model: Path, tmp_path: 
     assert ours.startswith("tilewright ") and theirs.startswith("onnxruntime ") and theirs.endswith("x of ours")
     record = json.loads((tmp_path / "times.json").read_text())
     assert record["threads"] == 1 and [t["engine"] for t in record["timings"]] == ["tilewright", "onnxruntime"]
-    assert all(0 < t["minimum_ms"] <= t["median_ms"] for t in record["timings"])
+    assert all(0 < t["minimum_ms"] <= t["median_ms"] <= t["p90_ms"] <= t["p99_ms"] for t in record["timings"])
+    assert all(t["calls"] == 5 * TIMED_CALLS and t["per_second"] > 0 for t in record["timings"])
 
 
 def test_an_artifact_alone(tilewright: Command, artifact: Path) -> None:
     outcome = tilewright("bench", artifact, "--rounds", 5)
     assert outcome.status == 0 and len(outcome.out.splitlines()) == 2
+
+
+def test_an_engine_that_fails_does_not_end_it(
+    tilewright: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(path: str, inputs: object, threads: int) -> Engine:
+        raise RuntimeError("no such opset")
+
+    def stops(path: str, inputs: object, threads: int) -> Engine:
+        return Engine("stops", "1", lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+
+    monkeypatch.setitem(ENGINES, "refuses", refuses)
+    monkeypatch.setitem(ENGINES, "stops", stops)
+    record = tmp_path / "times.json"
+    outcome = tilewright("bench", model, "--compare", "refuses,onnxruntime,stops", "--rounds", 1, "--json", record)
+    assert outcome.status == 0 and [line.split()[0] for line in outcome.out.splitlines()[1:]] == [
+        "tilewright",
+        "onnxruntime",
+    ]
+    assert "refuses is left out: refuses does not load" in outcome.err and "no such opset" in outcome.err
+    assert "stops is left out: " in outcome.err
+    assert set(json.loads(record.read_text())["failures"]) == {"refuses", "stops"}
+
+
+def test_each_round_takes_the_next_inputs() -> None:
+    seen: list[int] = []
+    measure({"a": lambda: None}, 60.0, 6, seen.append)
+    assert seen == list(range(6))
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "reference"])
+def test_scalars_reach_every_engine(engine: str, tilewright: Command, tmp_path: Path) -> None:
+    if engine == "openvino":
+        pytest.importorskip("openvino")
+    shape = (TensorProto.FLOAT, (4,))
+    node = helper.make_node("Mul", ["x", "rate"], ["y"])
+    path = saved(make_model([node], {"x": shape, "rate": (TensorProto.FLOAT, ())}, {"y": shape}), tmp_path / "m.onnx")
+    outcome = tilewright("bench", path, "--compare", engine, "--input", "rate=3", "--rounds", 1)
+    assert outcome.status == 0 and outcome.err == "" and len(outcome.out.splitlines()) == 3
+    outcome = tilewright("verify", path, "--against", engine, "--input", "rate=3", "--seed", "0..1")
+    assert outcome.status == 0 and outcome.out.count("ok       y") == 2
+
+
+def test_memory_and_a_report(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    arguments = ("--compare", "onnxruntime", "--memory", "--rounds", 1, "--report", tmp_path / "r.html")
+    outcome = tilewright("bench", model, *arguments, "--json", tmp_path / "t.json")
+    assert outcome.status == 0 and outcome.out.count("MiB") == 2
+    memory = json.loads((tmp_path / "t.json").read_text())["memory"]
+    assert memory.keys() == {"tilewright", "onnxruntime"} and all(nbytes > 0 for nbytes in memory.values())
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "onnxruntime" in page and "memory, MiB" in page and "src=" not in page and "http" not in page

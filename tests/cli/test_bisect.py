@@ -136,6 +136,18 @@ def test_the_command_writes_a_model_that_shows_the_fault(tilewright: Command, tm
         again, _ = bisect(onnx.load(minimal), data)
     assert found.status == 1 and "first to differ: node 3: gate (Sigmoid, output d)" in found.out
     assert again is not None and again.node.name == "gate"
+    arguments = (
+        "--against",
+        "reference",
+        "--input",
+        str(tmp_path / "minimal.npz"),
+        "--no-cache",
+        "-o",
+        str(tmp_path / "m.onnx"),
+    )
+    with fault_in("sigmoid"):
+        exact = tilewright("bisect", str(minimal), *arguments)
+    assert exact.status == 1 and "against reference, given inputs" in exact.out and "gate (Sigmoid" in exact.out
 
 
 @pytest.mark.long

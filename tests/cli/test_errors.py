@@ -220,7 +220,13 @@ def test_a_knob_that_does_not_parse(refused: Refused, model: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("verb", "option", "name"),
-    [("compile", "-o", "m.tw"), ("compile", "-o", "m.so"), ("run", "--output", "y.npz"), ("bench", "--json", "t.json")],
+    [
+        ("compile", "-o", "m.tw"),
+        ("compile", "-o", "m.so"),
+        ("run", "--output", "y.npz"),
+        ("bench", "--json", "t.json"),
+        ("profile", "--report", "r.html"),
+    ],
 )
 def test_an_output_that_cannot_be_written(
     verb: str, option: str, name: str, refused: Refused, model: Path, tmp_path: Path
@@ -274,6 +280,35 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
     outcome = tilewright(*arguments)
     assert outcome.status == 2 and outcome.out == ""
     assert outcome.err.startswith("Usage: tilewright") and outcome.err.count("Error: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["verfy", "m.onnx"], "there is no verb 'verfy'; did you mean 'verify'?"),
+        (["profiel"], "did you mean 'profile'?"),
+        (["xyzzy"], "there are: compile, run, bench, verify, bisect, inspect, profile, keygen, sign, doctor"),
+        (["run", "m.onnx", "--sede", "1"], "--seed"),
+        (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),
+        (["compile", "m.onnx", "--outptu", "x"], "--output"),
+    ],
+)
+def test_what_was_meant(arguments: list[str], meant: str, tilewright: Command) -> None:
+    outcome = tilewright(*arguments)
+    assert outcome.status == 2 and outcome.out == "" and meant in outcome.err
+
+
+def test_words_are_completed() -> None:
+    def completed(words: str, number: int) -> list[str]:
+        variables = {"_TILEWRIGHT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+        program = "from tilewright.cli.main import cli; cli(prog_name='tilewright')"
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **variables}
+        )
+        return [line.split(",")[1] for line in done.stdout.splitlines()]
+
+    assert completed("tilewright ver", 1) == ["verify"] and set(completed("tilewright b", 1)) == {"bench", "bisect"}
+    assert "--compare" in completed("tilewright bench m.onnx --c", 3)
 
 
 def test_an_internal_error_says_how_to_report_it(
@@ -377,6 +412,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         ("compile", "-o", "m.so"),
         ("run", "--output", "y.npz"),
         ("profile", "--trace", "t.json"),
+        ("profile", "--report", "r.html"),
+        ("bench", "--report", "r.html"),
     ],
 )
 def test_a_full_disk(verb: str, option: str, name: str, full_disk: Path, tilewright: Command, model: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.onnx_models import perceptron, saved, unknown_operator
 from tilewright.cli.inspect import stage_names
 
 #: What the text of a stage holds at least.
@@ -32,8 +33,33 @@ def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) 
     assert MARKS.get(stage, "%") in outcome.out or "def fused_" in outcome.out
 
 
-def test_the_default_stage_is_the_fused_model(tilewright: Command, image_model: Path) -> None:
-    assert tilewright("inspect", image_model) == tilewright("inspect", image_model, "--stage", "fused")
+def test_the_summary_of_a_model(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", image_model)
+    assert outcome.status == 0 and outcome.err == ""
+    first, *lines = outcome.out.splitlines()
+    assert first == f"{image_model}: 1.9 KiB, opsets ai.onnx 17"
+    assert lines == [
+        "inputs         image: float32[1, 3, 12, 12]",
+        "outputs        features: float32[1, 16, 1, 1]",
+        "operators      3 nodes of 3 kinds",
+        "               Conv 1, Relu 1, GlobalAveragePool 1",
+        "parameters     432 float32; 1.7 KiB",
+        f"operations     {(2 * 27 * 16 * 144 + 2 * 16 * 144) / 1e3:.3g} k a run (two for a multiply-add; "
+        "bodies of loops and branches count once)",
+        "runs on        the graph executor: one native call",
+        "not supported  nothing",
+    ]
+
+
+def test_the_summary_of_what_cannot_be_compiled_or_has_open_sizes(tilewright: Command, tmp_path: Path) -> None:
+    outcome = tilewright("inspect", saved(unknown_operator(), tmp_path / "odd.onnx"))
+    assert outcome.status == 0 and "Relu 1, Frobnicate 1" in outcome.out
+    assert "the_odd_one" in outcome.out[outcome.out.index("not supported") :]
+    path = saved(perceptron(rows="batch"), tmp_path / "open.onnx")
+    assert "x: float32[batch, 8]" in tilewright("inspect", path).out
+    assert "operations     depend on sizes that are open" in tilewright("inspect", path).out
+    fixed = tilewright("inspect", path, "--input-shapes", "x:[2,8]").out
+    assert f"operations     {2 * 2 * 8 * 4 + 2 * 4 * 2} a run" in fixed
 
 
 @pytest.mark.parametrize("stage", ["plan", "tir"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tilewright.cli.inputs import INTEGER_LIMIT, random_inputs
-from tilewright.cli.options import parse_inputs, parse_shapes
-from tilewright.errors import InputError, ShapeError
+from tilewright.cli.options import parse_shapes
+from tilewright.errors import ShapeError
 from tilewright.runtime.signature import TensorSpec
 from tilewright.support.dtype import DType
 
@@ -33,13 +31,6 @@ def test_shapes(text: str | None, shapes: dict[str, tuple[int, ...]] | None) -> 
 def test_shapes_that_are_not_understood(text: str) -> None:
     with pytest.raises(ShapeError, match="is not understood; write it as"):
         parse_shapes(text)
-
-
-def test_inputs() -> None:
-    assert parse_inputs(("x=a.npy", "y=0=b=c.npy")) == {"x": Path("a.npy"), "y=0=b": Path("c.npy")}
-    for wrong in ("x", "=a.npy", "x="):
-        with pytest.raises(InputError, match=r"NAME=FILE\.npy"):
-            parse_inputs((wrong,))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "uint8", "int64", "bool"])

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
+from tests.onnx_models import make_model, saved
 
 
 def test_random_inputs_are_fresh_unless_seeded(tilewright: Command, model: Path) -> None:
@@ -42,6 +44,26 @@ def test_an_array_in_column_order_is_taken(tilewright: Command, image_model: Pat
         np.save(tmp_path / f"{name}.npy", array)
         lines.append(tilewright("run", image_model, "--input", f"image={tmp_path / name}.npy").out.splitlines()[0])
     assert lines[0] == lines[1]
+
+
+def test_texts_and_sequences(tilewright: Command, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Identity", ["t"], ["u"]),
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0),
+    ]
+    parts = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, None)
+    model = make_model(
+        nodes, {"t": (TensorProto.STRING, (2,)), "x": (TensorProto.FLOAT, (2, 3))}, {"u": (TensorProto.STRING, (2,))}
+    )
+    model.graph.output.append(parts)
+    path = saved(model, tmp_path / "m.onnx")
+    outcome = tilewright("run", path, "--input", 't=["a=b","c"]', "--input", "x=2", "--output", tmp_path / "y.npz")
+    assert outcome.status == 0, outcome.err
+    assert "u: string[2]: a=b, c\n" in outcome.out and "parts[1]: float32[1, 3] in [2, 2]" in outcome.out
+    with np.load(tmp_path / "y.npz") as stored:
+        assert stored["u"].tolist() == ["a=b", "c"] and stored["parts[0]"].shape == (1, 3)
+    verified = tilewright("verify", path, "--input", 't=["a","b"]', "--input", "x=2")
+    assert verified.status == 0 and "ok       u" in verified.out and "ok       parts[1]" in verified.out
 
 
 def test_an_artifact_runs_without_the_compiler(artifact: Path) -> None:

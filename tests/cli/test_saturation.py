@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, saved
 from tilewright.cli.engines import ENGINES, Engine
+from tilewright.cli.reference import REFERENCES, _exact, open_reference, values_of
 from tilewright.cli.saturation import saturates, saturating_nodes
 from tilewright.target import Target
 
@@ -77,7 +79,9 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     path = saved(product(), tmp_path / "product.onnx")
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     arguments = ("verify", path, "--input", f"x={tmp_path / 'x.npy'}", "--against")
-    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
+    monkeypatch.setattr(
+        "tilewright.cli.verify.saturating_nodes", lambda path, against: saturating_nodes(path, HASWELL, against)
+    )
     outcome = tilewright(*arguments, "narrow")
     note = "sums of uint8 x int8 products saturate in narrow; nodes that have them: 1, the first times (MatMulInteger)"
     assert outcome.status == 1 and note in outcome.out and "DIFFERS  y" in outcome.out
@@ -86,18 +90,20 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     outcome = tilewright(*arguments, "reference")
     assert outcome.status == 0 and outcome.err == "" and "note" not in outcome.out
     assert "against ONNX's evaluator" in outcome.out and "ok       y" in outcome.out
-    monkeypatch.setattr("tilewright.cli.verify.saturating_nodes", lambda path: saturating_nodes(path, ZEN4))
+    monkeypatch.setattr(
+        "tilewright.cli.verify.saturating_nodes", lambda path, against: saturating_nodes(path, ZEN4, against)
+    )
     outcome = tilewright(*arguments, "narrow")
     assert outcome.status == 1 and "note" not in outcome.out and "may be wrong" not in outcome.err
 
 
 def test_bisect_gives_the_same_advice(tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def saturated(model: Any, inputs: Any, names: list[str]) -> dict[str, Any]:
+    def saturated(model: Any, inputs: Any, names: list[str], against: str) -> dict[str, Any]:
         sums = inputs["x"].astype(int) @ np.full((2, 4), 127)
         return {name: np.minimum(sums, 32767).astype(np.int32) for name in names}
 
     monkeypatch.setattr("tilewright.cli.bisect.values_of", saturated)
-    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path: saturating_nodes(path, HASWELL))
+    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path, against: saturating_nodes(path, HASWELL))
     path, minimal = saved(product(), tmp_path / "product.onnx"), tmp_path / "minimal.onnx"
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     outcome = tilewright("bisect", path, "--input", f"x={tmp_path / 'x.npy'}", "-o", minimal)
@@ -118,3 +124,35 @@ def test_what_the_evaluator_lacks_is_named(tilewright: Command, tmp_path: Path) 
     path = saved(make_model([node], {"x": shape}, {"y": shape}), tmp_path / "gelu.onnx")
     outcome = tilewright("verify", path, "--against", "reference")
     assert outcome.status == 2 and "reference does not load" in outcome.err and "com.microsoft" in outcome.err
+
+
+def test_the_precise_mode_is_asked_for_where_stored_products_saturate(
+    tilewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, real = str(saved(product(), tmp_path / "p.onnx")), str(saved(dequantized(), tmp_path / "d.onnx"))
+    assert saturating_nodes(stored, HASWELL, "onnxruntime") == saturating_nodes(real, HASWELL, "onnxruntime") == []
+    monkeypatch.setattr("tilewright.cli.saturation.saturates", lambda target: True)
+    for path, wanted in ((stored, "1"), (real, "")):
+        settings = _exact(onnxruntime, onnx.load(path))
+        assert settings.graph_optimization_level == (
+            onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+            if wanted
+            else onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        )
+        if wanted:
+            assert settings.get_session_config_entry("session.x64quantprecision") == wanted
+        outcome = tilewright("verify", path, "--seed", 1)
+        assert outcome.status == 0 and "note" not in outcome.out
+    free = helper.make_node("MatMulInteger", ["x", "w"], ["y"], name="both")
+    inputs = {"x": (TensorProto.UINT8, (3, 2)), "w": (TensorProto.INT8, (2, 4))}
+    path = saved(make_model([free], inputs, {"y": (TensorProto.INT32, (3, 4))}), tmp_path / "free.onnx")
+    assert saturating_nodes(str(path), HASWELL, "onnxruntime") == ["both (MatMulInteger)"]
+
+
+def test_verify_and_bisect_have_one_reference(tmp_path: Path, model: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
+    for name in REFERENCES:
+        engine = open_reference(name, str(model), {"x": x}, 1)
+        values = values_of(onnx.load(model), {"x": x}, ["xw", "y"], name)
+        np.testing.assert_array_equal(engine.run()[0], values["y"])
+        assert set(values) == {"xw", "y"}

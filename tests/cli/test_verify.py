@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
+from tests.onnx_models import make_model, perceptron, saved
+from tilewright.cli.bounds import EXACT, STEP, Bound, Bounds, bounds_of
+from tilewright.cli.comparison import compare, compare_values
 from tilewright.cli.engines import Engine
-from tilewright.cli.verify import compare
 
 NAN, INF = float("nan"), float("inf")
 
@@ -37,6 +41,76 @@ def test_shape_and_emptiness() -> None:
     assert compare("y", np.zeros((0, 3)), np.zeros((0, 3)), 0.0, 0.0).passed
 
 
+def test_two_zeros_are_no_comparison() -> None:
+    zeros = np.zeros((2, 2), np.float32)
+    found = compare("y", zeros, zeros, 1e-4, 1e-6)
+    assert found.passed and not found.compared and "nothing compared" in found.line()
+    for ours, reference, compared in (
+        (zeros + 1e-7, zeros, False),  # below the floor in both
+        (zeros + 1, zeros, False),
+        (zeros, zeros + 2e-6, True),
+        (np.full(2, NAN), np.full(2, NAN), False),
+        (np.full(2, INF), np.full(2, INF), True),
+        (np.zeros((0, 3)), np.zeros((0, 3)), False),
+    ):
+        assert compare("y", ours, reference, 1e-4, 1e-6).compared == compared
+    assert not compare("y", zeros + 1, zeros, 1e-4, 1e-6).passed
+    assert not compare("y", zeros, zeros, 0.0, 0.0).compared and compare("y", zeros, zeros + 1, 1.0, 0.0).compared
+
+
+def test_bounds_by_data_type() -> None:
+    usual = Bounds()
+    order = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+    bounds = [usual.of(np.dtype(kind)) for kind in order]
+    assert bounds == sorted(bounds, key=lambda bound: bound.rtol) and len(set(bounds)) == len(order)
+    assert all(bound.rtol > np.finfo(kind).eps for kind, bound in zip(order[:3], bounds))
+    assert usual.of(np.dtype(np.int8)) == usual.of(np.dtype(bool)) == Bound(0.0, 0.0)
+    assert Bounds("float16").of(np.dtype(np.float32)) == usual.of(np.dtype(np.float16))
+    assert Bounds("float16").of(np.dtype(np.float64)) == usual.of(np.dtype(np.float16))
+    assert Bounds("float32").of(np.dtype(ml_dtypes.bfloat16)) == usual.of(np.dtype(ml_dtypes.bfloat16))
+    assert Bounds("float16").of(np.dtype(np.int64)) == Bound(0.0, 0.0)
+    assert Bounds("float16", rtol=0.5, atol=0.0).of(np.dtype(np.int64)) == Bound(0.5, 0.0)
+
+
+def test_the_coarsest_type_that_a_model_computes_in(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Exp", ["h"], ["e"]),
+        helper.make_node("Cast", ["e"], ["y"], to=TensorProto.FLOAT),
+    ]
+    shape = (TensorProto.FLOAT, (100,))
+    path = saved(make_model(nodes, {"x": shape}, {"y": shape}), tmp_path / "half.onnx")
+    assert bounds_of(str(path), None, None).coarsest == "float16"
+    assert bounds_of(str(saved(perceptron(), tmp_path / "p.onnx")), None, None).coarsest == "float32"
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    weights = {"s": np.float32(0.1), "z": np.uint8(0)}
+    codes = make_model([node], {"x": shape}, {"y": (TensorProto.UINT8, (100,))}, weights)
+    bounds = bounds_of(str(saved(codes, tmp_path / "codes.onnx")), None, None)
+    assert bounds.of(np.dtype(np.uint8)) == STEP and bounds.of(np.dtype(np.int64)) == EXACT
+    assert Bounds("float32").of(np.dtype(np.float32)).rtol < bounds.of(np.dtype(np.float32)).rtol < 0.05
+
+
+def test_texts_sequences_and_nothing() -> None:
+    def passed(ours: object, reference: object) -> bool:
+        return all(one.passed for one in compare_values("y", ours, reference, Bounds()))
+
+    one, two = np.float32([1]), np.float32([2])
+    assert passed(np.array(["a", "b"], object), np.array(["a", "b"])) and not passed(np.array(["a"]), np.array(["b"]))
+    assert passed([one, two], [one, two]) and not passed([one, two], [one, one]) and not passed([one], [one, two])
+    assert passed({"a": 1.0}, {"a": 1.0}) and not passed({"a": 1.0}, {"b": 1.0}) and not passed({"a": 1.0}, {"a": 2.0})
+    assert passed(None, None) and not passed(None, one) and not passed([one], one)
+
+
+def test_nothing_compared_is_no_success(tilewright: Command, tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    shape = (TensorProto.FLOAT, (3,))
+    path = saved(make_model([node], {"x": shape}, {"y": shape}), tmp_path / "relu.onnx")
+    outcome = tilewright("verify", path, "--input", "x=-1")
+    assert outcome.status == 1 and "nothing  y: nothing above 1e-06 in both, nothing compared" in outcome.out
+    assert "nothing was compared" in outcome.err
+    assert tilewright("verify", path, "--input", "x=1").status == 0
+
+
 def test_the_place_of_the_largest_difference() -> None:
     ours = np.zeros((2, 3), np.float32)
     ours[1, 2] = 5.0
@@ -58,4 +132,4 @@ def test_a_difference_fails_with_status_1(tilewright: Command, model: Path, monk
     monkeypatch.setitem(__import__("tilewright.cli.engines", fromlist=["ENGINES"]).ENGINES, "other", other)
     outcome = tilewright("verify", model, "--against", "other", "--seed", 1)
     assert outcome.status == 1 and "DIFFERS  y" in outcome.out
-    assert outcome.err == "the bound is 0.0001 x max|ref| + 0\n"
+    assert outcome.err == "the bound is 0.0001 x max|ref| + 1e-06\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tilewright import compat
 from tilewright.compat.namespace import find, public_names, resolve
 from tilewright.compat.tables import TABLES
+from tilewright.errors import UnsupportedError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,3 +92,24 @@ def test_the_coverage_report_counts_uses(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script), str(table), "--print"], capture_output=True, text=True)
     assert "| `tvm.relay` | core | 2 | 1 | 4 | 3 (75.0%) |" in done.stdout
     assert "`tvm.relay.nowhere` (1)" in done.stdout
+
+
+def test_names_that_may_be_imported_but_not_used() -> None:
+    from tvm.autotvm import apply_history_best, tuner
+    from tvm.topi.cuda.conv3d_winograd import _infer_tile_size
+
+    assert "not part of" in repr(tuner) and tuner.__name__ == "tvm.autotvm.tuner"
+    for use in (lambda: _infer_tile_size({}, None), lambda: tuner.XGBTuner, lambda: tuner["grid"]):
+        with pytest.raises(UnsupportedError, match=r"is not part of tilewright.compat; (templates|schedules)"):
+            use()
+    with pytest.raises(UnsupportedError, match=r"autotvm.apply_history_best"), apply_history_best("records.log"):
+        pass
+    with pytest.raises(UnsupportedError, match=r"autotvm.tuner"):
+        types.new_class("Own", (tuner,))
+
+
+def test_a_function_stays_when_a_module_of_its_name_is_imported() -> None:
+    from tvm import topi
+    from tvm.topi.nn.conv2d import _get_workload, conv2d
+
+    assert topi.nn.conv2d is conv2d and callable(_get_workload)

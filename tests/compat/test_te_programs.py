@@ -379,3 +379,54 @@ def _count_copies(api: object, patch: pytest.MonkeyPatch) -> dict[str, int]:
 
         patch.setattr(api, name, counted)
     return counts
+
+
+def test_an_intrinsic_declared_and_called_in_the_classic_way() -> None:
+    import tvm
+    from tvm import te
+
+    n = 8
+
+    def intrinsic() -> object:
+        x, y = te.placeholder((n,), name="x"), te.placeholder((n,), name="y")
+        z = te.compute((n,), lambda i: x[i] + y[i], name="z")
+
+        def body(ins: list, outs: list) -> object:
+            ib = tvm.tir.ir_builder.create()
+            a, b, c = map(ib.buffer_ptr, (*ins, outs[0]))
+            with ib.for_range(0, n, "i") as i:
+                c[i] = a[i] + b[i]
+            return ib.get()
+
+        return te.decl_tensor_intrin(z.op, body, default_buffer_params={"offset_factor": 1, "data_alignment": 16})
+
+    a, b = te.placeholder((4, n), name="a"), te.placeholder((4, n), name="b")
+    add = intrinsic()
+    called = te.compute((4, n), lambda i: add(a[i, 0:n], b[i, 0:n]), name="called")
+    plain = te.compute((4, n), lambda i, j: a[i, j] + b[i, j], name="plain")
+    tensorized = te.create_schedule(plain.op)
+    tensorized[plain].tensorize(plain.op.axis[1], add)
+    x, y = np.arange(32, dtype="float32").reshape(4, n), np.ones((4, n), "float32")
+    for s, out in ((te.create_schedule(called.op), called), (tensorized, plain)):
+        result = tvm.nd.empty((4, n))
+        tvm.build(s, [a, b, out], "llvm")(tvm.nd.array(x), tvm.nd.array(y), result)
+        np.testing.assert_array_equal(result.numpy(), x + y)
+
+
+def test_a_reducer_of_two_expressions_and_the_loops_of_a_scan() -> None:
+    import tvm
+    from tvm import te
+
+    larger = te.comm_reducer(lambda x, y: te.max(x, y), lambda t: tvm.tir.const(-9, t), name="larger")
+    a = te.placeholder((3, 4), "int32", name="a")
+    k = te.reduce_axis((0, 4), "k")
+    rows = te.compute((3,), lambda i: larger(a[i, k], axis=k), name="rows")
+    out = te.compute((3,), lambda i: larger(rows[i], i * 2, 1), name="out")
+    x = np.array([[1, -3, 0, -2], [1, 7, 2, 3], [-5, -5, -5, -5]], "int32")
+    result = tvm.nd.empty((3,), "int32")
+    tvm.build(te.create_schedule(out.op), [a, out], "llvm")(tvm.nd.array(x), result)
+    np.testing.assert_array_equal(result.numpy(), np.maximum(np.maximum(x.max(1), [0, 2, 4]), 1))
+    state, first = te.placeholder((5, 4)), te.compute((1, 4), lambda _, i: a[0, i].astype("float32"))
+    update = te.compute((5, 4), lambda t, i: state[t - 1, i] + 1.0)
+    s = te.create_schedule(te.scan(first, update, state).op)
+    assert "for" in repr(te.schedule.ScheduleOps(s, te.schedule.InferBound(s)))

@@ -176,3 +176,78 @@ def test_references_of_other_operators() -> None:
     smooth = testing.resize2d_python(image, (5 / 3, 5 / 3), method="bilinear")
     np.testing.assert_allclose(smooth[0, 0, ::2, ::2], image[0, 0], rtol=1e-5)
     np.testing.assert_allclose(smooth[0, 0, 0, 1], image[0, 0, 0, :2].mean(), rtol=1e-5)
+
+
+def test_what_describes_a_convolution() -> None:
+    import tvm
+    from tvm import autotvm, te
+    from tvm.topi.nn.conv2d import _get_workload
+    from tvm.topi.x86.conv2d_avx_common import _fallback_schedule
+
+    data, kernel = te.placeholder((1, 12, 30, 28)), te.placeholder((20, 12, 3, 5))
+    workload = _get_workload(data, kernel, (2, 1), (1, 2), 2, "float32")
+    assert (workload.in_filter, workload.out_filter, workload.kernel_w, workload.groups) == (12, 20, 5, 1)
+    assert (workload.padt, workload.padl, workload.stride_h, workload.dilation_w) == (1, 2, 2, 2)
+    channels_last = _get_workload(
+        te.placeholder((1, 30, 28, 12)), te.placeholder((3, 5, 12, 20)), (2, 1), (1, 2), 2, "float32", "NHWC"
+    )
+    assert channels_last == workload
+    config = autotvm.get_config()
+    with tvm.target.Target("llvm -mcpu=haswell"), autotvm.FallbackContext(), autotvm.tophub.context("llvm"):
+        _fallback_schedule(config, workload)
+    columns = 28 + 4 - (4 * 2 + 1) + 1
+    assert np.prod(config["tile_ow"].size) == columns and config["tile_oc"].size == [4, 5]
+    with pytest.raises(UnsupportedError, match="records of tuned schedules are not read"):
+        autotvm.tophub.context("llvm", extra_files=["records.log"])
+
+
+def test_same_padding_of_a_dilated_convolution() -> None:
+    from tvm import te, topi
+
+    data = te.placeholder((1, 3, 9, 8))
+    x, w = _random(1, 3, 9, 8), _random(4, 3, 3, 2)
+    for function, weight in ((topi.nn.conv2d_nchw, w), (topi.nn.depthwise_conv2d_nchw, w[:3, :1])):
+        filters = te.placeholder(weight.shape)
+        out = function(data, filters, 1, "SAME", 2, "float32")
+        assert topi.utils.get_const_tuple(out.shape)[2:] == (9, 8)
+        wide = np.zeros((*weight.shape[:2], 5, 3), "float32")
+        wide[:, :, ::2, ::2] = weight
+        padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 3), (2, 3))
+        grouped = "nchwij,cfij->nchw" if function is topi.nn.depthwise_conv2d_nchw else "nchwij,ocij->nohw"
+        np.testing.assert_allclose(
+            _run([out], [data, filters, out], [x, weight]), np.einsum(grouped, windows, wide), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_shapes_and_places_by_their_classic_parameters() -> None:
+    from tvm import te, topi
+
+    a, b = te.placeholder((3, 4), name="a"), te.placeholder((2, 4), name="b")
+    places = te.placeholder((3,), "int32", name="places")
+    x, y, i = _random(3, 4), _random(2, 4, seed=1), np.array([-2, 9, 1], "int32")
+    programs = (
+        (topi.concatenate(a_tuple=(a, b), axis=0), [a, b], [x, y], np.concatenate([x, y])),
+        (topi.take(a=a, indices=places, axis=1, mode="clip"), [a, places], [x, i], x[:, [0, 3, 1]]),
+        (topi.take(a, places), [a, places], [x, i], x.ravel()[[0, 9, 1]]),
+        (topi.take(a, places, axis=0, mode="wrap"), [a, places], [x, i], x[[1, 0, 1]]),
+        (topi.arange(1, 20, 1.5), [], [], np.arange(1, 20, 1.5, "float32")),
+        (topi.arange(5, dtype="int32"), [], [], np.arange(5, dtype="int32")),
+        (topi.arange(20, 1, -3, "int32"), [], [], np.arange(20, 1, -3, "int32")),
+        (topi.one_hot(places, 5, 2, 4, 0, "int32"), [places], [np.array([0, 3, 1], "int32")],
+         np.where(np.eye(4)[:, [0, 3, 1]] == 1, 5, 2)),
+        (topi.where(topi.cast(a > 0, "float32"), a, -a), [a], [x], np.abs(x)),
+    )  # fmt: skip
+    for out, inputs, values, expected in programs:
+        np.testing.assert_array_equal(_run([out], [*inputs, out], values), expected)
+
+
+def test_schedules_of_pooling_are_told_the_layout() -> None:
+    import tvm
+    from tvm import te, topi
+
+    a = te.placeholder((1, 2, 8, 8), name="a")
+    out = topi.nn.pool2d(a, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NCHW")
+    x, result = _random(1, 2, 8, 8), tvm.nd.empty((1, 2, 4, 4))
+    tvm.build(topi.generic.schedule_pool([out], "NCHW"), [a, out], "llvm")(tvm.nd.array(x), result)
+    np.testing.assert_array_equal(result.numpy(), _windows(x, 2, 2).max(axis=(4, 5)))

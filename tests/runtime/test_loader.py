@@ -6,10 +6,12 @@ import ctypes
 import dataclasses
 import functools
 import mmap
+import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -190,14 +192,31 @@ def test_a_weak_symbol_may_be_missing() -> None:
 
 @only_x86
 def test_calls_that_do_not_reach_go_through_a_stub() -> None:
-    below_2_gib = 0x40  # MAP_32BIT
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | below_2_gib
-    memory = mmap.mmap(-1, 4096, flags, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    memory.write(bytes.fromhex("b82a000000c3"))  # mov $42, %eax; ret
-    far = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    code = load(CALLER, far=far)
-    assert abs(code.symbols["near"] - far) > 1 << 31
-    assert function(code, "near", ctypes.c_int32)() == 43
+    code_bytes = bytes.fromhex("b82a000000c3")  # mov $42, %eax; ret
+    with far_memory(4096) as far:
+        ctypes.memmove(far, code_bytes, len(code_bytes))
+        code = load(CALLER, far=far)
+        assert abs(code.symbols["near"] - far) > 1 << 31
+        assert function(code, "near", ctypes.c_int32)() == 43
+
+
+@contextmanager
+def far_memory(size: int) -> Iterator[int]:
+    """Executable memory far from everything that the system places itself, which lies in the upper half of its space.
+
+    The address is a wish, taken where nothing is there yet. (MAP_32BIT asks for one gigabyte that may be full.)
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    address = libc.mmap(1 << 42, size, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    assert address not in (None, ctypes.c_void_p(-1).value), os.strerror(ctypes.get_errno())
+    try:
+        yield address
+    finally:
+        libc.munmap(address, size)
 
 
 def test_pages_are_writable_or_executable_but_not_both() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tilewright.errors import ArtifactError, EnvironmentError_
 from tilewright.support import cache
-from tilewright.support.cache import DiskCache, atomic_file, digest, open_cache
+from tilewright.support.cache import TRAILER_BYTES, DiskCache, atomic_file, digest, open_cache
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +36,14 @@ def test_put_and_get(tmp_path: Path) -> None:
     assert path == tmp_path / "kernel" / "k1" == store.find("kernel", "k1")
     assert store.get("kernel", "k1") == b"code" and store.get("artifact", "k1") is None
     store.put("kernel", "k1", b"other")
-    assert store.get("kernel", "k1") == b"other" and store.size() == 5
+    assert store.get("kernel", "k1") == b"other" and store.size() == 5 + TRAILER_BYTES
     assert store.clear() == 1 and store.get("kernel", "k1") is None
 
 
 def test_files_made_in_place(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1 << 20)
     path = store.put_file("artifact", "m", lambda target: target.write_text("model") and None)
-    assert path is not None and path.read_text() == "model"
+    assert path is not None and path.read_bytes()[:-TRAILER_BYTES] == b"model" == store.get("artifact", "m")
     assert os.listdir(tmp_path / "artifact") == ["m"]
 
 
@@ -64,11 +65,11 @@ def test_a_write_that_fails_leaves_nothing_and_warns_once(tmp_path: Path) -> Non
 def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
     for i in range(10):
-        path = store.put("kernel", str(i), bytes(100))
+        path = store.put("kernel", str(i), bytes(100 - TRAILER_BYTES))
         assert path is not None
         os.utime(path, (1000 + i, 1000 + i))
     assert store.get("kernel", "0") is not None  # renews it
-    store.put("kernel", "new", bytes(100))
+    store.put("kernel", "new", bytes(100 - TRAILER_BYTES))
     left = set(os.listdir(tmp_path / "kernel"))
     assert {"0", "new", "9"} <= left and not {"1", "2", "3"} & left
     assert store.size() <= 1000
@@ -147,3 +148,138 @@ def test_a_hit_renews_the_entry(tmp_path: Path) -> None:
     os.utime(path, (1, 1))
     store.find("kernel", "k")
     assert time.time() - path.stat().st_mtime < 60
+
+
+def forbidden(store: DiskCache, warning: str) -> None:
+    """The entry "k" is not taken, and one warning says why."""
+    with pytest.warns(RuntimeWarning, match=warning):
+        assert store.get("kernel", "k") is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.find("kernel", "k") is None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DiskCache:
+    made = DiskCache(tmp_path / "cache", 1 << 20)
+    assert made.put("kernel", "k", b"code") and made.get("kernel", "k") == b"code"
+    return made
+
+
+def test_an_entry_is_bound_to_its_kind_and_key(store: DiskCache) -> None:
+    assert store.directory is not None
+    entry = store.directory / "kernel" / "k"
+    for kind, key in (("kernel", "other"), ("artifact", "k")):
+        (store.directory / kind).mkdir(exist_ok=True)
+        (store.directory / kind / key).write_bytes(entry.read_bytes())
+        assert store.get(kind, key) is None and store.find(kind, key) is None
+
+
+@pytest.mark.parametrize("contents", [b"", b"code", b"x" * 100, b"\nTWCACHE\x01"])
+def test_what_has_no_trailer_is_no_entry(store: DiskCache, contents: bytes) -> None:
+    assert store.directory is not None
+    (store.directory / "kernel" / "k").write_bytes(contents)
+    assert store.get("kernel", "k") is None
+
+
+only_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on this system")
+
+
+@only_owners
+@pytest.mark.parametrize("which", ["", "kernel", "kernel/k"])
+def test_what_everybody_may_write_is_not_read(store: DiskCache, which: str) -> None:
+    assert store.directory is not None
+    place = store.directory / which
+    place.chmod(0o777 if place.is_dir() else 0o666)
+    forbidden(store, f"{place} can be written by everybody, so nothing is taken from it")
+
+
+@only_owners
+def test_what_belongs_to_another_user_is_not_read(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = os.stat(store.directory or "").st_uid
+    if owner == 0:  # root's files are read by all: give it to somebody
+        os.chown((store.directory or Path()) / "kernel" / "k", 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    forbidden(store, "belongs to another user")
+
+
+@only_owners
+def test_root_and_directories_like_tmp_are_trusted(store: DiskCache) -> None:
+    assert store.directory is not None
+    store.directory.chmod(0o1777)
+    assert store.get("kernel", "k") == b"code"
+
+
+@only_owners
+def test_nothing_is_written_where_nothing_would_be_read(store: DiskCache) -> None:
+    assert store.directory is not None
+    (store.directory / "kernel").chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="can be written by everybody"):
+        assert store.put("kernel", "new", b"code") is None
+    assert os.listdir(store.directory / "kernel") == ["k"]
+
+
+@only_owners
+def test_entries_are_writable_by_their_owner_alone_whatever_the_mask(tmp_path: Path) -> None:
+    mask = os.umask(0)
+    try:
+        store = DiskCache(tmp_path / "cache", 1 << 20)
+        path = store.put("kernel", "k", b"code")
+    finally:
+        os.umask(mask)
+    assert path is not None and store.get("kernel", "k") == b"code"
+    assert [place.stat().st_mode & 0o777 for place in (path, path.parent, path.parent.parent)] == [0o644, 0o755, 0o755]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "dangling link", "device"])
+def test_what_is_no_file_is_no_entry_and_is_replaced(store: DiskCache, tmp_path: Path, kind: str) -> None:
+    assert store.directory is not None
+    entry = store.directory / "kernel" / "k"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(entry.read_bytes())
+    kept = elsewhere.read_bytes()
+    entry.unlink()
+    if kind == "pipe":
+        os.mkfifo(entry)
+    elif kind == "folder":
+        entry.mkdir()
+    else:
+        entry.symlink_to({"link": elsewhere, "dangling link": tmp_path / "none", "device": Path("/dev/zero")}[kind])
+    assert store.get("kernel", "k") is None and store.find("kernel", "k") is None
+    if kind == "folder":
+        with pytest.warns(RuntimeWarning, match="cannot write to the cache directory"):
+            assert store.put("kernel", "k", b"new") is None
+    else:
+        assert store.put("kernel", "k", b"new") and store.get("kernel", "k") == b"new"
+    assert elsewhere.read_bytes() == kept and not (tmp_path / "none").exists()
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "dangling").symlink_to("made")
+    for name in ("link", "dangling"):
+        with atomic_file(tmp_path / name) as temporary:
+            temporary.write_text("new")
+        assert (tmp_path / name).is_symlink() and (tmp_path / name).read_text() == "new"
+    assert sorted(os.listdir(tmp_path)) == ["dangling", "link", "made", "real"]
+
+
+def test_a_device_is_written_into() -> None:
+    with atomic_file(Path(os.devnull)) as temporary:
+        temporary.write_text("new")
+    assert not temporary.exists() and not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_into(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    with atomic_file(tmp_path / "pipe") as temporary:
+        temporary.write_bytes(bytes(range(256)) * 1000)
+    reader.join(20)
+    assert read == [bytes(range(256)) * 1000] and (tmp_path / "pipe").is_fifo()

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tilewright.errors import InternalError, UnsupportedError
-from tilewright.support.processes import fork_lock, fork_map
+from tilewright.support.forks import fork_lock
+from tilewright.support.processes import fork_map
 
 
 def name(index: int) -> str:
@@ -67,8 +74,15 @@ def test_children_take_the_lock_that_another_thread_holds_when_they_are_asked_fo
         with fork_lock:
             return index
 
-    fork_lock.acquire()
-    threading.Timer(0.05, fork_lock.release).start()
+    held = threading.Event()
+
+    def hold() -> None:
+        with fork_lock:
+            held.set()
+            time.sleep(0.05)
+
+    threading.Thread(target=hold).start()
+    assert held.wait(10)
     assert sorted(fork_map(work, range(4), 2, name)) == [(i, i) for i in range(4)]
 
 
@@ -84,3 +98,45 @@ def test_threads_that_work_at_a_time_do_each_their_own() -> None:
     for thread in threads:
         thread.join(60)
     assert found == {base: [(i, base + i) for i in range(6)] for base in (0, 100, 200)}
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["fork_map", "run_apart"])
+def test_children_end_when_their_parent_is_killed(tmp_path: Path, apart: bool) -> None:
+    """The parent tells the numbers of its children and dies without a chance to end them."""
+    script = f"""
+        import os, sys, time
+        from pathlib import Path
+        from tilewright.support.processes import fork_map, run_apart
+
+        def work(index):
+            Path({str(tmp_path)!r}, str(os.getpid())).touch()
+            time.sleep(600)
+
+        if {apart}:
+            run_apart(lambda: work(0), "nothing")
+        else:
+            list(fork_map(work, range(4), 2, str))
+    """
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
+    wanted = 1 if apart else 2
+    wait_until(lambda: len(list(tmp_path.iterdir())) == wanted)
+    children = [int(path.name) for path in tmp_path.iterdir()]
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not any(is_alive(child) for child in children))
+
+
+def is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # nobody may have collected it
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("this did not come true within half a minute")

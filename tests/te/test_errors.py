@@ -46,7 +46,10 @@ def names():
             r"env_threads of P: needs te.thread_axis\(\(0, n\), tag\)",
         ),
         ("s.create_group([P], [D])", "create_group: P does not depend on the group's inputs"),
-        ("s.create_group([R], [A]); s.create_group([P], [A])", "create_group: P is in another group already"),
+        (
+            "s.create_group([R], [A]); s.create_group([D], [P])",
+            "create_group: R is in another group already, with stages",
+        ),
         ("s.create_group([R], [A]).compute_at(s[P], P.op.axis[0])", r"the group \(P, R\): P belongs to it"),
         (
             "s.create_group([R], [A]).compute_at(s[D], k)",

@@ -55,10 +55,19 @@ def test_floats_are_rounded_to_their_type() -> None:
     assert evaluate(brain + brain, {brain: 1.01}) == ml_dtypes.bfloat16(1.01) * ml_dtypes.bfloat16(2)
 
 
-def test_min_and_max_of_nan_take_the_second_operand() -> None:
+def test_min_and_max_of_nan_are_nan() -> None:
     nan = float("nan")
-    assert evaluate(tir.minimum(F, G), {F: nan, G: 1.0}) == 1.0
-    assert np.isnan(evaluate(tir.maximum(F, G), {F: 1.0, G: nan}))
+    for node in (tir.minimum(F, G), tir.maximum(F, G)):
+        assert np.isnan(evaluate(node, {F: nan, G: 1.0})) and np.isnan(evaluate(node, {F: 1.0, G: nan}))
+    assert np.isnan(tir.maximum(tir.const(nan), tir.const(1.0)).value)
+
+
+def test_integers_divide_by_zero_to_zero_and_wrap_around() -> None:
+    low = -(2**31)
+    for node in (tir.truncdiv(X, Y), tir.truncmod(X, Y), tir.FloorDiv(X, Y), tir.FloorMod(X, Y)):
+        assert evaluate(node, {X: 7, Y: 0}) == 0
+        assert evaluate(node, {X: low, Y: -1}) == (low if isinstance(node, (tir.Div, tir.FloorDiv)) else 0)
+    assert tir.floordiv(tir.const(5), tir.const(0)).value == 0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tilewright.arith.bounds import ANYTHING, BOUNDS, MODULAR, UNBOUNDED, Bound,
 from tilewright.arith.linear import INDEX_TYPES, Linear, conjuncts
 from tilewright.arith.range import Range
 from tilewright.arith.simplify import Simplifier
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -149,28 +150,34 @@ class Analyzer:
         """The smallest and largest value as integers; None where unbounded. Of a vector: of all lanes."""
         found = self._bound_memo.get(expr)
         if found is None:
-            rule = BOUNDS.get(type(expr))
-            found = rule(self, expr) if rule is not None else type_bound(expr)
-            known = self._bounds.get(expr)
-            if known is not None:
-                found = meet_bound(found, known)
-            elif expr in self.values:
-                found = self.const_int_bound(self.values[expr])
-            self._bound_memo[expr] = found
+            found = self._bound_memo[expr] = self._bound(expr)
         return found
+
+    @nested
+    def _bound(self, expr: Expr) -> Bound:
+        rule = BOUNDS.get(type(expr))
+        found = rule(self, expr) if rule is not None else type_bound(expr)
+        known = self._bounds.get(expr)
+        if known is not None:
+            return meet_bound(found, known)
+        return self.const_int_bound(self.values[expr]) if isinstance(expr, Var) and expr in self.values else found
 
     def modular_set(self, expr: Expr) -> Modular:
         """(coefficient, base) with `expr` = coefficient * k + base for some integer k; (1, 0): any value, (0, b): b."""
         found = self._modular_memo.get(expr)
         if found is None:
             found = self._modular.get(expr)
-            if found is None and expr in self.values:
+            if found is None and isinstance(expr, Var) and expr in self.values:
                 found = self.modular_set(self.values[expr])
             if found is None:
-                rule = MODULAR.get(type(expr)) if expr.dtype in INDEX_TYPES else None
-                found = rule(self, expr) if rule is not None else ANYTHING
+                found = self._modular_by_rule(expr)
             self._modular_memo[expr] = found
         return found
+
+    @nested
+    def _modular_by_rule(self, expr: Expr) -> Modular:
+        rule = MODULAR.get(type(expr)) if expr.dtype in INDEX_TYPES else None
+        return rule(self, expr) if rule is not None else ANYTHING
 
     def can_prove(self, condition: Expr) -> bool:
         """True if `condition` certainly holds."""

@@ -6,10 +6,19 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tilewright.arith.division_bounds import (
+    and_bound,
+    floormod_bound,
+    quotient_bound,
+    shifted,
+    toward_zero,
+    truncmod_bound,
+)
 from tilewright.arith.linear import INDEX_TYPES, Linear
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm
+from tilewright.tir.visitor import substitute
 
 if TYPE_CHECKING:
     from tilewright.arith.analyzer import Analyzer
@@ -74,46 +83,19 @@ def _product(a: Analyzer, x: Any) -> Bound:
 
 
 def _floordiv(a: Analyzer, x: Any) -> Bound:
-    low, high = a.const_int_bound(x.a)
-    first, last = a.const_int_bound(x.b)
-    if first is None or first < 0:
-        return type_bound(x)
-    first = max(first, 1)  # nothing is divided by 0
-    ends = (first, last)
-    lows = None if low is None else low // first if low < 0 else 0 if ends[1] is None else low // ends[1]
-    highs = None if high is None else high // first if high >= 0 else -1 if ends[1] is None else high // ends[1]
-    return lows, highs
-
-
-def _floormod(a: Analyzer, x: Any) -> Bound:
-    first, last = a.const_int_bound(x.b)
-    if first is None or first < 0:
-        return type_bound(x)
-    first = max(first, 1)  # nothing is divided by 0
-    low, high = a.const_int_bound(x.a)
-    if first == last and low is not None and high is not None and low // first == high // first:
-        return low % first, high % first
-    limit = None if last is None else last - 1
-    if low is not None and low >= 0 and high is not None:
-        limit = high if limit is None else min(limit, high)
-    return 0, limit
+    return within(x, quotient_bound(a.const_int_bound(x.a), a.const_int_bound(x.b), lambda p, q: p // q))
 
 
 def _truncdiv(a: Analyzer, x: Any) -> Bound:
-    low, high = a.const_int_bound(x.a)
-    c = op.as_const(x.b)
-    if not isinstance(c, int) or c <= 0:
-        return type_bound(x)
-    return (None if low is None else -(-low // c) if low < 0 else low // c,
-            None if high is None else -(-high // c) if high < 0 else high // c)  # fmt: skip
+    return within(x, quotient_bound(a.const_int_bound(x.a), a.const_int_bound(x.b), toward_zero))
+
+
+def _floormod(a: Analyzer, x: Any) -> Bound:
+    return floormod_bound(a.const_int_bound(x.a), a.const_int_bound(x.b))
 
 
 def _truncmod(a: Analyzer, x: Any) -> Bound:
-    low, high = a.const_int_bound(x.a)
-    c = op.as_const(x.b)
-    if not isinstance(c, int) or c <= 0:
-        return type_bound(x)
-    return (0 if low is not None and low >= 0 else 1 - c, 0 if high is not None and high <= 0 else c - 1)
+    return truncmod_bound(a.const_int_bound(x.a), a.const_int_bound(x.b))
 
 
 def _min(a: Analyzer, x: Any) -> Bound:
@@ -152,12 +134,20 @@ def _call(a: Analyzer, x: e.Call) -> Bound:
         return union_bound(a.const_int_bound(x.args[1]), a.const_int_bound(x.args[2]))
     if x.op == "likely":
         return a.const_int_bound(x.args[0])
+    if x.op in ("bitwise_and", "shift_right"):
+        first, second = map(a.const_int_bound, x.args)
+        return meet_bound(type_bound(x), and_bound(first, second) if x.op == "bitwise_and" else shifted(first, second))
     return (0, None) if x.op == "worker_id" else (1, None) if x.op == "num_workers" else type_bound(x)
+
+
+def _let(a: Analyzer, x: e.Let) -> Bound:
+    return a.const_int_bound(substitute(x.body, {x.var: x.value}))
 
 
 BOUNDS: dict[type, Callable[[Any, Any], Bound]] = {
     IntImm: lambda a, x: (x.value, x.value),
-    e.SizeVar: lambda a, x: (1, None),
+    e.SizeVar: lambda a, x: (x.least, None),
+    e.Let: _let,
     e.Add: _sum,
     e.Sub: _sum,
     e.Mul: _product,
@@ -172,7 +162,6 @@ BOUNDS: dict[type, Callable[[Any, Any], Bound]] = {
     e.Ramp: _ramp,
     e.Cast: _cast,
     e.Call: _call,
-    e.Let: lambda a, x: type_bound(x) if not isinstance(x.body, IntImm) else (x.body.value, x.body.value),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.range import Range
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, Var
@@ -84,15 +85,17 @@ class _Evaluator:
     def __call__(self, x: Expr) -> IntervalSet:
         found = self._memo.get(x)
         if found is None:
-            rule = _RULES.get(type(x))
-            if isinstance(x, Var):
-                found = self.sets.get(x) or IntervalSet.point(x)
-            elif not uses_var(x, self.sets.__contains__):
-                found = IntervalSet.point(x)
-            else:
-                found = EVERYTHING if rule is None else rule(self, x)
-            self._memo[x] = found
+            found = self._memo[x] = self._evaluated(x)
         return found
+
+    @nested
+    def _evaluated(self, x: Expr) -> IntervalSet:
+        if isinstance(x, Var):
+            return self.sets.get(x) or IntervalSet.point(x)
+        if not uses_var(x, self.sets.__contains__):
+            return IntervalSet.point(x)
+        rule = _RULES.get(type(x))
+        return EVERYTHING if rule is None else rule(self, x)
 
     def sign(self, x: Expr) -> int:
         """1 if `x` is provably >= 0, -1 if provably <= 0, else 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -184,6 +185,7 @@ def detect_linear(expr: Expr, variables: Sequence[Var]) -> list[Expr] | None:
 _Affine = tuple[dict[Var, Expr], Expr]
 
 
+@nested
 def _affine(x: Expr, wanted: set[Var]) -> _Affine | None:
     if not x.dtype.is_int:
         return None
@@ -250,6 +252,7 @@ def _clip(fact: Expr, variables: Sequence[Var]) -> tuple[Var, Expr | None, Expr 
     return var, limit + slack if below else None, limit - slack if above else None
 
 
+@nested
 def conjuncts(condition: Expr) -> list[Expr]:
     """The parts of a conjunction, looked for through `likely`."""
     if isinstance(condition, e.And):

@@ -61,7 +61,8 @@ def match(pattern: Any, x: Any, binding: Binding) -> bool:
     if isinstance(pattern, BinaryExpr):
         return match(pattern.a, x.a, binding) and match(pattern.b, x.b, binding)
     if isinstance(pattern, (IntImm, FloatImm)):
-        return bool(pattern.value == x.value) and str(pattern.value) == str(x.value)
+        same_kind = pattern.dtype.is_bool == x.dtype.is_bool  # the choice of the numbers 1 and 0 is no bool
+        return same_kind and bool(pattern.value == x.value) and str(pattern.value) == str(x.value)
     if cls is e.Call:
         return (
             bool(pattern.op == x.op)

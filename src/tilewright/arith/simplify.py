@@ -16,6 +16,7 @@ from tilewright.arith.linear import INDEX_TYPES, Linear
 from tilewright.arith.pattern import Binding, build, fill, match
 from tilewright.arith.rules import RULES
 from tilewright.arith.vector import simplify_same, simplify_vector
+from tilewright.support.recursion import nested
 from tilewright.support.trace import TALLY
 from tilewright.tir import expr as e
 from tilewright.tir import op
@@ -37,11 +38,12 @@ class Simplifier(Rewriter):
         self.rank = analyzer.rank
 
     def __call__(self, node: Any) -> Any:
-        memo = self.memo
-        found = memo.get(node)
-        if found is not None:
-            return found
-        cls = node.__class__
+        found = self.memo.get(node)
+        return self._simplified(node) if found is None else found
+
+    @nested
+    def _simplified(self, node: Any) -> Any:
+        memo, cls = self.memo, node.__class__
         made = (self._handlers.get(cls) or self._handler(cls))(self, node)
         rules = RULES.get(made.__class__)
         if rules is not None:
@@ -119,6 +121,7 @@ class Simplifier(Rewriter):
                 total = total.plus(self.product([*self.factors(left), *self.factors(right)], x.dtype), k * n)
         return total.to_expr(x.dtype, self.rank)
 
+    @nested
     def factors(self, atom: Expr) -> list[Expr]:
         """The factors of a product of atoms."""
         return [*self.factors(atom.a), *self.factors(atom.b)] if isinstance(atom, e.Mul) else [atom]

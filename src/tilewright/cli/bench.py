@@ -3,77 +3,64 @@
 from __future__ import annotations
 
 import json
-import statistics
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
 
-from tilewright.cli.engines import check_engine, open_engine
-from tilewright.cli.inputs import Arrays, random_inputs
+from tilewright.cli.engines import Engine, check_engine, open_engine
+from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
+from tilewright.cli.memory import memory_of
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.report import bench_page
+from tilewright.cli.tables import print_table
+from tilewright.cli.timing import TIMING_COLUMNS, Timing, measure, timing_cells, timing_lines
 from tilewright.runtime.model import Model
-
-#: Calls of one engine in a row that count, in each round.
-TIMED_CALLS = 3
 
 
 @dataclass(frozen=True)
-class Timing:
-    """Milliseconds of one inference: minimum and median over all timed calls."""
+class Bench:
+    """The timings of the engines that run the model, ours first; of each other why it does not.
 
-    engine: str
-    version: str
-    minimum_ms: float
-    median_ms: float
-
-
-def measure(runs: dict[str, Callable[[], Any]], seconds: float, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each timed call of each run, in interleaved rounds: `rounds` at most, `seconds` in all, five at least.
-
-    The workers of an engine spin for a while after its last call (onnxruntime's do), and would take a core from the
-    engine that comes next. So in each round every engine makes one call that is not timed, during which the others'
-    workers fall asleep and its own data comes back into the caches, and then `TIMED_CALLS` that are:
-    A' A A A B' B B B …
+    `memory` is in bytes, where it was measured.
     """
-    for run in runs.values():
-        run()
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    deadline = time.perf_counter() + seconds
-    for done in range(rounds):
-        if done >= 5 and time.perf_counter() > deadline:
-            break
-        for name, run in runs.items():
-            run()
-            for _ in range(TIMED_CALLS):
-                start = time.perf_counter()
-                run()
-                times[name].append(time.perf_counter() - start)
-    return times
+
+    timings: list[Timing]
+    failures: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
 
 
 def bench(
-    executable: Model,
-    model: str,
-    engines: Sequence[str],
-    seconds: float,
-    rounds: int,
-    seed: int = 0,
-    inputs: Arrays | None = None,
-) -> list[Timing]:
-    """Time `executable` and the engines on `inputs`, else on one set of random ones."""
-    inputs = random_inputs(executable.inputs, seed) if inputs is None else inputs
-    opened = [open_engine(name, model, inputs, executable.threads) for name in engines]
-    runs: dict[str, Callable[[], Any]] = {"tilewright": lambda: executable.run(inputs)}
-    runs |= {engine.name: engine.run for engine in opened}
-    versions = {"tilewright": executable.version} | {engine.name: engine.version for engine in opened}
-    times = measure(runs, seconds, rounds)
-    return [
-        Timing(name, versions[name], min(t) * 1e3, statistics.median(t) * 1e3) for name, t in times.items()
-    ]  # fmt: skip
+    executable: Model, model: str, engines: Sequence[str], seconds: float, rounds: int, sets: Sequence[Arrays] = ()
+) -> Bench:
+    """Time `executable` and the engines on `sets` of inputs in turn, or on one that is random.
+
+    An engine that does not take the model, or does not run it, is left out.
+    """
+    sets = sets or [random_inputs(executable.inputs, 0)]
+    given = [sets[0]]
+    opened: dict[str, Engine] = {}
+    failures: dict[str, str] = {}
+    for name in engines:
+        try:
+            engine = open_engine(name, model, sets[0], executable.threads)
+            engine.run()
+            opened[name] = engine
+        except Exception as error:  # The engines' bindings have no exception class in common.
+            failures[name] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    runs: dict[str, Callable[[], Any]] = {"tilewright": lambda: executable.run(given[0])}
+    runs |= {engine.name: engine.run for engine in opened.values()}
+    versions = {"tilewright": executable.version} | {engine.name: engine.version for engine in opened.values()}
+
+    def begin(done: int) -> None:
+        given[0] = sets[done % len(sets)]
+        for engine in opened.values():
+            engine.give(given[0])
+
+    times = measure(runs, seconds, rounds, begin if len(sets) > 1 else None)
+    return Bench([Timing.of(name, versions[name], taken) for name, taken in times.items()], failures)
 
 
 @click.command("bench")
@@ -81,27 +68,45 @@ def bench(
 @click.option("--compare", default="", help="engines beside ours, e.g. onnxruntime,openvino")
 @click.option("--seconds", default=5.0, show_default=True, help="time to spend measuring")
 @click.option("--rounds", default=1000, show_default=True, type=click.IntRange(min=1), help="most rounds")
+@click.option("--memory", is_flag=True, help="also measure the memory that the model takes, in processes of their own")
 @click.option("--json", "json_path", help="also write the figures to this file")
+@click.option("--report", "report_path", metavar="FILE.html", help="also write them as a page")
+@input_options
 @model_options
 def bench_command(
-    model: str, compare: str, seconds: float, rounds: int, json_path: str | None, options: ModelOptions
+    model: str,
+    compare: str,
+    seconds: float,
+    rounds: int,
+    memory: bool,
+    json_path: str | None,
+    report_path: str | None,
+    inputs: InputOptions,
+    options: ModelOptions,
 ) -> None:
-    """Time MODEL, alone or beside other engines: minimum and median of interleaved rounds."""
+    """Time MODEL, alone or beside other engines: interleaved rounds, with the same number of threads."""
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     for name in engines:
         check_engine(name)
     if engines:
         require_model(model, "compare")
-    if json_path:
-        check_writable(json_path, model)
-    executable = options.open(model)
-    timings = bench(executable, model, engines, seconds, rounds)
-    ours = timings[0]
+    for path in filter(None, (json_path, report_path)):
+        check_writable(path, model)
+    executable = inputs.open(model, options)
+    sets = [given.arrays for given in inputs.sets(executable, model, seeds=(0,))]
+    result = bench(executable, model, engines, seconds, rounds, sets)
+    if memory:
+        working = [name for name in engines if name not in result.failures]
+        result = replace(result, memory=memory_of(executable, model, working, sets[0]))
     click.echo(f"{model}, {executable.threads} threads")
-    for timing in timings:
-        ratio = f"   {timing.minimum_ms / ours.minimum_ms:5.2f}x of ours" if timing is not ours else ""
-        label = f"{timing.engine} {timing.version}"
-        click.echo(f"{label:28} minimum {timing.minimum_ms:9.3f} ms   median {timing.median_ms:9.3f} ms{ratio}")
+    print_table(TIMING_COLUMNS, timing_cells(result.timings), timing_lines(result.timings))
+    for name, nbytes in result.memory.items():
+        click.echo(f"{name:28} memory {nbytes / 2**20:10.1f} MiB")
+    for name, reason in result.failures.items():
+        click.echo(f"{name} is left out: {reason}", err=True)
     if json_path:
-        record = {"model": model, "threads": executable.threads, "timings": [asdict(t) for t in timings]}
+        record = {"model": model, "threads": executable.threads, **asdict(result)}
         write_file(json_path, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
+    if report_path:
+        page = bench_page(model, executable, result.timings, result.failures, result.memory)
+        write_file(report_path, lambda path: path.write_text(page, encoding="utf-8"))

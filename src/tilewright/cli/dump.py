@@ -19,9 +19,9 @@ from typing import Any
 import click
 import numpy as np
 
+from tilewright.cli.comparison import Difference, compare
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.reference import read_whole, values_of
-from tilewright.cli.verify import Difference, compare
 from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.vm.debug import DebugMachine, Step
 

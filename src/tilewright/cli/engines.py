@@ -16,16 +16,20 @@ Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
 @dataclass(frozen=True)
 class Engine:
-    """A loaded model: `run()` computes once on the inputs it was given and returns the outputs in the model's order."""
+    """A loaded model: `run()` computes once on the inputs it was given and returns the outputs in the model's order.
+
+    `give` hands it other inputs of the same shapes.
+    """
 
     name: str
     version: str
     run: Callable[[], list[np.ndarray[Any, Any]]]
+    give: Callable[[Arrays], None] = lambda inputs: None
 
 
 def onnxruntime_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     """onnxruntime on the CPU with all graph optimizations."""
-    ort = _import("onnxruntime")
+    ort = import_engine("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -33,12 +37,12 @@ def onnxruntime_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feed = dict(inputs)
     names = [output.name for output in session.get_outputs()]
-    return Engine("onnxruntime", ort.__version__, lambda: session.run(names, feed))
+    return Engine("onnxruntime", ort.__version__, lambda: session.run(names, feed), feed.update)
 
 
 def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     """OpenVINO on the CPU in its latency mode, computing in float32."""
-    ov = _import("openvino")
+    ov = import_engine("openvino")
     core = ov.Core()
     model = core.read_model(path)
     shapes = {port: list(inputs[_port_name(port, inputs)].shape) for port in model.inputs}
@@ -48,20 +52,23 @@ def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
         raise ShapeError(f"OpenVINO does not take these input shapes: {str(error).splitlines()[0]}") from None
     config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     request = core.compile_model(model, "CPU", config).create_infer_request()
-    for port in request.model_inputs:
-        request.set_tensor(port, ov.Tensor(np.ascontiguousarray(inputs[_port_name(port, inputs)])))
     outputs = list(request.model_outputs)
+
+    def give(given: Arrays) -> None:
+        for port in request.model_inputs:  # `np.ascontiguousarray` would make vectors of scalars
+            request.set_tensor(port, ov.Tensor(np.asarray(given[_port_name(port, given)], order="C")))
 
     def run() -> list[np.ndarray[Any, Any]]:
         request.infer()
         return [request.get_tensor(port).data for port in outputs]
 
-    return Engine("openvino", ov.__version__.split("-")[0], run)
+    give(inputs)
+    return Engine("openvino", ov.__version__.split("-")[0], run, give)
 
 
 def reference_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     """ONNX's own evaluator, written in NumPy after the specification: slow, on one thread, exact in integers."""
-    onnx = _import("onnx", "onnx")
+    onnx = import_engine("onnx", "onnx")
     # it imports onnx, which is optional
     from tilewright.cli.evaluator import evaluator
 
@@ -73,7 +80,7 @@ def reference_engine(path: str, inputs: Arrays, threads: int) -> Engine:
         except Exception as error:  # NumPy's and ONNX's errors have no class in common.
             raise UnsupportedError(f"ONNX's evaluator does not run {path}: {error}") from None
 
-    return Engine("ONNX's evaluator", onnx.__version__, run)
+    return Engine("ONNX's evaluator", onnx.__version__, run, feed.update)
 
 
 def _port_name(port: Any, inputs: Arrays) -> str:
@@ -108,7 +115,8 @@ def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
         raise UnsupportedError(f"{name} does not load {path}: {reason[-1].strip()}") from None
 
 
-def _import(name: str, extra: str = "compare") -> Any:
+def import_engine(name: str, extra: str = "compare") -> Any:
+    """The module of an engine. Raises EnvironmentError_ with what installs it."""
     try:
         return importlib.import_module(name)
     except ImportError:

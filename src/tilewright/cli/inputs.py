@@ -1,83 +1,245 @@
-"""Inputs for a model: read from files, or random within what models of that dtype expect."""
+"""The inputs of a run: what `--input` gives, and random values for the rest, within what models of that type expect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
+from tilewright.cli.options import ModelOptions, parse_shapes, require_file
+from tilewright.cli.values import Given, Shape, integers, parse_inputs
 from tilewright.errors import InputError, ShapeError
+from tilewright.runtime.artifact import is_artifact
+from tilewright.runtime.model import Model
+from tilewright.runtime.signature import TensorSpec, ValueSpec
+
+if TYPE_CHECKING:
+    from tilewright.cli.declared import Declared
 
 #: Random integers stay below this, so that they are valid as token ids, byte values and indices.
 INTEGER_LIMIT = 100
+#: More seeds than this at once are a slip.
+_MOST_SEEDS = 10_000
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-def random_inputs(specs: Any, seed: int) -> Arrays:
-    """One array per input: standard normal floats, integers in [0, 100), random bools."""
+def random_inputs(specs: Iterable[TensorSpec], seed: int, limits: Mapping[str, int] | None = None) -> Arrays:
+    """One array per input: standard normal floats, random bools, integers from 0 below the smaller of 100 and `limits`.
+
+    Raises ShapeError for a spec with open sizes, InputError for what has no random values.
+    """
+    return complete_inputs(list(specs), {}, seed, limits or {})
+
+
+def complete_inputs(
+    specs: list[TensorSpec], given: Mapping[str, Given], seed: int, limits: Mapping[str, int]
+) -> Arrays:
+    """An array for each input: as `given`, or random of `seed`. Open sizes are those that the given arrays have.
+
+    Raises InputError when `given` names an input that the model does not have or cannot fill it.
+    """
+    check_names(specs, given)
+    shapes = _shapes(specs, {name: value.shape for name, value in given.items() if value.shape is not None})
     generator = np.random.default_rng(seed)
     made: Arrays = {}
     for spec in specs:
-        _require_shape(spec)
-        if spec.dtype.is_float:
-            made[spec.name] = generator.standard_normal(spec.shape).astype(spec.numpy)
-        elif spec.dtype.is_bool:
-            made[spec.name] = generator.random(spec.shape) < 0.5
+        value, shape = given.get(spec.name), shapes[spec.name]
+        if value is not None:
+            made[spec.name] = value.make(spec, shape, generator)
         else:
-            made[spec.name] = generator.integers(0, INTEGER_LIMIT, spec.shape).astype(spec.numpy)
+            made[spec.name] = _random(spec, shape, generator, min(INTEGER_LIMIT, limits.get(spec.name, INTEGER_LIMIT)))
     return made
 
 
-def _require_shape(spec: Any) -> None:
-    """Raise ShapeError or InputError where random values cannot be made: no fixed shape, or no tensor of numbers."""
-    if spec.shape is None or spec.dtype.is_string:
-        raise InputError(f"input {spec} has no random values; give it with --input {spec.name}=FILE.npy")
-    loose = [dim for dim in spec.shape if not isinstance(dim, int)]
-    if loose:
-        example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in spec.shape)
-        shapes, file = f'--input-shapes "{spec.name}:[{example}]"', f"--input {spec.name}=FILE.npy"
-        raise ShapeError(
-            f"input {spec.name!r} has the dynamic dimension{'s' if len(loose) > 1 else ''} "
-            f"{', '.join(map(str, loose))}; fix them with {shapes}, or give the input with {file}"
-        )
-
-
-def read_inputs(files: dict[str, Path]) -> Arrays:
-    """The arrays of `.npy` files. Raises InputError naming the file that cannot be read."""
-    return {name: _read_array(name, path) for name, path in files.items()}
-
-
-def _read_array(name: str, path: Path) -> np.ndarray[Any, Any]:
-    try:
-        with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            file.seek(0)
-            return np.lib.format.read_array(file, allow_pickle=False) if version else np.empty(0)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    except (ValueError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-    raise InputError(f"input {name!r}: {path} cannot be read as a .npy file ({reason})")
-
-
-def complete_inputs(specs: Iterable[Any], given: Arrays, seed: int | None) -> tuple[Arrays, int | None]:
-    """`given` with random arrays for the inputs it lacks, and their seed (None when nothing was lacking).
-
-    `seed` None draws a fresh one. Raises InputError when `given` names an input that the model does not have.
-    """
-    specs = list(specs)
-    names = [spec.name for spec in specs]
+def check_names(specs: list[TensorSpec], given: Mapping[str, Given]) -> None:
+    """Raise InputError when `given` names an input that the model does not have."""
+    names = {spec.name for spec in specs}
     unknown = [name for name in given if name not in names]
     if unknown:
         raise InputError(f"the model has no input {unknown[0]!r}; its inputs are: {', '.join(map(str, specs))}")
-    missing = [spec for spec in specs if spec.name not in given]
-    if not missing:
-        return given, None
-    seed = fresh_seed() if seed is None else seed
-    return given | random_inputs(missing, seed), seed
+
+
+def _random(spec: TensorSpec, shape: Shape, generator: np.random.Generator, limit: int) -> np.ndarray[Any, Any]:
+    if isinstance(spec, ValueSpec) or spec.dtype.is_string:
+        raise InputError(f"input {spec} has no random values; give it with --input {spec.name}=FILE.npy")
+    if spec.dtype.is_float:
+        return np.asarray(generator.standard_normal(shape)).astype(spec.numpy)
+    if spec.dtype.is_bool:
+        return np.asarray(generator.random(shape) < 0.5)
+    return integers(generator, 0, min(limit - 1, spec.dtype.limits()[1]), shape).astype(spec.numpy)
+
+
+def _shapes(specs: list[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shape of each input, open sizes filled in from those given. Raises ShapeError for what nothing tells."""
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        if len(given.get(spec.name, ())) == len(spec.shape):
+            sizes |= {dim: extent for dim, extent in zip(spec.shape, given.get(spec.name, ())) if isinstance(dim, str)}
+    shapes = {spec.name: [sizes.get(str(dim), dim) for dim in spec.shape] for spec in specs if spec.name not in given}
+    loose = {name: shape for name, shape in shapes.items() if not all(isinstance(dim, int) for dim in shape)}
+    if loose:
+        named = [(name, [dim if isinstance(dim, int) else str(dim) for dim in shape]) for name, shape in loose.items()]
+        raise _open_sizes(named, compiled=True)
+    return {**given, **{name: tuple(int(dim or 0) for dim in shape) for name, shape in shapes.items()}}
+
+
+def _open_sizes(inputs: list[tuple[str, list[int | str]]], compiled: bool = False) -> ShapeError:
+    """The error for inputs whose sizes are open: all at once, with what to add to the command."""
+    names = list(dict.fromkeys(dim for _, dims in inputs for dim in dims if isinstance(dim, str)))
+    chosen = {dim: _plausible(dims, axis) for _, dims in inputs for axis, dim in enumerate(dims)}
+    shapes = [
+        (name, ",".join(str(chosen[dim] if isinstance(dim, str) else dim) for dim in dims)) for name, dims in inputs
+    ]
+    listed = "; ".join(f"input {name!r} is [{', '.join(map(str, dims))}]" for name, dims in inputs)
+    fixed = f'--input-shapes "{",".join(f"{name}:[{dims}]" for name, dims in shapes)}"'
+    drawn = " ".join(f'--input "{name}=normal(0,1)[{dims}]"' for name, dims in shapes)
+    return ShapeError(
+        f"{listed}: random values need the dynamic dimension{'s' if len(names) > 1 else ''} {', '.join(names)}; fix "
+        f"{'them' if len(names) > 1 else 'it'}, for example with {drawn if compiled else fixed}, or give the inputs "
+        f"with --input {shapes[0][0]}=FILE.npy"
+    )
+
+
+def _plausible(dims: list[int | str], axis: int) -> int:
+    """An extent to show: 1 for the batch, 224 for the sides of an image, 64 for another length."""
+    image = len(dims) == 4 and dims[1] in (1, 3)
+    return 1 if axis == 0 else 224 if image and axis > 1 else 64
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """The inputs of one run. `seed` is that of the inputs `drawn`; None where all are given."""
+
+    arrays: Arrays
+    seed: int | None
+    drawn: tuple[str, ...]
+
+    @property
+    def origin(self) -> str:
+        """Where they come from, for a heading."""
+        return "given inputs" if self.seed is None else f"inputs from seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """`--input` and `--seed` of every verb that runs a model, as they were given."""
+
+    given: Mapping[str, Given]
+    seeds: tuple[int, ...]
+
+    def open(self, path: str, options: ModelOptions, executor: str = "auto", check: bool = False) -> Model:
+        """As `options.open`; the shapes of given arrays fix open sizes as `--input-shapes` does.
+
+        Raises ShapeError, before anything is compiled, when sizes stay open that random values need.
+        """
+        require_file(path)
+        if is_artifact(path):
+            return options.open(path, executor)
+        # only models need it, which bring the reader of ONNX files
+        from tilewright.cli.declared import declared_inputs
+
+        declared = declared_inputs(path)
+        named = parse_shapes(options.shapes) or {}
+        known = named | {entry.name: shape for entry in declared if (shape := self._fixing(entry, named)) is not None}
+        self._require_sizes(declared, known)
+        fixed = {name: shape for name, shape in known.items() if name not in named}
+        return options.open(path, executor, fixed, check)
+
+    def _fixing(self, entry: Declared, named: Mapping[str, Shape]) -> Shape | None:
+        """The shape that a given array fixes an input with open sizes to; None where it has none, or does not fit."""
+        given = self.given.get(entry.name)
+        if given is None or given.shape is None or entry.name in named or not entry.is_tensor:
+            return None
+        if entry.dims is None:
+            return given.shape
+        fits = len(entry.dims) == len(given.shape) and all(
+            isinstance(dim, str) or dim == extent for dim, extent in zip(entry.dims, given.shape)
+        )
+        return given.shape if fits and any(isinstance(dim, str) for dim in entry.dims) else None
+
+    def _require_sizes(self, declared: list[Declared], known: Mapping[str, Shape]) -> None:
+        sizes = {
+            dim: extent
+            for entry in declared
+            if entry.name in known and entry.dims is not None
+            for dim, extent in zip(entry.dims, known[entry.name])
+        }
+        loose = []
+        for entry in declared:
+            given = self.given.get(entry.name)
+            if entry.dims is None or entry.name in known or (given is not None and given.shape is not None):
+                continue
+            dims = [sizes.get(dim, dim) for dim in entry.dims]
+            if not all(isinstance(dim, int) for dim in dims):
+                loose.append((entry.name, dims))
+        if loose:
+            raise _open_sizes(loose)
+
+    def sets(self, executable: Model, path: str, seeds: tuple[int, ...] = ()) -> Iterator[InputSet]:
+        """The inputs of each run of `executable`, made of the model at `path`: one for each seed.
+
+        Without `--seed` for the `seeds` here, else for a fresh one; where nothing is drawn, once.
+        """
+        specs = list(executable.inputs)
+        check_names(specs, self.given)
+        drawn = tuple(spec.name for spec in specs if spec.name not in self.given or self.given[spec.name].drawn)
+        if not drawn:
+            yield InputSet(complete_inputs(specs, self.given, 0, {}), None, ())
+            return
+        free = [spec for spec in specs if spec.name not in self.given]
+        limits = _limits(path) if any(spec.dtype.is_int for spec in free) else {}
+        for seed in self.seeds or seeds or (fresh_seed(),):
+            yield InputSet(complete_inputs(specs, self.given, seed, limits), seed, drawn)
+
+    def one(self, executable: Model, path: str, purpose: str, seeds: tuple[int, ...] = ()) -> InputSet:
+        """The inputs where there can be one run only. Raises InputError for several seeds."""
+        if len(self.seeds) > 1:
+            raise InputError(f"{purpose}; give one --seed")
+        return next(self.sets(executable, path, seeds))
+
+
+def _limits(path: str) -> dict[str, int]:
+    """`index_limits` of a model; nothing is known of an artifact's."""
+    if is_artifact(path):
+        return {}
+    # as in `InputOptions.open`
+    from tilewright.cli.declared import index_limits
+
+    return index_limits(path)
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the options of `InputOptions`; it receives them as the argument `inputs`."""
+
+    @functools.wraps(command)
+    def gathered(input_texts: tuple[str, ...], seed_texts: tuple[str, ...], **rest: Any) -> Any:
+        seeds = tuple(dict.fromkeys(seed for text in seed_texts for seed in parse_seeds(text)))
+        return command(inputs=InputOptions(parse_inputs(input_texts), seeds), **rest)
+
+    given = click.option(
+        "--input", "input_texts", multiple=True, metavar="NAME=VALUE",
+        help="an input: FILE.npy, FILE.npz, 16000, [1,2,3], 0..255, uniform(0,1); the others are random",
+    )  # fmt: skip
+    seed = click.option(
+        "--seed", "seed_texts", multiple=True, metavar="N",
+        help="seed of the random inputs; give several, or FIRST..LAST, for as many runs",
+    )  # fmt: skip
+    return given(seed(gathered))
+
+
+def parse_seeds(text: str) -> range:
+    """`7` or `0..9`. Raises InputError for anything else."""
+    found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", text.strip())
+    seeds = range(int(found[1]), int(found[2] or found[1]) + 1) if found is not None else range(0)
+    if not 0 < len(seeds) <= _MOST_SEEDS:
+        raise InputError(f"--seed {text!r} is not understood; write it as a number, 7, or as several, 0..9")
+    return seeds
 
 
 def fresh_seed() -> int:

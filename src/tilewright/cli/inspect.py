@@ -1,4 +1,4 @@
-"""`tilewright inspect MODEL --stage S`: print a model, or one of its kernels, at any stage of the compiler."""
+"""`tilewright inspect MODEL`: what a model is; with `--stage S` how it or a kernel stands within the compiler."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.cli.options import parse_shapes, require_file
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.summary import summary_lines
 from tilewright.errors import UnsupportedError
 from tilewright.runtime.artifact import is_artifact, load_artifact
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, a graph pass, fused, plan, choice, te, a loop pass, tir, llvm, asm  [default: fused; kernels: choice]",
+    help="relay, graph passes, fused, plan, choice, te, loop passes, tir, llvm, asm"
+    "  [default: summary; of a kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--target", default="cpu", show_default=True, help="what to compile for")
@@ -43,7 +45,7 @@ def inspect_command(
     measure: bool,
     picture: str | None,
 ) -> None:
-    """Print MODEL (.onnx) as it stands after a stage of compilation, or the manifest of a compiled artifact."""
+    """Print what MODEL (.onnx) is, or how it stands after a stage of compilation; of an artifact, the manifest."""
     require_file(model)
     if measure and stage not in (None, "choice"):
         raise UnsupportedError(
@@ -58,6 +60,10 @@ def inspect_command(
         if stage not in (None, "manifest"):
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
         click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
+        return
+    if stage is None and kernel is None and not measure and not source:
+        for line in summary_lines(model, parse_shapes(shapes), target):
+            click.echo(line)
         return
     usual = "fused" if kernel is None and not measure else "choice"
     for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):
@@ -230,8 +236,8 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     machine's target.
     """
     from tilewright import codegen
-    from tilewright.cli.bench import measure
     from tilewright.cli.peak import fma_peak
+    from tilewright.cli.timing import measure
     from tilewright.driver.lower import lower_function
     from tilewright.relay.ir.expr import Call
     from tilewright.relay.ir.type import tensor_types

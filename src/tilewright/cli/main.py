@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -40,8 +41,17 @@ VERBS = {
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),
+    "keygen": ("tilewright.cli.sign", "keygen_command"),
+    "sign": ("tilewright.cli.sign", "sign_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """What `name` may have been meant to be: "; did you mean 'bench'?", or the known names where none is near."""
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else f"; there are: {', '.join(names)}"
 
 
 class LazyGroup(click.Group):
@@ -52,6 +62,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
+            if not ctx.resilient_parsing:  # which completes what is being typed
+                ctx.fail(f"there is no verb {name!r}{near(name, VERBS)}")
             return None
         module, function = VERBS[name]
         return getattr(__import__(module, fromlist=[function]), function)

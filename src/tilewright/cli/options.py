@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,6 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
     return shapes
 
 
-def parse_inputs(pairs: tuple[str, ...]) -> dict[str, Path]:
-    """`("x=a.npy", ...)` as a dict from input name to file. Raises InputError with the expected form."""
-    files: dict[str, Path] = {}
-    for pair in pairs:
-        name, separator, path = pair.rpartition("=")
-        if not separator or not name or not path:
-            raise InputError(f"--input {pair!r} is not understood; write it as NAME=FILE.npy")
-        if name in files:
-            raise InputError(f"--input gives {name!r} twice, as {files[name]} and as {path}")
-        files[name] = Path(path)
-    return files
-
-
 @dataclass(frozen=True)
 class ModelOptions:
     """The options of every verb that compiles a model, as they were given."""
@@ -57,8 +44,18 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
 
-    def open(self, path: str, executor: str = "auto") -> Model:
-        """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now."""
+    def open(
+        self,
+        path: str,
+        executor: str = "auto",
+        fixed: Mapping[str, tuple[int, ...]] | None = None,
+        check: bool = False,
+    ) -> Model:
+        """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now.
+
+        `fixed` has shapes of inputs beside those of `--input-shapes`. With `check`, which only a model can have, not an
+        artifact, indices are checked while it runs.
+        """
         require_file(path)
         if is_artifact(path):
             # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
@@ -71,15 +68,16 @@ class ModelOptions:
         with trace.span("import the compiler"):
             from tilewright.compile import compile
 
-        shapes = parse_shapes(self.shapes)
+        shapes = {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
         with progress():
             return compile(
                 path,
                 target=self.target or "cpu",
-                input_shapes=shapes,
+                input_shapes=shapes or None,
                 threads=self.threads,
                 cache=not self.no_cache,
                 executor=executor,
+                check=check,
             )
 
     def export_source(self, path: str, output: str) -> None:

@@ -19,6 +19,11 @@ def check_writable(path: str, *inputs: str) -> None:
     target = Path(path)
     if target.is_dir():
         raise EnvironmentError_(f"cannot write {path}: it is a directory; give the name of a file in it")
+    if target.exists() and not target.is_file():  # a device or a pipe, which is written into
+        if not os.access(target, os.W_OK):
+            raise EnvironmentError_(f"cannot write {path}: permission denied")
+        return
+    target = Path(os.path.realpath(target))  # what a link leads to is replaced, and the link stays
     try:
         handle, probe = tempfile.mkstemp(prefix=".writable.", dir=target.parent)
         os.close(handle)

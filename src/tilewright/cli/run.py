@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +12,36 @@ import click
 import numpy as np
 
 from tilewright.cli.dump import check_folder, dump_to
-from tilewright.cli.inputs import complete_inputs, read_inputs
-from tilewright.cli.options import ModelOptions, model_options, parse_inputs, require_model
+from tilewright.cli.inputs import InputOptions, InputSet, input_options
+from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.errors import InputError
+from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
+
+Array = np.ndarray[Any, Any]
 
 
 @click.command("run")
 @click.argument("model")
-@click.option("--input", "pairs", multiple=True, metavar="NAME=FILE.npy", help="an input; the others are random")
 @click.option("--output", help="write the outputs to this .npz file")
 @click.option(
     "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
 )
 @click.option("--against", type=click.Choice(["onnxruntime"]), help="compare what --dump writes with this engine")
-@click.option("--seed", type=click.IntRange(min=0), help="seed of the random inputs  [default: fresh]")
+@click.option("--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range")
+@input_options
 @model_options
 def run_command(
     model: str,
-    pairs: tuple[str, ...],
     output: str | None,
     folder: str | None,
     against: str | None,
-    seed: int | None,
+    check: bool,
+    inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
-    """Run MODEL (.onnx or a compiled .tw) once and print each output."""
-    given = read_inputs(parse_inputs(pairs))
+    """Run MODEL (.onnx or a compiled .tw) once, or once for each seed, and print each output."""
     if output:
         check_writable(output, model)
     if against is not None and folder is None:
@@ -45,36 +49,64 @@ def run_command(
     if folder is not None:
         require_model(model, "run --dump")
         check_folder(folder)
-    executable = options.open(model, executor="auto" if folder is None else "debug")
-    inputs, used_seed = complete_inputs(executable.inputs, given, seed)
+    if (output or folder) and len(inputs.seeds) > 1:
+        raise InputError("--output and --dump hold one run; give one --seed")
+    if check:
+        require_model(model, "run --check")
+    executable = inputs.open(model, options, executor="auto" if folder is None else "debug", check=check)
     agrees = True
-    if isinstance(executable, DebugMachine) and folder is not None:
-        agrees = dump_to(folder, model, executable, inputs, against is not None)
-    start = time.perf_counter()
-    results = executable.run(inputs)
-    elapsed = time.perf_counter() - start
-    if used_seed is not None:
-        click.echo(f"random input (seed {used_seed}): {', '.join(name for name in inputs if name not in given)}")
-    arrays = {spec.name: np.asarray(value) for spec, value in zip(executable.outputs, results, strict=True)}
-    for name, value in arrays.items():
-        click.echo(describe(name, value))
-    click.echo(f"ran in {elapsed * 1e3:.3f} ms")
-    if output:
-        write_file(output, lambda path: store(path, arrays))
+    for given in inputs.sets(executable, model):
+        if isinstance(executable, DebugMachine) and folder is not None:
+            agrees = dump_to(folder, model, executable, given.arrays, against is not None)
+        arrays = run_once(executable, given)
+        if output:
+            write_file(output, partial(store, arrays))
     if not agrees:
         click.get_current_context().exit(1)
 
 
-def describe(name: str, value: np.ndarray[Any, Any]) -> str:
+def run_once(executable: Model, given: InputSet) -> dict[str, Array]:
+    """Run and print the outputs; they, by name."""
+    start = time.perf_counter()
+    results = executable.run(given.arrays)
+    elapsed = time.perf_counter() - start
+    if given.seed is not None:
+        click.echo(f"random input (seed {given.seed}): {', '.join(given.drawn)}")
+    arrays = {
+        name: array
+        for spec, value in zip(executable.outputs, results, strict=True)
+        for name, array in leaves(spec.name, value)
+    }
+    for name, value in arrays.items():
+        click.echo(describe(name, value))
+    click.echo(f"ran in {elapsed * 1e3:.3f} ms")
+    return arrays
+
+
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    """The arrays of an output by name: itself, or what a sequence or map holds as `name[0]`; none for nothing."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(f"{name}[{key!r}]", item)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from leaves(f"{name}[{index}]", item)
+    elif value is not None:
+        yield name, np.asarray(value)
+
+
+def describe(name: str, value: Array) -> str:
     """One line on an output: name, dtype, shape, range and first values."""
-    first = ", ".join(f"{v:.6g}" for v in value.reshape(-1)[:4].tolist())
+    texts = value.dtype.kind in "OUST"
+    first = ", ".join(str(v) if texts else f"{float(v):.6g}" for v in value.reshape(-1)[:4])
     more = ", …" if value.size > 4 else ""
-    span = f" in [{value.min():.6g}, {value.max():.6g}]" if value.size else ""
-    return f"{name}: {value.dtype}{list(value.shape)}{span}: {first}{more}"
+    span = f" in [{float(value.min()):.6g}, {float(value.max()):.6g}]" if value.size and not texts else ""
+    return f"{name}: {'string' if texts else value.dtype}{list(value.shape)}{span}: {first}{more}"
 
 
-def store(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+def store(arrays: dict[str, Array], path: Path) -> None:
     """Write `arrays` to `path` in the .npz format (bfloat16 as float32, which that format can hold)."""
     plain = {name: value.astype(np.float32) if value.dtype.kind == "V" else value for name, value in arrays.items()}
+    plain = {name: value.astype(str) if value.dtype == object else value for name, value in plain.items()}
     with path.open("wb") as file:
         np.savez(file, **plain)  # type: ignore[arg-type]

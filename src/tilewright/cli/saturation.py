@@ -1,13 +1,15 @@
 """Where the engines beside ours are not exact: products of unsigned by signed bytes on x86 without VNNI.
 
 There onnxruntime and OpenVINO multiply by `pmaddubsw`, which adds two products of a uint8 by an int8 in 16 bits and
-saturates: 255 * 127 + 255 * 127 becomes 32767. With AVX-512 VNNI or AVX-VNNI, and on other architectures, the sums are
-of 32 bits. Ours are everywhere (docs/codegen.md).
+saturates: 255 * 127 + 255 * 127 becomes 32767. onnxruntime has a precise mode, which
+makes stored weights unsigned. With AVX-512 VNNI or AVX-VNNI, and on other architectures, the sums are of 32 bits. Ours
+are everywhere (docs/codegen.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.submodel import read_onnx
@@ -32,39 +34,66 @@ def saturates(target: Target) -> bool:
     return target.architecture == "x86_64" and not (target.supports("avx512vnni") or target.supports("avxvnni"))
 
 
-def saturating_nodes(path: str, target: Target | None = None) -> list[str]:
+@dataclass(frozen=True)
+class _Product:
+    """A node that multiplies uint8 by int8: written so, or by floats that were bytes; by stored weights or not."""
+
+    label: str
+    written: bool
+    constant: bool
+
+
+def saturating_nodes(path: str, target: Target | None = None, against: str = "") -> list[str]:
     """The nodes of the ONNX model at `path` whose sums engines saturate on `target` (None: this machine), in order.
 
-    These multiply uint8 by int8. Branches are not looked into.
+    These multiply uint8 by int8. Branches are not looked into. With `against` "onnxruntime", those that its precise
+    mode does not make exact: products by what is no stored weight.
     """
+    if not _saturates_here(target):
+        return []
+    products = list(_products(read_onnx(path, load_external_data=False)))
+    if against == "onnxruntime":  # operator by operator it computes dequantized values in floats
+        products = [one for one in products if not one.constant] if any(one.written for one in products) else []
+    return [one.label for one in products]
+
+
+def stored_products(model: Any, target: Target | None = None) -> list[str]:
+    """The nodes of an `onnx.ModelProto` that say themselves that they multiply bytes, where engines saturate those."""
+    return [one.label for one in _products(model) if one.written] if _saturates_here(target) else []
+
+
+def _saturates_here(target: Target | None) -> bool:
     # the command reads this module to run artifacts too, which takes no target
     from tilewright.target import Target
 
-    if not saturates(target or Target.host()):
-        return []
+    return saturates(target or Target.host())
+
+
+def _products(model: Any) -> Iterator[_Product]:
     import onnx  # optional, and slow to import: only models that may hold bytes need it
 
-    model = read_onnx(path, load_external_data=False)
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
     except onnx.shape_inference.InferenceError:
         graph = model.graph  # the types of inputs and weights are known without
     types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
-    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    weights = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    types |= weights
     producers = {output: node for node in graph.node for output in node.output}
     unsigned, signed = onnx.TensorProto.UINT8, onnx.TensorProto.INT8
-    found = []
     for node in graph.node:
         if node.op_type in _STORED:
-            left, right = (types.get(node.input[index]) for index in _STORED[node.op_type])
+            names = [node.input[index] for index in _STORED[node.op_type]]
+            left, right = (types.get(name) for name in names)
             left = unsigned if left in (None, onnx.TensorProto.FLOAT) else left
         elif node.op_type in _REAL:
-            left, right = (_stored_type(name, types, producers) for name in node.input[:2])
+            names = [_stored_name(name, producers) for name in node.input[:2]]
+            left, right = (types.get(name) for name in names)
         else:
             continue
         if (left, right) == (unsigned, signed):
-            found.append(f"{node.name or node.output[0]} ({node.op_type})")
-    return found
+            label = f"{node.name or node.output[0]} ({node.op_type})"
+            yield _Product(label, node.op_type in _STORED, names[1] in weights)
 
 
 def advice(engine: str, nodes: list[str], path: str) -> str:
@@ -75,9 +104,9 @@ def advice(engine: str, nodes: list[str], path: str) -> str:
     )
 
 
-def _stored_type(name: str, types: Mapping[str, int], producers: Mapping[str, Any]) -> int | None:
-    """The element type of what was dequantized to give the value `name`; None where nothing was."""
+def _stored_name(name: str, producers: Mapping[str, Any]) -> str:
+    """The name of what was dequantized to give the value `name`; empty where nothing was."""
     node = producers.get(name)
     while node is not None and node.op_type in _MOVES:
         node = producers.get(node.input[0])
-    return types.get(node.input[0]) if node is not None and node.op_type == "DequantizeLinear" else None
+    return str(node.input[0]) if node is not None and node.op_type == "DequantizeLinear" else ""

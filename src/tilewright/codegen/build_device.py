@@ -16,6 +16,7 @@ from tilewright.codegen.source.wgsl import WEBGPU_SL
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule
+from tilewright.support.recursion import nested
 from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.buffer import Buffer
@@ -86,6 +87,7 @@ def _unique(name: str, names: dict[Any, str]) -> str:
     return name
 
 
+@nested
 def _step(step: Step, names: dict[Any, str]) -> dict[str, Any]:
     """A step as plain data, as `runtime.gpu.steps` reads it."""
     if isinstance(step, HostLoop):
@@ -114,6 +116,7 @@ def _argument(step: HostCall, arg: Expr, names: dict[Any, str]) -> dict[str, Any
     return {"value": arg.value if isinstance(arg, FloatImm) else size_data(arg, names)}
 
 
+@nested
 def _passed(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The arrays passed to Python functions, which may write to them."""
     for step in steps:

@@ -15,16 +15,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from tilewright.compat.refused import Refused
 from tilewright.compat.tables import ROOTS, TABLES, Table
 
 
 class Namespace(ModuleType):
     """A module whose attributes are the names of one table."""
 
+    _table: Table
+
     def __init__(self, table: Table) -> None:
         super().__init__(table.name, table.doc)
-        self.__path__: list[str] = []
-        self._table = table
+        vars(self).update(__path__=[], _table=table)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
@@ -32,6 +34,11 @@ class Namespace(ModuleType):
         value = sorted(self.__dir__()) if name == "__all__" else find(self._table, name)
         setattr(self, name, value)
         return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Importing a module sets it in its package; `topi.nn.conv2d` stays the function after `import topi.nn.conv2d`.
+        if not (isinstance(value, Namespace) and name in self._table.names):
+            super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         return public_names(self._table)
@@ -50,6 +57,8 @@ def find(table: Table, name: str) -> Any:
         module = importlib.import_module(module_name)
         if not name.startswith("_") and name in exported(module):
             return getattr(module, name)
+    if name in table.refused:
+        return Refused(f"{table.name}.{name}", table.refused[name])
     raise AttributeError(missing(table, name))
 
 
@@ -74,7 +83,7 @@ def missing(table: Table, name: str) -> str:
 def public_names(table: Table) -> list[str]:
     """Every name that `find` finds in the namespace of `table`."""
     below = [name.removeprefix(f"{table.name}.") for name in TABLES if name.startswith(f"{table.name}.")]
-    names = {*table.names, *[name for name in below if "." not in name]}
+    names = {*table.names, *table.refused, *[name for name in below if "." not in name]}
     for module_name in table.open:
         module = importlib.import_module(module_name)
         names |= {name for name in exported(module) if not name.startswith("_")}

@@ -8,6 +8,7 @@ the run time finds them (`runtime.shape_program`), and the run loop reads them f
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
@@ -128,7 +129,7 @@ def assemble(
     shared = _aligned(max((w.shared for w in used if isinstance(w.shared, int)), default=0))
     manifest = SegmentManifest(
         entry=name,
-        inputs=tuple(tensor_spec(p.name, p.checked_type) for p in main.params),
+        inputs=input_specs(main),
         outputs=tuple(tensor_spec(f"output{i}", t) for i, t in enumerate(outputs)),
         arena_bytes=0 if table is not None else _aligned(plan.arena_bytes) + shared,
         worker_workspace_bytes=0 if table is not None else scratch,
@@ -284,15 +285,14 @@ def substituted_data(size: Expr, mapping: Mapping[Any, Dim], names: Mapping[Any,
 
 def common_manifest(main: Function, target: Target) -> dict[str, Any]:
     """The fields by which every kind of executable says what made it, for which machine, its inputs and outputs."""
-    outputs = main.body.checked_type
-    leaves: list[Any] = list(tensor_types(outputs)) if is_tensors(outputs) else [outputs]
+    leaves = _leaves(main.body.checked_type)
     names = list(main.attrs.get("output_names", ())) or [f"output{i}" for i in range(len(leaves))]
     return {
         "tilewright_version": metadata.version("tilewright"),
         "target": str(target),
         "arch": target.architecture,
         "cpu_features": tuple(target.features),
-        "inputs": tuple(tensor_spec(param.name, param.checked_type) for param in main.params),
+        "inputs": input_specs(main),
         "outputs": tuple(tensor_spec(name, type_) for name, type_ in zip(names, leaves)),
     }
 
@@ -305,11 +305,18 @@ def model_manifest(
     return Manifest(**(own | common_manifest(main, target)), weights=weights_manifest(constants))
 
 
-def is_tensors(type_: Type) -> bool:
-    """True for a tensor, or a tuple of such."""
-    if isinstance(type_, TupleType):
-        return all(map(is_tensors, type_.fields))
-    return isinstance(type_, TensorType)
+def _leaves(type_: Type) -> list[Type]:
+    """The types in nested tuples from left to right."""
+    return [leaf for field in type_.fields for leaf in _leaves(field)] if isinstance(type_, TupleType) else [type_]
+
+
+def input_specs(main: Function) -> tuple[TensorSpec, ...]:
+    """The parameters of `main`; of several with one name, those after the first get a number: x, x_1, x_2."""
+    names: dict[str, None] = {}
+    for param in main.params:
+        spellings = itertools.chain([param.name], (f"{param.name}_{number}" for number in itertools.count(1)))
+        names[next(name for name in spellings if name not in names)] = None
+    return tuple(tensor_spec(name, param.checked_type) for name, param in zip(names, main.params, strict=True))
 
 
 def tensor_spec(name: str, type_: Type) -> TensorSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from tilewright.errors import ArtifactError
 from tilewright.runtime import packed
 from tilewright.runtime.link import link
 from tilewright.runtime.processor import host_architecture
+from tilewright.support.forks import own_lock
 
 #: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
 INTERFACE = 2
@@ -71,7 +72,7 @@ class Native:
 
 _native: Native | None = None
 _build: Callable[[], bytes] | None = None
-_lock = threading.Lock()
+_lock = own_lock(sys.modules[__name__], "_lock")
 
 
 def native(offered: PoolCode | None = None) -> Native:

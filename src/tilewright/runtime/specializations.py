@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from tilewright.support.forks import own_lock
+
 #: An executable.
 Made = TypeVar("Made")
 
@@ -37,7 +39,7 @@ class Specializations(Generic[Made]):
         self._made: OrderedDict[Sizes, Made] = OrderedDict()
         self._runs: OrderedDict[Sizes, int] = OrderedDict()
         self._needed: dict[Sizes, int] = {}
-        self._lock = threading.Lock()
+        self._lock = own_lock(self, "_lock")
         self._worker: threading.Thread | None = None
         self._failure: Exception | None = None
         self._gave_up = False
@@ -59,7 +61,7 @@ class Specializations(Generic[Made]):
                 self._made.move_to_end(sizes)
                 return found
             failure, self._failure = self._failure, None
-            if not self._gave_up and self._count(sizes) and self._worker is None:
+            if not self._gave_up and self._count(sizes) and not self._is_working():
                 self._worker = threading.Thread(target=self._work, args=(sizes, dict(shapes())), daemon=True)
                 self._worker.start()
         if failure is not None:
@@ -72,6 +74,10 @@ class Specializations(Generic[Made]):
         worker = self._worker
         if worker is not None:
             worker.join(timeout)
+
+    def _is_working(self) -> bool:
+        """Whether a thread compiles. In a forked child there is none, whatever the parent had begun."""
+        return self._worker is not None and (self._worker.ident is None or self._worker.is_alive())
 
     def _count(self, sizes: Sizes) -> bool:
         """Count a run; True if there were enough."""

@@ -4,6 +4,10 @@ Entries live at ``DIRECTORY/KIND/KEY`` (KEY a hexadecimal digest made by `digest
 directory: an entry appears by an atomic rename, so a reader sees all of it or nothing, and an entry that another
 process evicts while it is mapped stays readable. A hit renews the entry's modification time, by which eviction goes.
 
+Entries are code that will be run. So each ends in a trailer that names the key it was written for, and an entry under
+another key is none; and neither an entry nor its directories may belong to another user (but root) or be writable to
+everybody: those are not read, with one warning (docs/security.md).
+
 Where the user named the directory (argument or TILEWRIGHT_CACHE_DIR) and it cannot be written, `open_cache` raises
 `EnvironmentError_`. Where only the default directory is unusable, one warning is given and nothing is cached.
 """
@@ -12,11 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.support import knobs
@@ -32,18 +39,46 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
+#: What an entry ends in: a mark, and the digest of its kind and key.
+_MARK = b"\nTWCACHE\x01"
+TRAILER_BYTES = len(_MARK) + 20
+
+
+def _trailer(kind: str, key: str) -> bytes:
+    return _MARK + bytes.fromhex(digest(kind, key))
+
+
+def content_length(file: BinaryIO) -> int:
+    """The bytes of a file without the trailer of a cache entry, where it is one. The file's position is moved."""
+    length = os.fstat(file.fileno()).st_size
+    if length < TRAILER_BYTES:
+        return length
+    file.seek(length - TRAILER_BYTES)
+    return length - TRAILER_BYTES if file.read(len(_MARK)) == _MARK else length
+
+
 @contextmanager
-def atomic_file(path: Path, durable: bool = True) -> Iterator[Path]:
+def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed.
+
+    What a link leads to is replaced rather than the link; a device or a pipe is never replaced, but written into.
 
     With `durable` the file is flushed to disk before the rename, so that even a crash of the machine leaves the old
     file or the new one, never a torn one.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+    special = path.exists() and not path.is_file()
+    path = path if special else Path(os.path.realpath(path))
+    place = None if special else path.parent
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=place)
     temporary = Path(name)
     try:
-        os.fchmod(handle, 0o666 & ~_umask())
+        os.chmod(temporary, mode & ~_umask())
         yield temporary
+        if special:
+            with temporary.open("rb") as made, path.open("wb", buffering=0) as sink:
+                shutil.copyfileobj(made, sink)
+            temporary.unlink()
+            return
         if durable:
             os.fsync(handle)
         os.replace(temporary, path)
@@ -72,25 +107,36 @@ class DiskCache:
 
     def find(self, kind: str, key: str) -> Path | None:
         """The path of an entry, its use renewed, or None."""
-        if self.directory is None:
-            return None
-        path = self.directory / kind / key
-        try:
-            os.utime(path)
-        except OSError:
-            # A read-only cache of another user is still worth reading.
-            return path if path.is_file() else None
-        return path
+        with self._opened(kind, key) as file:
+            return None if file is None or self.directory is None else self.directory / kind / key
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The bytes of an entry, or None when there is none (or it vanished meanwhile)."""
-        path = self.find(kind, key)
-        if path is None:
-            return None
-        try:
-            return path.read_bytes()
-        except OSError:
-            return None
+        with self._opened(kind, key) as file:
+            return None if file is None else file.read()[:-TRAILER_BYTES]
+
+    @contextmanager
+    def _opened(self, kind: str, key: str) -> Iterator[BinaryIO | None]:
+        """An entry, checked and its use renewed; None where there is none, or none to be trusted."""
+        directory = self.directory
+        trusted = directory is not None and all(_is_trusted(place) for place in (directory, directory / kind))
+        path = (directory or Path()) / kind / key
+        file = _opened_carefully(path) if trusted else None
+        if file is None:
+            yield None
+            return
+        with file:
+            if _why_not_trusted(path, os.fstat(file.fileno())):
+                yield None
+                return
+            length = content_length(file)
+            file.seek(length)
+            bound = file.read() == _trailer(kind, key)
+            file.seek(0)
+            if bound:
+                with suppress(OSError):  # of a read-only cache
+                    os.utime(file.fileno() if os.utime in os.supports_fd else path)
+            yield file if bound else None
 
     def put(self, kind: str, key: str, data: bytes) -> Path | None:
         """Store bytes. A full disk or a directory gone read-only loses the entry, with one warning, not the run."""
@@ -102,13 +148,22 @@ class DiskCache:
             return None
         path = self.directory / kind / key
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path, durable=False) as temporary:
+            _make_directory(path.parent)
+            if not all(_is_trusted(place) for place in (self.directory, path.parent)):
+                return None
+            if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+                path.unlink()  # whatever it is or leads to, it is not to be written into
+            with atomic_file(path, durable=False, mode=0o644) as temporary:
                 write(temporary)
+                with temporary.open("ab") as file:
+                    file.write(_trailer(kind, key))
             self._evict(added=path)
         except (OSError, UserError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            warn_once(f"cannot write to the cache directory {self.directory} ({reason}); going on without it")
+            warn_once(
+                f"cannot write to the cache directory {self.directory} ({reason}); going on without it",
+                about=f"writing to {self.directory}",
+            )
             return None
         return path if path.exists() else None
 
@@ -160,6 +215,53 @@ class DiskCache:
         self._known_bytes = total
 
 
+def _opened_carefully(path: Path) -> BinaryIO | None:
+    """A file for reading; None where there is none, or a link or something else. A pipe is not waited for."""
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, os.O_RDONLY | flags)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    return open(handle, "rb")
+
+
+def _is_trusted(directory: Path) -> bool:
+    """Whether what is in a directory was put there by this user or root."""
+    try:
+        return not _why_not_trusted(directory, directory.stat())
+    except OSError:
+        return False
+
+
+def _why_not_trusted(path: Path, found: os.stat_result) -> str:
+    """Why others may have written a file or directory, "" if not; a warning tells it once.
+
+    A directory in which everybody may write is one where only owners may rename or delete (as in /tmp), or is refused.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    why = ""
+    if found.st_uid not in (0, os.geteuid()):
+        why = f"belongs to another user (number {found.st_uid})"
+    elif found.st_mode & stat.S_IWOTH and not shared:
+        why = "can be written by everybody"
+    if why:
+        warn_once(f"{path} {why}, so nothing is taken from it; compiling anew. Remove it, or change its owner and mode")
+    return why
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and those above it, writable for this user alone whatever the process's mask is."""
+    for place in [*reversed(path.parents), path]:
+        if not place.exists():
+            with suppress(FileExistsError):
+                place.mkdir(mode=0o755)
+
+
 def _write_bytes(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
@@ -203,17 +305,17 @@ _unusable_defaults: set[Path] = set()
 _warned: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Give `message` as a `RuntimeWarning`, the first time this process has it to give."""
-    if message not in _warned:
-        _warned.add(message)
+def warn_once(message: str, about: str = "") -> None:
+    """Give `message` as a `RuntimeWarning`, the first time this process has it, or one `about` the same, to give."""
+    if (about or message) not in _warned:
+        _warned.add(about or message)
         warnings.warn(f"tilewright: {message}", RuntimeWarning, stacklevel=3)
 
 
 def _why_not_writable(path: Path) -> str | None:
     """None when files can be made in `path` (created if missing); else the reason. Trying is the only sure test."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        _make_directory(path)
         handle, name = tempfile.mkstemp(prefix=".writable.", dir=path)
         os.close(handle)
         os.unlink(name)

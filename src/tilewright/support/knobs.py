@@ -119,8 +119,13 @@ DEBUG_INFO: Knob[bool] = Knob(
     "TILEWRIGHT_DEBUG_INFO", False, parse_switch, "1 or 0",
     "1 notes in compiled code the lines it was made of, for debuggers and profilers; such code is not cached",
 )  # fmt: skip
+TEST_TARGETS: Knob[str] = Knob(
+    "TVM_TEST_TARGETS", "llvm", str, "targets, separated by semicolons",
+    "the targets that tests of classic programs (`tvm.testing`) run on",
+)  # fmt: skip
 
 
 def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
-    return (TARGET, NUM_THREADS, OMP_NUM_THREADS, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO)
+    figures = (TARGET, NUM_THREADS, OMP_NUM_THREADS)
+    return (*figures, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO, TEST_TARGETS)

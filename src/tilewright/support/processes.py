@@ -2,6 +2,9 @@
 
 The children inherit the parent's memory (models, weights, tasks) by copy on write; only indices go in and only results
 come back, pickled. Where forking is not possible, or one job is all there is, the work is done in this process.
+
+A child looks every half second whether its parent is still there, and ends with it: a parent that is killed has no time
+to end its children, and a pool of them would otherwise wait for work for ever.
 """
 
 from __future__ import annotations
@@ -10,20 +13,23 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from tilewright.errors import InternalError
+from tilewright.support.forks import fork_lock
 
 T = TypeVar("T")
 
-#: Held by whoever is in the middle of something that a forked child could not go on with, such as LLVM at work.
-fork_lock = threading.Lock()
-
 #: What the children that are being forked shall do; set while `fork_lock` is held.
 _work: Callable[[int], Any] | None = None
+
+
+#: Seconds between two looks of a child at whether its parent is there.
+_LOOK_SECONDS = 0.5
 
 
 def _run(index: int) -> tuple[int, Any]:
@@ -46,7 +52,7 @@ def fork_map(
             yield index, work(index)
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(jobs, len(indices)), context, initializer=fork_lock.release) as pool:
+    with ProcessPoolExecutor(min(jobs, len(indices)), context, initializer=_begin, initargs=(os.getpid(),)) as pool:
         with fork_lock:  # all processes start with the first job; each begins by giving back its copy of the lock
             _work = work
             pending = {pool.submit(_run, index): index for index in indices}
@@ -71,7 +77,7 @@ def run_apart(work: Callable[[], None], label: str) -> None:
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_apart, args=(work, sender), daemon=True)
+    process = context.Process(target=_apart, args=(work, sender, os.getpid()), daemon=True)
     with fork_lock:
         process.start()
     sender.close()
@@ -84,8 +90,24 @@ def run_apart(work: Callable[[], None], label: str) -> None:
         raise failure
 
 
-def _apart(work: Callable[[], None], sender: Any) -> None:
-    fork_lock.release()  # taken before the fork
+def _begin(parent: int) -> None:
+    """What a child does first: it gives back the lock taken before the fork, and sees to it that it ends with `parent`.
+
+    Looking costs nothing and works on every system; a signal on the parent's death (prctl) would come already when the
+    thread ends that forked.
+    """
+    fork_lock.release()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _apart(work: Callable[[], None], sender: Any, parent: int) -> None:
+    _begin(parent)
     os.nice(19)
     failure: Exception | None = None
     try:

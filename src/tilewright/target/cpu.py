@@ -24,10 +24,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.errors import TargetError
-from tilewright.machine import Machine, machine_of
+from tilewright.machine import Machine, l3_share, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
+from tilewright.support.forks import between_forks
 from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
@@ -60,6 +61,12 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
     "wasm32": {"generic": ("simd128",), "mvp": ()},
+}  # fmt: skip
+#: Other names that LLVM has for processors of the table.
+_ALIASES = {
+    "core-avx2": "haswell", "core-avx-i": "ivybridge", "corei7-avx": "sandybridge", "corei7": "nehalem",
+    "westmere": "nehalem", "silvermont": "nehalem", "slm": "nehalem", "goldmont": "nehalem", "skx": "skylake-avx512",
+    "cannonlake": "skylake-avx512", "raptorlake": "alderlake", "meteorlake": "alderlake", "k8-sse3": "x86-64",
 }  # fmt: skip
 _DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64",
                 "wasm32": "generic"}  # fmt: skip
@@ -122,6 +129,7 @@ def _parsed(spec: str, default: str | None, measured: str) -> CpuTarget:
     architecture = _architecture(triple)
     local = architecture == _architecture(_host_triple())
     cpu = options.get("mcpu", "native" if local and "mtriple" not in options else _DEFAULT_CPU[architecture])
+    cpu = _ALIASES.get(cpu, cpu)
     if cpu == "native":
         if not local:
             raise TargetError(f"target {spec!r}: -mcpu=native needs this machine's own architecture")
@@ -157,6 +165,10 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     bits, registers = _vectors(architecture, features)
     attributes = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items()))
     figures = dict(zip(_FIGURES, _figures(architecture, cpu, features), strict=True))
+    measured = options.get("machine", "")
+    known = (stored(measured) if measured else None) or machine_of(cpu, features)
+    if measured:
+        figures["l3"] = min(figures["l3"], known.l3.size)
     for name in _FIGURES:
         if name in options:
             if not options[name].isdigit() or int(options[name]) < 1:
@@ -167,8 +179,6 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     if "machine" in options:
         _check_measured(options["machine"], spec)
         words.append(f"-machine={options['machine']}")
-    measured = options.get("machine", "")
-    known = (stored(measured) if measured else None) or machine_of(cpu, features)
     return made(
         CpuTarget,
         kind=kind,
@@ -256,6 +266,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 
 # --------------------------------------------------------------------------------------------- this machine
 @functools.cache
+@between_forks
 def _host_triple() -> str:
     # when it is asked for: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
@@ -264,6 +275,7 @@ def _host_triple() -> str:
 
 
 @functools.cache
+@between_forks
 def _host_cpu() -> tuple[str, dict[str, bool]]:
     """The processor's name and, of the features that matter, those that differ from what the name stands for."""
     from llvmlite import binding as llvm
@@ -287,7 +299,8 @@ def _figures(architecture: str, cpu: str, features: tuple[str, ...]) -> tuple[in
     if architecture == _architecture(_host_triple()) and cpu == _host_cpu()[0]:
         measured = _host_caches()
         sizes = tuple(measured.get(level) or default for level, default in zip((1, 2, 3), family, strict=True))
-        return sizes[0], sizes[1], sizes[2], os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+        return sizes[0], sizes[1], l3_share(sizes[2], cores), cores
     return (*family, known.cores)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tilewright.support.recursion import nested
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm
 from tilewright.tir.stmt import (
@@ -133,6 +134,7 @@ class _Walk:
             buffer = self.views[buffer]
         return self.uses.setdefault(buffer, BufferUse(buffer, made or Loops()))
 
+    @nested
     def statement(self, stmt: Stmt, loops: Loops, blocks: Loops, guarded: bool) -> None:
         """Count in `stmt`, which runs in each turn of `loops`; `blocks` are those not over threads of one block."""
         if isinstance(stmt, Allocate):

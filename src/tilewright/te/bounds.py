@@ -17,7 +17,7 @@ from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
-from tilewright.te.loop_relation import Split
+from tilewright.te.loop_relation import Singleton, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
 from tilewright.te.scan import ScanOp
@@ -110,6 +110,8 @@ def _stage_bounds(
     for relation in stage.relations:
         if isinstance(relation, Split):
             split_extents(relation, result.extents)
+        elif isinstance(relation, Singleton):
+            result.extents[relation.axis] = IntImm(relation.axis.var.dtype, 1)
         else:
             product = result.extents[relation.outer] * result.extents[relation.inner]
             result.extents[relation.fused] = product
@@ -307,6 +309,8 @@ def _root_intervals(
     at_zero = {iv for iv, low in its.mins.items() if not low.terms and low.constant == 0}
     starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}
     for relation in reversed(reader.relations):
+        if isinstance(relation, Singleton):
+            continue
         step = its.extents[relation.inner]
         if isinstance(relation, Split):
             is_full = relation.outer in full and relation.inner in full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.range import Range
@@ -13,7 +13,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.scope import check_scope
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
-from tilewright.tir.expr import IntImm, Var
+from tilewright.tir.expr import Expr, IntImm, Reduce, Var
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
@@ -56,15 +56,33 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
             f"cache_write of {stage.name}: call it before splitting, reordering or marking the loops of {stage.name}"
         )
     axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
-    rename = BodyRewriter({old.var: new.var for old, new in zip(op.axis, axis, strict=True)})
-    inner = ComputeOp(
-        f"{stage.origin_op.name}.{scope}", axis, [rename(b) for b in op.body], op.tag, op.attrs, op.position
-    )
+    inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, _over(axis, op), op.tag, op.attrs, op.position)
     cached = schedule.insert(schedule.stages.index(stage), inner)
     cached.scope = scope
     stage.leaf_iter_vars = list(op.axis)
     _replace_op(schedule, stage, op.with_body([t(*op.axis) for t in inner.outputs]))
     return [inner.output(schedule.tensor(t).value_index) for t in tensors]
+
+
+def _over(axis: Sequence[IterVar], op: ComputeOp) -> list[Expr]:
+    """The body of `op` over `axis` for its own axes; reduction axes as long as these say become new ones."""
+    values: dict[Var, Expr] = {old.var: new.var for old, new in zip(op.axis, axis, strict=True)}
+    rename = BodyRewriter(values)
+    made: dict[IterVar, IterVar] = {}
+    for old in op.reduce_axis:
+        assert old.dom is not None
+        span = Range(rename(old.dom.min), rename(old.dom.extent))
+        same = span.min is old.dom.min and span.extent is old.dom.extent
+        made[old] = old if same else IterVar(span, Var(old.name, old.var.dtype), old.iter_type)
+    rename = BodyRewriter(values | {old.var: new.var for old, new in made.items() if old is not new})
+    return [_with_axes(rename(part), made) for part in op.body]
+
+
+def _with_axes(body: Expr, made: Mapping[IterVar, IterVar]) -> Expr:
+    if not isinstance(body, Reduce) or all(old is new for old, new in made.items()):
+        return body
+    axes = [made[old] for old in body.axis]
+    return Reduce(body.combiner, body.source, axes, body.condition, body.value_index, body.init)
 
 
 def _replace_op(schedule: Schedule, stage: Stage, op: Operation) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.linear import Linear
 from tilewright.errors import UnsupportedError
+from tilewright.support.recursion import nested
 from tilewright.te import reducer
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute
@@ -50,6 +51,7 @@ def _between(output: Tensor, wanted: Sequence[Tensor]) -> list[Operation]:
     """The operations on a path from one of `wanted` to `output`, producers first."""
     order: dict[Operation, bool] = {}
 
+    @nested
     def visit(operation: Operation) -> bool:
         if operation not in order:
             below = [visit(t.op) for t in operation.input_tensors]
@@ -146,6 +148,7 @@ def _topological(root: Expr) -> list[Expr]:
     """Every expression under `root` that a value flows through, children first; indices of reads are left out."""
     done: dict[Expr, None] = {}
 
+    @nested
     def visit(x: Expr) -> None:
         if x not in done:
             if not isinstance(x, ProducerLoad):

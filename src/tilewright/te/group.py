@@ -19,7 +19,10 @@ ROOT, AT = "root", "at"
 
 
 class Group:
-    """Stages that are computed at one place: those of them that are not placed on their own go where the group goes."""
+    """Stages that are computed at one place: those of them that are not placed on their own go where the group goes.
+
+    A group that is not placed goes where the group goes that it is in.
+    """
 
     def __init__(self, schedule: Schedule, stages: Sequence[Stage]) -> None:
         self.schedule = schedule
@@ -27,6 +30,7 @@ class Group:
         self.attach_type = ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: IterVar | None = None
+        self.group: Group | None = None  # the one that this is in
 
     @property
     def name(self) -> str:
@@ -92,10 +96,30 @@ def create_group(
     missing = [s.name for s in last if s not in members]
     if missing:
         raise ScheduleError(f"create_group: {', '.join(sorted(missing))} does not depend on the group's inputs")
-    for stage in members:
-        if stage.group is not None:
-            raise ScheduleError(f"create_group: {stage.name} is in another group already")
     group = Group(schedule, members)
-    for stage in members:
-        stage.group = group
+    _nest(group)
     return group
+
+
+def _nest(group: Group) -> None:
+    """Puts `group` around the groups of its stages, or within one that has all of them.
+
+    Raises ScheduleError where it has a part of another group only.
+    """
+    inside = set(group.stages)
+    outermost = {stage: list(stage.groups)[-1] for stage in group.stages if stage.group is not None}
+    around = {one for stage in group.stages for one in stage.groups if inside < set(one.stages)}
+    for stage in group.stages:
+        for one in stage.groups:
+            if one not in around and not set(one.stages) <= inside:
+                raise ScheduleError(f"create_group: {stage.name} is in another group already, with stages beyond this")
+    if around:
+        group.group = min(around, key=lambda one: len(one.stages))
+    for stage in group.stages:
+        if stage.group is None or stage.group in around:
+            stage.group = group
+        elif not around:
+            outermost[stage].group = group
+        else:
+            nearest = [one for one in stage.groups if one not in around][-1]
+            nearest.group = group

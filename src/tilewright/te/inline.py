@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.errors import ScheduleError
 from tilewright.te.operation import ComputeOp, Operation
@@ -12,8 +12,8 @@ from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Expr, ProducerLoad
 
 
-def inline(stages: Sequence[Stage]) -> dict[Stage, Operation]:
-    """The operations, after inlining, of the stages that are not themselves inlined.
+def inline(stages: Sequence[Stage], keep: Collection[Stage] = ()) -> dict[Stage, Operation]:
+    """The operations, after inlining, of the stages that are not themselves inlined, and of those in `keep`.
 
     The body of an inlined stage is rewritten once for each distinct index at which it is read, wherever that is, so the
     cost is linear in the size of the result as a graph.
@@ -39,7 +39,7 @@ def inline(stages: Sequence[Stage]) -> dict[Stage, Operation]:
     rewriter = BodyRewriter({}, read)
     result: dict[Stage, Operation] = {}
     for stage in stages:
-        if stage.attach_type != INLINE:
+        if stage.attach_type != INLINE or stage in keep:
             op = stage.op
             result[stage] = op.with_body([rewriter(b) for b in op.body]) if isinstance(op, ComputeOp) and owner else op
             _check_whole_reads(op, owner)

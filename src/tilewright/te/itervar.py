@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
 from tilewright.arith.range import Range
+from tilewright.support.dtype import DType
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, SizeVar, Var
+from tilewright.tir.operators import ExprOp
 
 
 class IterType(Enum):
@@ -19,7 +24,7 @@ class IterType(Enum):
     ORDERED = "ordered"  # each needs the ones before it
 
 
-class IterVar:
+class IterVar(ExprOp):
     """An axis: `var` runs over `dom` (None while it is to be inferred). Identity is the object.
 
     `iter_type` says how iterations relate, `thread_tag` names the hardware axis of a THREAD one. An IterVar may stand
@@ -49,48 +54,9 @@ class IterVar:
         span = "" if self.dom is None else f" in [{self.dom.min!r}, {self.dom.min!r} + {self.dom.extent!r})"
         return f"{self.iter_type.value} axis {self.name}{span}"
 
-    def __add__(self, other: Any) -> Expr:
-        return tir_op.add(self.var, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return tir_op.add(other, self.var)
-
-    def __sub__(self, other: Any) -> Expr:
-        return tir_op.subtract(self.var, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return tir_op.subtract(other, self.var)
-
-    def __mul__(self, other: Any) -> Expr:
-        return tir_op.multiply(self.var, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return tir_op.multiply(other, self.var)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return tir_op.floordiv(self.var, other)
-
-    def __mod__(self, other: Any) -> Expr:
-        return tir_op.floormod(self.var, other)
-
-    def __neg__(self) -> Expr:
-        return tir_op.negative(self.var)
-
-    def __lt__(self, other: Any) -> Expr:
-        return tir_op.less(self.var, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return tir_op.less_equal(self.var, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return tir_op.greater(self.var, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return tir_op.greater_equal(self.var, other)
-
 
 def as_index(value: Any) -> Expr:
-    """`value` as an index expression: Python integers become int32 constants.
+    """`value` as an index expression: Python integers become constants of the index type, int32 if none is open.
 
     Raises TypeError for anything that is not an integer, an integer expression or an axis.
     """
@@ -101,10 +67,36 @@ def as_index(value: Any) -> Expr:
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{value!r} cannot be an index or a size: give an integer or an integer expression")
     else:
-        return tir_op.const(value.__index__(), "int32")
+        return _index_constant(value.__index__())
     if not expr.dtype.is_int:
         raise TypeError(f"an index or a size must be an integer; {expr!r} is {expr.dtype}")
     return expr
+
+
+_INDEX_TYPE: ContextVar[str] = ContextVar("tilewright_index_type", default="int32")
+
+
+@contextmanager
+def index_type(dtype: str) -> Iterator[None]:
+    """Within the block, sizes given as Python integers, and the axes over them, have `dtype`: "int32" or "int64"."""
+    token = _INDEX_TYPE.set(dtype)
+    try:
+        yield
+    finally:
+        _INDEX_TYPE.reset(token)
+
+
+def index_dtype() -> DType:
+    """What `index_type` says, int32 by default."""
+    return DType(_INDEX_TYPE.get())
+
+
+def _index_constant(value: int) -> Expr:
+    dtype = index_dtype()
+    low, high = dtype.limits()
+    if not low <= value <= high:
+        raise TypeError(f'{value} is no {dtype}; sizes and places beyond it need `with te.index_type("int64")`')
+    return tir_op.const(value, dtype)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
@@ -131,8 +123,8 @@ def var(name: str = "n", dtype: str = "int32") -> Var:
 
 
 def size_var(name: str = "n", dtype: str = "int32", hint: int = 256) -> SizeVar:
-    """A variable of at least 1, such as a symbolic extent; schedules choose tiles that are good at the size `hint`."""
-    return SizeVar(name, dtype, hint)
+    """A variable of at least 0, such as a symbolic extent; schedules choose tiles that are good at the size `hint`."""
+    return SizeVar(name, dtype, hint, 0)
 
 
 def _range_of(dom: Any) -> Range:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds
 from tilewright.te.itervar import IterType, IterVar
-from tilewright.te.loop_relation import Split
+from tilewright.te.loop_relation import Fuse, Split
 from tilewright.te.operation import Operation
 from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.stage import Stage
@@ -85,8 +85,8 @@ class Nest:
             self.depends[whole] = self.depends[outer] | self.depends[inner]
             if not _divides(extents[outer], step, extent):
                 self._add_guard(self.derived[whole] < extent, self.depends[whole])
-        else:
-            fused, outer, inner = relation.fused, relation.outer, relation.inner  # type: ignore[attr-defined]
+        elif isinstance(relation, Fuse):
+            fused, outer, inner = relation.fused, relation.outer, relation.inner
             step = extents[inner]
             one_outer, one_inner = _is_one(extents[outer]), _is_one(step)
             zero = IntImm(fused.var.dtype, 0)

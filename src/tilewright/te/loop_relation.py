@@ -1,4 +1,4 @@
-"""How the loops of a stage came from its axes: splits and fusions, in the order they were made."""
+"""How the loops of a stage came from its axes: splits, fusions and loops of none, in the order they were made."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ class Fuse:
     outer: IterVar
     inner: IterVar
     fused: IterVar
+
+
+@dataclass(frozen=True, eq=False)
+class Singleton:
+    """A loop of one iteration, of no axis: what the fusion of no loops is."""
+
+    axis: IterVar
+
+
+Relation = Split | Fuse | Singleton

@@ -169,16 +169,21 @@ def compute(
     """A tensor of `shape` whose element at (i, j, …) is `fcompute(i, j, …)`.
 
     `fcompute` gets one variable per dimension (or all through `*indices`) and returns an expression, a reduction
-    such as `te.sum(…, axis=k)`, or a tuple of them for several outputs; then a list of tensors is returned.
+    such as `te.sum(…, axis=k)`, or a tuple of them for several outputs; then a list of tensors is returned. It may also
+    take fewer indices than there are dimensions and call a tensor intrinsic, which makes the rest of them.
     Raises TypeError when the arity, the result or the place of a reduction is wrong.
     """
     dims = as_shape(shape)
     names = _axis_names(fcompute, len(dims), name)
-    axis = [
-        IterVar(Range(tir_op.const(0, d.dtype), d), Var(n, d.dtype), IterType.DATA_PAR)
-        for d, n in zip(dims, names, strict=True)
-    ]
+    axis = [_data_axis(d, n) for d, n in zip(dims, names)]
     value = fcompute(*[iv.var for iv in axis])
+    if isinstance(value, IntrinsicCall):
+        inner = [_data_axis(d, f"t{i}") for i, d in enumerate(dims[len(axis) :])]
+        made = ComputeOp(name, [*axis, *inner], value.body(inner, name), tag or current_tag(), attrs, caller())
+        made.attrs["intrin"] = (value.intrin, len(axis), len(value.reduce_axis))
+        return list(made.outputs) if made.num_outputs > 1 else made.outputs[0]
+    if len(axis) < len(dims):
+        raise TypeError(f"{name} has {len(dims)} dimensions, but its function takes {len(axis)} indices")
     several = isinstance(value, (tuple, list))
     body = [tir_op.convert(v) for v in (value if several else (value,))]
     _check_body(name, body)
@@ -186,11 +191,29 @@ def compute(
     return list(outputs) if several else outputs[0]
 
 
+def _data_axis(extent: Expr, name: str) -> IterVar:
+    return IterVar(Range(tir_op.const(0, extent.dtype), extent), Var(name, extent.dtype), IterType.DATA_PAR)
+
+
+class IntrinsicCall:
+    """What calling a `TensorIntrin` on regions gives; its class is in `tensor_call.py`."""
+
+    intrin: Any
+    reduce_axis: tuple[IterVar, ...]
+
+    def body(self, axis: Sequence[IterVar], name: str) -> list[Expr]:
+        """The elements that it makes, over its axes. Raises ScheduleError where the shapes do not fit."""
+        raise NotImplementedError
+
+
 def as_shape(shape: Any) -> tuple[Expr, ...]:
-    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none."""
+    """A shape as index expressions; one size alone is a shape of one dimension. Raises TypeError for what is none.
+
+    A float that is a whole number, as `N / factor` of two Python integers is, counts as one.
+    """
     if isinstance(shape, Expr) or hasattr(shape, "__index__"):
         shape = (shape,)
-    dims = tuple(as_index(s) for s in shape)
+    dims = tuple([as_index(int(s) if isinstance(s, float) and s.is_integer() else s) for s in shape])
     for d in dims:
         if isinstance(d, IntImm) and d.value < 0:
             raise TypeError(f"a tensor cannot have the negative size {d.value}: shape {dims!r}")
@@ -198,7 +221,7 @@ def as_shape(shape: Any) -> tuple[Expr, ...]:
 
 
 def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
-    """Names of the axes: the parameters of `fcompute`, then i0, i1, …"""
+    """Names of the axes: the parameters of `fcompute`, then i0, i1, … where it takes any number."""
     try:
         parameters = list(inspect.signature(fcompute).parameters.values())
     except (TypeError, ValueError):
@@ -206,9 +229,9 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     required = sum(p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-    if ndim < required or (ndim > len(names) and not open_ended):
+    if ndim < required:
         raise TypeError(f"{name} has {ndim} dimensions, but its function takes {len(names)} indices")
-    return names[:ndim] + [f"i{d}" for d in range(len(names), ndim)]
+    return names[:ndim] + [f"i{d}" for d in range(len(names), ndim if open_ended else 0)]
 
 
 def _check_body(name: str, body: Sequence[Expr]) -> None:

@@ -14,7 +14,6 @@ from pathlib import PurePath
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from tilewright.support.recursion import allow_deep_recursion
 from tilewright.te.access_counts import BufferUse, access_counts
 from tilewright.te.bounds import Bounds, infer_bounds
 from tilewright.te.operation import PlaceholderOp
@@ -92,7 +91,6 @@ def schedule_picture(schedule: Schedule, args: Sequence[Any], name: str = "main"
     reads per element is the reads of all copies over the elements of all copies. Sizes known at run time only stand by
     their names. Raises ScheduleError where the schedule cannot be lowered.
     """
-    allow_deep_recursion()
     func = schedule_to_tir(schedule, args, name)
     lines, names = lines_and_names(func)
     canvas = _Canvas()

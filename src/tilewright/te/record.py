@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
+from tilewright.support.recursion import nested
 from tilewright.te.group import Group
 from tilewright.te.itervar import IterType, IterVar, thread_axis
 from tilewright.te.operation import Operation
@@ -121,6 +122,7 @@ class _Names:
         self.names[thing] = _fresh(stem, self.taken)
         return self.names[thing]
 
+    @nested
     def _encode(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -237,6 +239,7 @@ def replay(schedule: Schedule, text: str, intrinsics: Mapping[str, TensorIntrin]
 def _replay_step(
     schedule: Schedule, entry: Mapping[str, Any], names: dict[str, Any], intrinsics: Mapping[str, TensorIntrin]
 ) -> None:
+    @nested
     def decode(value: Any) -> Any:
         if isinstance(value, list):
             return [decode(v) for v in value]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tilewright.arith.linear import Linear
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -82,6 +83,7 @@ class IndexEvaluator:
         """A node without a rule: an atom if nothing in it runs."""
         return None if self.moves(expr) else point(Linear({expr: 1}))
 
+    @nested
     def moves(self, expr: Expr) -> bool:
         """True if `expr` contains a variable of the environment."""
         if type(expr) in (e.Var, e.SizeVar):
@@ -109,7 +111,7 @@ class IndexEvaluator:
     def atom_bounds(self, atom: Expr) -> Span | None:
         """Constant bounds of one atom, or None."""
         if isinstance(atom, Var):
-            return self.ranges.get(atom) or ((1, math.inf) if isinstance(atom, e.SizeVar) else None)
+            return self.ranges.get(atom) or ((atom.least, math.inf) if isinstance(atom, e.SizeVar) else None)
         if isinstance(atom, (e.FloorMod, e.FloorDiv)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             inner = self._expr_bounds(atom.a)
             by = atom.b.value

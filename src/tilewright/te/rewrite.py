@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tilewright.te.reducer import CommReducer
 from tilewright.te.tensor import Tensor
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
-from tilewright.tir.expr import BinaryExpr, Expr, ProducerLoad, Var
+from tilewright.tir.expr import BinaryExpr, Expr, ProducerLoad, Reduce, Var
 from tilewright.tir.visitor import Rewriter
 
 _FOLDING: dict[type, Callable[[Expr, Expr], Expr]] = {
@@ -35,6 +36,7 @@ class BodyRewriter(Rewriter):
         super().__init__()
         self.variables = variables
         self.read = read or ProducerLoad
+        self.combiners: dict[CommReducer, CommReducer] = {}
 
     def visit_Var(self, node: Var) -> Expr:
         """The variable's replacement, if it has one."""
@@ -49,6 +51,24 @@ class BodyRewriter(Rewriter):
             return node
         build = _FOLDING.get(type(node))
         return build(a, b) if build is not None else type(node)(a, b)
+
+    def visit_Reduce(self, node: Reduce) -> Expr:
+        """Rebuilt; its combiner too, where that is written in terms of the variables."""
+        rebuilt = self.rebuild(node)
+        assert isinstance(rebuilt, Reduce)
+        combiner = self.combiner(rebuilt.combiner)
+        if combiner is rebuilt.combiner:
+            return rebuilt
+        return Reduce(combiner, rebuilt.source, rebuilt.axis, rebuilt.condition, rebuilt.value_index, rebuilt.init)
+
+    def combiner(self, combiner: CommReducer) -> CommReducer:
+        """The combiner with the variables replaced; one for all results of a reduction."""
+        if combiner not in self.combiners:
+            result, identity = [tuple([self(x) for x in part]) for part in (combiner.result, combiner.identity)]
+            same = (result, identity) == (combiner.result, combiner.identity)
+            made = CommReducer(combiner.lhs, combiner.rhs, result, identity, combiner.name)
+            self.combiners[combiner] = combiner if same else made
+        return self.combiners[combiner]
 
     def visit_ProducerLoad(self, node: ProducerLoad) -> Expr:
         """The read, redirected."""

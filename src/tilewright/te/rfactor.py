@@ -8,7 +8,7 @@ from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import split_extents
 from tilewright.te.itervar import IterType, IterVar
-from tilewright.te.loop_relation import Split
+from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import Stage
@@ -103,7 +103,7 @@ def _extents(stage: Stage) -> dict[IterVar, Expr]:
     for relation in stage.relations:
         if isinstance(relation, Split) and _reduces(relation.parent):
             split_extents(relation, extents)
-        elif not isinstance(relation, Split) and _reduces(relation.fused):
+        elif isinstance(relation, Fuse) and _reduces(relation.fused):
             extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
     return extents
 
@@ -115,6 +115,8 @@ def _root_values(
     found: dict[IterVar, Expr] = {old: new.var for old, new in leaves.items()}
     conditions: list[Expr] = []
     for relation in reversed(stage.relations):
+        if isinstance(relation, Singleton):
+            continue
         step = extents.get(relation.inner)
         if step is None or not _reduces(relation.inner):
             continue
@@ -146,4 +148,11 @@ def _replace_reduction(stage: Stage, axis: IterVar) -> None:
     leaves = stage.leaf_iter_vars
     first = next(i for i, iv in enumerate(leaves) if _reduces(iv))
     stage.leaf_iter_vars = [*leaves[:first], axis, *(iv for iv in leaves[first:] if not _reduces(iv))]
-    stage.relations = [r for r in stage.relations if not _reduces(r.parent if isinstance(r, Split) else r.fused)]
+    stage.relations = [r for r in stage.relations if not _reduces(_made_of(r))]
+
+
+def _made_of(relation: Relation) -> IterVar:
+    """One of the axes of a relation, which all are of one kind."""
+    if isinstance(relation, Singleton):
+        return relation.axis
+    return relation.parent if isinstance(relation, Split) else relation.fused

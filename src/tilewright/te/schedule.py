@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.te import cache
+from tilewright.te.axis_attr import AxisAttr
 from tilewright.te.group import Group, create_group
 from tilewright.te.inline import inline
 from tilewright.te.itervar import IterVar
@@ -14,7 +15,7 @@ from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.record import replay, steps_to_json, steps_to_text
 from tilewright.te.rfactor import rfactor
 from tilewright.te.scan import ScanOp
-from tilewright.te.stage import AT, INLINE, ROOT, AxisAttr, Stage
+from tilewright.te.stage import AT, INLINE, ROOT, Stage
 from tilewright.te.step import Step, step
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
@@ -128,16 +129,18 @@ class Schedule:
         """The steps as JSON, for `te.load_schedule`."""
         return steps_to_json(self)
 
-    def normalize(self) -> Schedule:
+    def normalize(self, keep: Collection[Operation] = ()) -> Schedule:
         """A copy of this schedule as it is lowered: a stage for what is computed, and where.
 
-        Inlined stages stand in their readers and are gone as stages, the stages of a group are placed where it is, and
+        Inlined stages stand in their readers and are gone as stages, but for those of the operations `keep`, which are
+        computed as well; the stages of a group are placed where it is, and
         what a scan updates or depends on its state is computed in its loop.
         """
         copy = object.__new__(Schedule)
         copy.outputs, copy.steps, copy.within_step = self.outputs, [], False
-        ops = inline(self.stages)
-        made = {stage: _copy_stage(copy, stage) for stage in self.stages if stage.attach_type != INLINE}
+        kept = [stage for stage in self.stages if stage.attach_type == INLINE and stage.origin_op in keep]
+        ops = inline(self.stages, kept)
+        made = {stage: _copy_stage(copy, stage) for stage in self.stages if stage in ops}
         for stage, twin in made.items():
             twin.op = ops[stage]
             for prefetch in stage.prefetches:
@@ -145,11 +148,14 @@ class Schedule:
                     raise ScheduleError(
                         f"prefetch of {prefetch.tensor.name} in stage {stage.name}: it is inlined and in no memory"
                     )
-            group = stage.group
-            if group is not None and stage.attach_type == ROOT:
-                twin.attach_type, twin.attach_ivar, stage_at = group.attach_type, group.attach_ivar, group.attach_stage
-            else:
-                stage_at = stage.attach_stage
+            around: list[Stage | Group] = [stage, *stage.groups]
+            places = [one for one in around if one.attach_type != ROOT]
+            place = stage if stage.attach_type == INLINE or not places else places[0]
+            stage_at = place.attach_stage
+            if place is not stage:
+                twin.attach_type, twin.attach_ivar = place.attach_type, place.attach_ivar
+            if stage.attach_type == INLINE:
+                twin.attach_type = ROOT
             if stage_at is not None:
                 if stage_at not in made:
                     raise ScheduleError(f"compute_at of {stage.name}: {stage_at.name} is inlined and has no loops")

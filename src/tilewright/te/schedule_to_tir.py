@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
+from tilewright.te.axis_attr import Prefetch
 from tilewright.te.bounds import Bounds, infer_bounds
 from tilewright.te.extern import ExternOp
 from tilewright.te.itervar import IterVar
@@ -17,7 +18,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.rolling import rolling_value
 from tilewright.te.scan import ScanOp
 from tilewright.te.schedule import Schedule
-from tilewright.te.stage import Prefetch, Stage, nested_in
+from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensorize import Tensorized, tensorized
 from tilewright.te.thread_reduction import reduce_by_threads, thread_places
@@ -58,7 +59,7 @@ class _Builder:
 
     def __init__(self, schedule: Schedule, args: Sequence[Any], binds: Mapping[Tensor, Buffer]) -> None:
         self.source = schedule
-        self.schedule = schedule.normalize()
+        self.schedule = schedule.normalize(keep={arg.op for arg in args if isinstance(arg, Tensor)})
         self.bounds: Bounds = infer_bounds(self.schedule)
         self.indices = IndexEvaluator({}, self.bounds.ranges)
         self.buffers: dict[Tensor, Buffer] = {}
@@ -126,8 +127,8 @@ class _Builder:
         for tensor in stage.outputs:
             shape, starts = self._box(stage, tensor)
             if tensor in self.buffers:
-                if stage.attach_stage is not None and tensor not in self.whole:
-                    raise ScheduleError(f"compute_at of {stage.name}: it is an argument and must be whole")
+                if stage.attach_stage is not None:
+                    self.whole.add(tensor)
                 continue
             strides = _strides(stage, shape)
             self.buffers[tensor] = Buffer(tensor.name, shape, tensor.dtype, stage.scope or "global", strides)
@@ -354,7 +355,7 @@ class _Builder:
         reduce = _reduction_of(nest.op)
         rewriter = BodyRewriter(nest.values, self._read)
         old = [BufferLoad(b, i) for b, i in zip(buffers, indices, strict=True)]
-        values = reduce.combiner.combine(old, [rewriter(x) for x in reduce.source])
+        values = rewriter.combiner(reduce.combiner).combine(old, [rewriter(x) for x in reduce.source])
         if len(buffers) == 1:
             body: Stmt = BufferStore(buffers[0], values[0], indices[0]).at(nest.op.position)
         else:

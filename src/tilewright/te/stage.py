@@ -5,13 +5,14 @@ Every primitive checks what it is asked and raises `ScheduleError` naming the st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
+from tilewright.te.axis_attr import AxisAttr, Prefetch, first_loops
 from tilewright.te.itervar import IterType, IterVar, as_index
-from tilewright.te.loop_relation import Fuse, Split
+from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, reduces_by_lanes
 from tilewright.te.scan import ScanOp
 from tilewright.te.scope import check_scope
@@ -27,26 +28,6 @@ if TYPE_CHECKING:
     from tilewright.te.tensor_intrin import TensorIntrin
 
 ROOT, INLINE, AT = "root", "inline", "at"
-
-
-@dataclass
-class AxisAttr:
-    """How the loop of one leaf axis is to run."""
-
-    kind: ForKind = ForKind.SERIAL
-    thread: IterVar | None = None
-    pragmas: dict[str, Any] = field(default_factory=dict)
-    intrin: TensorIntrin | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Prefetch:
-    """What is read of `tensor` `offset` iterations ahead on `axis`, or parts ahead: see `Stage.prefetch`."""
-
-    tensor: Tensor
-    axis: IterVar
-    offset: int
-    spread: bool = False
 
 
 class Stage:
@@ -66,9 +47,8 @@ class Stage:
         self.schedule = schedule
         self.origin_op = self.op = op
         self.outputs = op.outputs
-        self.leaf_iter_vars: list[IterVar] = [*op.axis, *op.reduce_axis]
-        self.relations: list[Split | Fuse] = []
-        self.attrs: dict[IterVar, AxisAttr] = {}
+        self.relations: list[Relation] = []
+        self.leaf_iter_vars, self.attrs = first_loops(op)
         self.attach_type = ROOT
         self.attach_stage: Stage | None = None
         self.attach_ivar: IterVar | None = None
@@ -86,6 +66,14 @@ class Stage:
     def name(self) -> str:
         """The name of the operation."""
         return self.op.name
+
+    @property
+    def groups(self) -> Iterator[Group]:
+        """The group it is in, the one that this is in, and so on."""
+        group = self.group
+        while group is not None:
+            yield group
+            group = group.group
 
     def __repr__(self) -> str:
         return f"Stage {self.name} ({', '.join(iv.name for iv in self.leaf_iter_vars)})"
@@ -120,11 +108,12 @@ class Stage:
         by_factor = factor is not None
         self.relations.append(Split(parent, outer, inner, size if by_factor else None, None if by_factor else size))
         self.leaf_iter_vars[at : at + 1] = [outer, inner]
+        self._move_attached((parent,), inner)
         return outer, inner
 
     @step
     def fuse(self, *axes: IterVar) -> IterVar:
-        """One loop in place of adjacent nested ones (given from outer to inner).
+        """One loop in place of adjacent nested ones (given from outer to inner); of none, a new one of one iteration.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].fuse(i, j)
@@ -132,12 +121,18 @@ class Stage:
             1.0
         """
         if not axes:
-            raise ScheduleError(f"fuse in stage {self.name}: give at least one axis")
+            return self._singleton()
         fused = axes[0]
         self._position(fused, "fuse")
         for inner in axes[1:]:
             fused = self._fuse_pair(fused, inner)
         return fused
+
+    def _singleton(self) -> IterVar:
+        axis = IterVar(Range(tir_op.const(0), tir_op.const(1)), Var("singleton"), IterType.DATA_PAR)
+        self.relations.append(Singleton(axis))
+        self.leaf_iter_vars.insert(0, axis)
+        return axis
 
     def _fuse_pair(self, outer: IterVar, inner: IterVar) -> IterVar:
         at, below = self._position(outer, "fuse"), self._position(inner, "fuse")
@@ -157,6 +152,7 @@ class Stage:
         fused = IterVar(None, Var(f"{outer.name}_{inner.name}_fused", outer.var.dtype), outer.iter_type)
         self.relations.append(Fuse(outer, inner, fused))
         self.leaf_iter_vars[at : at + 2] = [fused]
+        self._move_attached((outer, inner), fused)
         return fused
 
     @step
@@ -446,11 +442,14 @@ class Stage:
     def _must_be_plain(self, axis: IterVar, what: str) -> None:
         if self.attr(axis).kind is not ForKind.SERIAL or self.attr(axis).intrin is not None:
             raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {self.attr(axis).kind.value}")
+
+    def _move_attached(self, old: Sequence[IterVar], new: IterVar) -> None:
+        """What is computed inside one of the loops `old` is computed inside `new`, which takes their place."""
         for stage in self.schedule.stages:
-            if stage.attach_ivar is axis or (stage.group is not None and stage.group.attach_ivar is axis):
-                raise ScheduleError(
-                    f"{what} of {self._axis(axis)}: {stage.name} is computed at it; call compute_at after this {what}"
-                )
+            placed: list[Stage | Group] = [stage, *stage.groups]
+            for one in placed:
+                if one.attach_ivar in old:
+                    one.attach_ivar = new
 
     def check_may_move(self, what: str) -> None:
         """Raises ScheduleError, naming the primitive `what`, if this stage has its place for good."""

@@ -8,6 +8,9 @@ from contextvars import ContextVar
 
 from tilewright.errors import ScheduleError
 
+#: The tags of functions of elements: all of one shape, or broadcast to it.
+ELEMWISE, BROADCAST = "elemwise", "broadcast"
+
 _TAG: ContextVar[str] = ContextVar("tilewright_tag", default="")
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_call import TensorCall
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Var
 from tilewright.tir.stmt import Stmt
 
 
@@ -17,7 +19,8 @@ from tilewright.tir.stmt import Stmt
 class TensorIntrin:
     """An intrinsic that computes `op` on `inputs` (in the order of `op.input_tensors`) into `outputs`.
 
-    `body` computes it whole; for a reduction `reset` starts the outputs and `update` combines one more piece into them.
+    `scalars` are variables in the computation that are other values at each use. `body` computes it whole; for a
+    reduction `reset` starts the outputs and `update` combines one more piece into them.
     """
 
     name: str
@@ -27,6 +30,19 @@ class TensorIntrin:
     body: Stmt | None
     reset: Stmt | None
     update: Stmt | None
+    scalars: tuple[Var, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers of the inputs, then of the outputs."""
+        return (*self.inputs, *self.outputs)
+
+    def __call__(self, *regions: Any, reduce_axis: Any = None) -> TensorCall:
+        """The intrinsic on regions of tensors, within `te.compute`; `reduce_axis` goes on with its reduction.
+
+        Expressions and numbers among `regions` are its scalar parameters, in order.
+        """
+        return TensorCall(self, regions, reduce_axis)
 
     def __repr__(self) -> str:
         return f"tensor intrinsic {self.name}"
@@ -45,14 +61,16 @@ def decl_buffer(
 
 def decl_tensor_intrin(
     op: Operation,
-    fcompute: Callable[[list[Buffer], list[Buffer]], Any],
+    fcompute: Callable[..., Any],
     name: str = "tensor_intrin",
     binds: Mapping[Tensor, Buffer] | None = None,
+    scalar_params: Sequence[Var] = (),
 ) -> TensorIntrin:
     """An intrinsic for the computation `op`, of constant shape.
 
     `fcompute(inputs, outputs)` gets one buffer per tensor (from `binds`, else compact ones) and returns the statement
-    that computes `op` whole, or for a reduction a tuple (body, reset, update) in which each may be None.
+    that computes `op` whole, or for a reduction a tuple (body, reset, update) in which each may be None. With
+    `scalar_params`, variables in the computation, it is `fcompute(inputs, outputs, scalar_params)`.
     Raises ScheduleError where the declaration does not fit.
     """
     if not isinstance(op, ComputeOp):
@@ -63,10 +81,10 @@ def decl_tensor_intrin(
         return given.get(tensor) or Buffer(tensor.name, tensor.shape, tensor.dtype)
 
     inputs, outputs = [buffer(t) for t in op.input_tensors], [buffer(t) for t in op.outputs]
-    made = fcompute(inputs, outputs)
+    made = fcompute(inputs, outputs, *([list(scalar_params)] if scalar_params else []))
     parts = tuple(made) if isinstance(made, (tuple, list)) else (made, None, None)
     if len(parts) != 3 or any(p is not None and not isinstance(p, Stmt) for p in parts):
         raise ScheduleError(
             f"tensor intrinsic {name}: fcompute returns a statement or (body, reset, update); got {made!r}"
         )
-    return TensorIntrin(name, op, tuple(inputs), tuple(outputs), *parts)
+    return TensorIntrin(name, op, tuple(inputs), tuple(outputs), *parts, tuple(scalar_params))

@@ -12,6 +12,7 @@ from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest
 from tilewright.te.operation import ComputeOp
 from tilewright.te.region import IndexEvaluator, Interval, point, to_expr
+from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
 from tilewright.tir import expr as e
@@ -19,7 +20,7 @@ from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.stmt import BufferStore, Stmt
-from tilewright.tir.visitor import Rewriter, children
+from tilewright.tir.visitor import Rewriter, children, collect_vars
 
 Read = Callable[[Tensor, tuple[Expr, ...]], Expr]
 
@@ -87,6 +88,7 @@ class _Match:
         self.buffers, self.read, self.place, self.intrin = buffers, read, place, intrin
         self.values: dict[Var, Linear] = {}  # of the stage's axes, over the intrinsic's
         self.pieces: dict[Tensor, Piece] = {}  # by the intrinsic's input
+        self.scalars: dict[Expr, Expr] = {}  # by the intrinsic's scalar parameters
         self.difference = ""  # the first reason why two reads did not match
 
     def fail(self, why: str) -> ScheduleError:
@@ -105,6 +107,7 @@ class _Match:
                 raise self.fail(f"the stage computes {a!r}, the intrinsic {b!r}{self.difference}")
         views = self._input_views() | self._output_views(starts)
         rewriter = _Instantiate(views)
+        rewriter.memo.update(self.scalars)
         reduce_places = {p for p, iv in enumerate(self.nest.leaves) if iv.iter_type is IterVar.REDUCE}
         parts = [None if s is None else rewriter(s) for s in (self.intrin.body, self.intrin.reset, self.intrin.update)]
         inside = all(p >= self.place or self._once(p) for p in reduce_places)
@@ -136,7 +139,7 @@ class _Match:
                 if interval is None:
                     raise self.fail(f"axis {iv.name} does not run along it evenly")
                 start = self.bounds.mins[iv].plus(interval.lo)
-                moves = interval.width != 0
+                moves = bool(interval.width != 0)
                 starts[iv] = (interval.lo, moves)
                 if moves:
                     if not left or not _is_size(left[0], interval.width + 1):
@@ -155,6 +158,8 @@ class _Match:
     # ------------------------------------------------------------------------------------------ same computation
     def _same(self, theirs: Expr, mine: Expr) -> bool:
         """True if the stage's expression is the intrinsic's, up to which tensors are read where."""
+        if isinstance(theirs, Var) and theirs in self.intrin.scalars:
+            return self._same_scalar(theirs, mine)
         if type(theirs) is not type(mine) or theirs.dtype is not mine.dtype:
             return False
         if isinstance(theirs, ProducerLoad) and isinstance(mine, ProducerLoad):
@@ -172,11 +177,20 @@ class _Match:
             return True
         return isinstance(theirs, (e.Add, e.Mul, e.Min, e.Max)) and self._all_same(a, b[::-1])
 
+    def _same_scalar(self, theirs: Var, mine: Expr) -> bool:
+        """True if the stage's expression may be what a scalar parameter is: one value in the loops replaced."""
+        value = BodyRewriter(self.nest.values, self.read)(mine)
+        inside = set(self.nest.loop_vars[self.place :])
+        if value.dtype is not theirs.dtype or not inside.isdisjoint(collect_vars(value)):
+            self.difference = self.difference or f": {theirs.name} cannot be {mine!r}, which changes inside"
+            return False
+        return self.scalars.setdefault(theirs, value) is value
+
     def _all_same(self, theirs: Sequence[Any], mine: Sequence[Any]) -> bool:
-        kept = dict(self.pieces)
+        kept = dict(self.pieces), dict(self.scalars)
         if all(self._same(x, y) for x, y in zip(theirs, mine, strict=True)):
             return True
-        self.pieces = kept
+        self.pieces, self.scalars = kept
         return False
 
     def _same_reduction(self, theirs: Reduce, mine: Reduce) -> bool:

@@ -2,6 +2,7 @@
 
 from tilewright.support.dtype import DType
 from tilewright.tir import ir_builder
+from tilewright.tir.bits import bitwise_and, bitwise_not, bitwise_or, bitwise_xor, shift_left, shift_right
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import (
     EQ,
@@ -61,6 +62,7 @@ from tilewright.tir.op import (
     eq,
     erf,
     exp,
+    expm1,
     floor,
     floordiv,
     floormod,
@@ -73,6 +75,7 @@ from tilewright.tir.op import (
     less_equal,
     likely,
     log,
+    log1p,
     logical_and,
     logical_not,
     logical_or,
@@ -96,6 +99,7 @@ from tilewright.tir.op import (
     truncdiv,
     truncmod,
 )
+from tilewright.tir.operators import EqualOp, ExprOp, NotEqualOp
 from tilewright.tir.printer import to_text
 from tilewright.tir.stmt import (
     Allocate,
@@ -138,8 +142,10 @@ __all__ = [
     "DType",
     "DeclBuffer",
     "Div",
+    "EqualOp",
     "Evaluate",
     "Expr",
+    "ExprOp",
     "FloatImm",
     "FloorDiv",
     "FloorMod",
@@ -155,6 +161,7 @@ __all__ = [
     "Mul",
     "Node",
     "Not",
+    "NotEqualOp",
     "Or",
     "PrimFunc",
     "ProducerLoad",
@@ -174,6 +181,10 @@ __all__ = [
     "all",
     "any",
     "as_const",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "broadcast",
     "call_extern",
     "call_intrin",
@@ -187,6 +198,7 @@ __all__ = [
     "eq",
     "erf",
     "exp",
+    "expm1",
     "floor",
     "floordiv",
     "floormod",
@@ -200,6 +212,7 @@ __all__ = [
     "less_equal",
     "likely",
     "log",
+    "log1p",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -214,6 +227,8 @@ __all__ = [
     "rsqrt",
     "select",
     "seq",
+    "shift_left",
+    "shift_right",
     "sigmoid",
     "sin",
     "sqrt",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.support.dtype import DType
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, StringImm
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, StringImm, Var
 
 if TYPE_CHECKING:
     from tilewright.tir.stmt import Stmt
@@ -49,6 +49,16 @@ class Buffer:
         shape = self.constant_shape()
         return None if shape is None else math.prod(shape)
 
+    @property
+    def var(self) -> BufferVar:
+        """The buffer's address as a variable: by it classic loads and stores name the buffer. A new one each time."""
+        return BufferVar(self)
+
+    @property
+    def data(self) -> Expr:
+        """The address of the first element, for calls."""
+        return self.access_ptr()
+
     def __getitem__(self, indices: Any) -> Expr:
         """The load of the element at `indices`."""
         given = indices if isinstance(indices, tuple) else (indices,)
@@ -71,7 +81,7 @@ class Buffer:
 
     def access_ptr(self, access_mask: str = "rw", offset: Any = 0) -> Expr:
         """The address of element number `offset` in memory order, for a call that reads or writes as the mask says."""
-        if access_mask not in ("r", "w", "rw"):
+        if access_mask not in ("r", "w", "rw", "wr"):
             raise ValueError(f'access_ptr of {self.name}: the access is "r", "w" or "rw"; got {access_mask!r}')
         first = self[tuple([0] * len(self.shape))]
         start = Call("handle", "address_of", (first, StringImm("r")) if access_mask == "r" else (first,))
@@ -83,6 +93,17 @@ class Buffer:
     def __repr__(self) -> str:
         dims = ", ".join(repr(s) for s in self.shape)
         return f"{self.name}: {self.dtype}[{dims}]" + ("" if self.scope == "global" else f" in {self.scope}")
+
+
+class BufferVar(Var):
+    """The address of `buffer` as a variable, which stands in no code."""
+
+    __slots__ = ("buffer",)
+    buffer: Buffer
+
+    def __init__(self, buffer: Buffer) -> None:
+        super().__init__(buffer.name, "handle")
+        object.__setattr__(self, "buffer", buffer)
 
 
 def _index(value: Any) -> Expr:

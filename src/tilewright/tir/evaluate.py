@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.errors import InputError, InternalError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
@@ -92,11 +93,15 @@ class _Evaluator:
     def __call__(self, x: Expr) -> Any:
         found = self.memo.get(x)
         if found is None:
-            rule = _EXPRESSIONS.get(type(x))
-            if rule is None:
-                raise InternalError(f"the reference executor has no rule for {type(x).__name__} in {x!r}")
-            found = self.memo[x] = rule(self, x)
+            found = self.memo[x] = self._evaluated(x)
         return found
+
+    @nested
+    def _evaluated(self, x: Expr) -> Any:
+        rule = _EXPRESSIONS.get(type(x))
+        if rule is None:
+            raise InternalError(f"the reference executor has no rule for {type(x).__name__} in {x!r}")
+        return rule(self, x)
 
 
 def _typed(value: Any, dtype: DType) -> Any:
@@ -116,8 +121,8 @@ def _variable(v: _Evaluator, x: Var) -> Any:
 
 def _truncated(a: Any, b: Any) -> Any:
     """Integer division that rounds towards zero."""
-    quotient = abs(a) // abs(b)
-    return np.where(np.sign(a) == np.sign(b), quotient, -quotient)
+    quotient = a // b
+    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
 def _divide(a: Any, b: Any, dtype: DType) -> Any:
@@ -136,8 +141,8 @@ _BINARY: dict[type, Callable[[Any, Any, DType], Any]] = {
     e.Mod: _remainder,
     e.FloorDiv: lambda a, b, t: a // b,
     e.FloorMod: lambda a, b, t: a % b,
-    e.Min: lambda a, b, t: np.where(a < b, a, b)[()],
-    e.Max: lambda a, b, t: np.where(a > b, a, b)[()],
+    e.Min: lambda a, b, t: np.where((a < b) | (a != a), a, b)[()],
+    e.Max: lambda a, b, t: np.where((a > b) | (a != a), a, b)[()],
     e.EQ: lambda a, b, t: a == b,
     e.NE: lambda a, b, t: a != b,
     e.LT: lambda a, b, t: a < b,
@@ -152,9 +157,16 @@ _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
 def _binary(v: _Evaluator, x: Any) -> Any:
     a, b = v(x.a), v(x.b)
-    if type(x) in _DIVISIONS and not x.dtype.is_float and not np.all(b):
-        raise InternalError(f"division by zero in {x!r}")
+    if type(x) in _DIVISIONS and not x.dtype.is_float:
+        return _typed(_integer_division(_BINARY[type(x)], a, b, x.dtype), x.dtype)
     return _typed(_BINARY[type(x)](a, b, x.a.dtype), x.dtype)
+
+
+def _integer_division(function: Callable[[Any, Any, DType], Any], a: Any, b: Any, dtype: DType) -> Any:
+    """`function(a, b)`, and 0 where b is 0."""
+    if not isinstance(b, np.ndarray):
+        return function(a, b, dtype) if b else 0
+    return np.where(b == 0, b.dtype.type(0), function(a, np.where(b == 0, b.dtype.type(1), b), dtype))
 
 
 def _cast(v: _Evaluator, x: e.Cast) -> Any:
@@ -315,6 +327,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "atanh": "arctanh", "atan2": "arctan2", "pow": "power", "round": "rint",
         "vector_reduce_add": "sum", "vector_reduce_mul": "prod", "vector_reduce_max": "max", "vector_reduce_min": "min",
     }.items()},
+    "any_lane": np.any,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": _each(math.erf),

@@ -1,7 +1,7 @@
 """Expressions of the loop IR: immutable, typed and interned, so that equality is identity.
 
-`docs/ir.md` gives the grammar and the semantics. Operators build expressions (`a + b`, `a // b`, `a < b`), with one
-exception: `==` stays identity, because it would break dicts and sets; write `tir.eq(a, b)` for the IR's comparison.
+`docs/ir.md` gives the grammar and the semantics. Operators build expressions (`operators.py`): `a + b`, `a < b`.
+`a == b` does too where an expression is wanted; as a truth value it is identity, so dicts and sets hold expressions.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import NoTruthValue
 from tilewright.support.dtype import DType
 from tilewright.tir.node import Node, intern, node
+from tilewright.tir.operators import ExprOp, build_by
 
 if TYPE_CHECKING:
     from tilewright.tir.buffer import Buffer
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 BOOL, INT32 = DType("bool"), DType("int32")
 
 
-class Expr(Node):
+class Expr(ExprOp, Node):
     """Base of all expressions. `dtype` is the type of the value, lanes included."""
 
     __slots__ = ("dtype",)
@@ -28,70 +30,15 @@ class Expr(Node):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), self.fields())
 
-    def __add__(self, other: Any) -> Expr:
-        return _op.add(self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return _op.add(other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return _op.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return _op.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return _op.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return _op.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return _op.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return _op.div(other, self)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return _op.floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Expr:
-        return _op.floordiv(other, self)
-
-    def __mod__(self, other: Any) -> Expr:
-        return _op.floormod(self, other)
-
-    def __rmod__(self, other: Any) -> Expr:
-        return _op.floormod(other, self)
-
-    def __neg__(self) -> Expr:
-        return _op.negative(self)
-
-    def __lt__(self, other: Any) -> Expr:
-        return _op.less(self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return _op.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return _op.greater(self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return _op.greater_equal(self, other)
-
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise NoTruthValue(
             "an expression has no truth value while the program is being built; "
-            "use tir.all/tir.any, tir.if_then_else or tir.eq instead of and/or, if or =="
+            "use tir.all/tir.any instead of and/or, tir.if_then_else instead of if"
         )
 
     def same_as(self, other: object) -> bool:
         """True if both are one node; equal expressions are."""
         return self is other
-
-    def astype(self, dtype: str) -> Expr:
-        """This value converted to `dtype`."""
-        return _op.cast(dtype, self)
 
 
 # ---------------------------------------------------------------------------------------------------- leaves
@@ -105,6 +52,12 @@ class IntImm(Expr):
     def __int__(self) -> int:
         return self.value
 
+    def __index__(self) -> int:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
     def __new__(cls, dtype: str, value: int) -> IntImm:
         dtype = DType(dtype)
         return intern(cls, dtype, (int(value),), (dtype, int(value)))
@@ -117,6 +70,9 @@ class FloatImm(Expr):
     dtype: DType
     value: float
 
+    def __float__(self) -> float:
+        return self.value
+
     def __new__(cls, dtype: str, value: float) -> FloatImm:
         dtype = DType(dtype)
         return intern(cls, dtype, (struct.pack("<d", value),), (dtype, float(value)))
@@ -127,6 +83,13 @@ class StringImm(Expr):
     """A string constant; only an argument of a call or the value of an attribute."""
 
     value: str
+    __hash__ = ExprOp.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        return self.value == other if isinstance(other, str) else ExprOp.__eq__(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.value != other if isinstance(other, str) else ExprOp.__ne__(self, other)
 
     def __new__(cls, value: str) -> StringImm:
         return intern(cls, DType("handle"), (value,), (value,))
@@ -145,17 +108,19 @@ class Var(Expr):
 
 
 class SizeVar(Var):
-    """A variable known to be at least 1, such as a symbolic extent (the classic `te.size_var`; `te.var` may be any).
+    """A variable known to be at least `least`, such as a symbolic extent (`te.var` may be any).
 
     `hint` is a size that schedules may suppose where they must choose a tile; it has no meaning for the program.
     """
 
-    __slots__ = ("hint",)
+    __slots__ = ("hint", "least")
     hint: int
+    least: int
 
-    def __init__(self, name: str, dtype: str = "int32", hint: int = 256) -> None:
+    def __init__(self, name: str, dtype: str = "int32", hint: int = 256, least: int = 1) -> None:
         super().__init__(name, dtype)
         object.__setattr__(self, "hint", hint)
+        object.__setattr__(self, "least", least)
 
 
 # ------------------------------------------------------------------------------------------------ arithmetic
@@ -220,13 +185,13 @@ class FloorMod(BinaryExpr):
 
 
 class Min(BinaryExpr):
-    """The smaller operand; for floats a if a < b else b."""
+    """The smaller operand; NaN if either is."""
 
     __slots__ = ()
 
 
 class Max(BinaryExpr):
-    """The larger operand; for floats a if a > b else b."""
+    """The larger operand; NaN if either is."""
 
     __slots__ = ()
 
@@ -387,6 +352,17 @@ class BufferLoad(Expr):
     buffer: Buffer
     indices: tuple[Expr, ...]
 
+    @property
+    def buffer_var(self) -> Var:
+        """The buffer's address, by which classic loads name it."""
+        return self.buffer.var
+
+    @property
+    def index(self) -> Expr:
+        """The one index into a flat buffer."""
+        (only,) = self.indices
+        return only
+
     def __new__(cls, buffer: Buffer, indices: Sequence[Expr]) -> BufferLoad:
         indices = tuple(indices)
         if len(indices) != len(buffer.shape):
@@ -450,4 +426,6 @@ class Reduce(Expr):
         return intern(cls, values[1][value_index].dtype, values, values)
 
 
-from tilewright.tir import op as _op  # noqa: E402  (op builds the classes above, and their operators call it)
+from tilewright.tir import bits, op  # noqa: E402  (they build the classes above, and operators call them)
+
+build_by(op, bits)

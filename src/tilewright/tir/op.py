@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import TypeMismatchError
 from tilewright.support.dtype import DType
 from tilewright.support.named import named
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr
+
+
+class NotScalar(TypeMismatchError):
+    """A tensor stands where a number of an expression is wanted."""
 
 
 def const(value: Any, dtype: str | None = None) -> Expr:
@@ -34,6 +39,8 @@ def const(value: Any, dtype: str | None = None) -> Expr:
             return e.FloatImm(dtype, float(np.asarray(value, np.float64).astype(dtype.numpy)))
     if dtype.is_bool:
         return e.IntImm(dtype, int(bool(value)))
+    if dtype.code == "narrow" and "float" in str(dtype):
+        raise TypeMismatchError(f"there are no constants of {dtype}, and no arithmetic: cast to float32 first")
     return e.IntImm(dtype, wrap(int(value), dtype))
 
 
@@ -54,7 +61,9 @@ def convert(value: Any, dtype: str | None = None) -> Expr:
         return e.StringImm(value)
     if isinstance(value, (bool, int, float, np.generic)):
         return const(value, dtype)
-    raise TypeError(f"cannot use {type(value).__name__} {value!r} in an expression")
+    if getattr(value, "broadcasts", False):
+        raise NotScalar(f"{value!r} is no number; read an element of it, or write the whole expression on tensors")
+    raise TypeMismatchError(f"cannot use {type(value).__name__} {value!r} in an expression")
 
 
 def match(a: Any, b: Any) -> tuple[Expr, Expr]:
@@ -94,7 +103,7 @@ def broadcast(value: Expr, lanes: int) -> Expr:
     if value.dtype.lanes == lanes:
         return value
     if value.dtype.lanes != 1:
-        raise TypeError(f"cannot broadcast {value.dtype} to {lanes} lanes")
+        raise TypeMismatchError(f"cannot broadcast {value.dtype} to {lanes} lanes")
     return e.Broadcast(value, lanes)
 
 
@@ -126,6 +135,17 @@ def is_const(value: Expr, number: int) -> bool:
     return isinstance(value, (e.IntImm, e.FloatImm)) and value.value == number
 
 
+def never_nan(x: Expr) -> bool:
+    """True if the float `x` is known to be no NaN: a constant, a converted integer, or what is made of such."""
+    if isinstance(x, e.FloatImm):
+        return x.value == x.value
+    if isinstance(x, e.Broadcast):
+        return never_nan(x.value)
+    if isinstance(x, e.Cast):
+        return not x.value.dtype.is_float or never_nan(x.value)
+    return isinstance(x, (e.Min, e.Max)) and never_nan(x.a) and never_nan(x.b)
+
+
 def _fold(cls: type[e.BinaryExpr], a: Expr, b: Expr) -> Expr | None:
     """The result if both operands are constants, or broadcasts of constants."""
     if isinstance(a, e.Broadcast) and isinstance(b, e.Broadcast):
@@ -138,14 +158,14 @@ def _fold(cls: type[e.BinaryExpr], a: Expr, b: Expr) -> Expr | None:
 
 
 def fold_binary(cls: type[e.BinaryExpr], x: Any, y: Any, dtype: DType) -> Expr | None:
-    """The constant `cls(x, y)` of operands of `dtype`; None where the operation is undefined (division by zero)."""
+    """The constant `cls(x, y)` of operands of `dtype`; None of floats that NumPy does not divide as processors do."""
     if issubclass(cls, e.CompareExpr):
         return const(_COMPARE[cls](x, y), "bool")
     if cls in (e.Div, e.Mod, e.FloorDiv, e.FloorMod):
-        if y == 0:
-            return None
         if dtype.is_float:
-            return const(x / y, dtype) if cls is e.Div and dtype.bits == 64 else None
+            return const(x / y, dtype) if cls is e.Div and dtype.bits == 64 and y != 0 else None
+        if y == 0:
+            return const(0, dtype)
     elif dtype.is_float and dtype.bits != 64 and cls in (e.Add, e.Sub, e.Mul):
         kind = dtype.numpy.type
         with np.errstate(all="ignore"):
@@ -166,8 +186,8 @@ _ARITHMETIC: dict[type, Any] = {
     e.Mod: lambda x, y: math.fmod(x, y) if isinstance(x, float) else x - y * _toward_zero(x, y),
     e.FloorDiv: lambda x, y: x // y,
     e.FloorMod: lambda x, y: x % y,
-    e.Min: lambda x, y: x if x < y else y,
-    e.Max: lambda x, y: x if x > y else y,
+    e.Min: lambda x, y: x if x < y or x != x else y,
+    e.Max: lambda x, y: x if x > y or x != x else y,
 }  # fmt: skip
 _COMPARE: dict[type, Any] = {
     e.EQ: lambda x, y: x == y,
@@ -197,8 +217,10 @@ def _operator(cls: type[e.BinaryExpr], name: str, doc: str) -> Callable[[Any, An
 
 
 def add(a: Any, b: Any) -> Expr:
-    """a + b."""
+    """a + b; of bools whether either holds, as in NumPy."""
     a, b = match(a, b)
+    if a.dtype.element.is_bool:
+        return logical_or(a, b)
     if a.dtype.is_int:
         if is_const(a, 0):
             return b
@@ -219,8 +241,10 @@ def subtract(a: Any, b: Any) -> Expr:
 
 
 def multiply(a: Any, b: Any) -> Expr:
-    """a * b."""
+    """a * b; of bools whether both hold."""
     a, b = match(a, b)
+    if a.dtype.element.is_bool:
+        return logical_and(a, b)
     if a.dtype.is_int:
         for x, y in ((a, b), (b, a)):
             if is_const(x, 1):
@@ -234,7 +258,7 @@ def div(a: Any, b: Any) -> Expr:
     """Floating point division; integers are refused, because what is meant is not clear."""
     a, b = match(a, b)
     if not a.dtype.is_float:
-        raise TypeError(f"/ of {a.dtype}: use // (rounds down) or tir.truncdiv (rounds towards zero)")
+        raise TypeMismatchError(f"/ of {a.dtype}: use // (rounds down) or tir.truncdiv (rounds towards zero)")
     return _binary(e.Div, a, b)
 
 
@@ -259,13 +283,13 @@ def floormod(a: Any, b: Any) -> Expr:
 
 
 def minimum(a: Any, b: Any) -> Expr:
-    """The smaller of two values (`te.min` reduces over an axis)."""
+    """The smaller of two values, NaN if one is (`te.min` reduces over an axis)."""
     a, b = match(a, b)
     return a if a is b else _binary(e.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> Expr:
-    """The larger of two values (`te.max` reduces over an axis)."""
+    """The larger of two values, NaN if one is (`te.max` reduces over an axis)."""
     a, b = match(a, b)
     return a if a is b else _binary(e.Max, a, b)
 
@@ -349,7 +373,7 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
     if isinstance(condition, e.IntImm):
         return true_value if condition.value else false_value
     if condition.dtype.lanes > 1:
-        raise TypeError("if_then_else takes a scalar condition; use select for vectors")
+        raise TypeMismatchError("if_then_else takes a scalar condition; use select for vectors")
     return e.Call(true_value.dtype, "if_then_else", (condition, true_value, false_value))
 
 
@@ -400,7 +424,9 @@ def _math(name: str, doc: str) -> Callable[[Any], Expr]:
 
 
 exp = _math("exp", "e to the power of x.")
+expm1 = _math("expm1", "exp(x) - 1, exact to the last places near 0 too.")
 log = _math("log", "Natural logarithm.")
+log1p = _math("log1p", "log(1 + x), exact to the last places near 0 too.")
 sqrt = _math("sqrt", "Square root, correctly rounded.")
 rsqrt = _math("rsqrt", "1 / sqrt(x).")
 tanh = _math("tanh", "Hyperbolic tangent.")
@@ -432,4 +458,4 @@ def abs(x: Any) -> Expr:
     x = convert(x)
     if x.dtype.is_float:
         return e.Call(x.dtype, "fabs", (x,))
-    return maximum(x, const(0, x.dtype) - x)
+    return x if x.dtype.code == "uint" else maximum(x, const(0, x.dtype) - x)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
@@ -79,6 +80,7 @@ class _Printer:
         return found
 
     # ------------------------------------------------------------------------------------------ expressions
+    @nested
     def expr(self, x: Expr, level: int = 0) -> str:
         """`x` as text, in parentheses if it binds less tightly than `level`."""
         part = self._parts.get(x)
@@ -127,6 +129,7 @@ class _Printer:
         attrs = [f"    # {key} = {value!r}" for key, value in func.attrs.items()]
         return [f"def {func.name}({params}):", *attrs, *_indented(self.statement(func.body))]
 
+    @nested
     def statement(self, node: s.Stmt) -> list[str]:
         """The lines of a statement."""
         self._parts = {}

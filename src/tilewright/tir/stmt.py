@@ -89,6 +89,11 @@ class For(Stmt):
     ) -> None:
         Stmt.__init__(self, var, min, extent, kind, body, thread, annotations)
 
+    @property
+    def loop_var(self) -> Var:
+        """The variable, by its classic name."""
+        return self.var
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (For, (*self.fields()[:-1], dict(self.annotations)), self.position)
 
@@ -108,6 +113,17 @@ class BufferStore(Stmt):
     buffer: Buffer
     value: Expr
     indices: tuple[Expr, ...]
+
+    @property
+    def buffer_var(self) -> Var:
+        """The buffer's address, by which classic stores name it."""
+        return self.buffer.var
+
+    @property
+    def index(self) -> Expr:
+        """The one index into a flat buffer."""
+        (only,) = self.indices
+        return only
 
 
 @node

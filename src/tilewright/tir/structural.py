@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
@@ -76,6 +77,7 @@ class _Canonical:
         self._memo = {}
         return f"{self._number(var, 'v')}:{var.dtype}"
 
+    @nested
     def _value(self, value: Any) -> str:
         """One field's value: a reference to a line, or its text."""
         if isinstance(value, Var):

@@ -17,8 +17,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
+from tilewright.support.recursion import SEGMENT, STACK, nested, on_fresh_stack
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BinaryExpr, Expr, Var
+from tilewright.tir.expr import BinaryExpr, Expr, FloatImm, IntImm, Var
 from tilewright.tir.node import Node
 from tilewright.tir.stmt import BufferStore, PrimFunc, SeqStmt, Stmt, seq
 
@@ -131,8 +132,15 @@ class Rewriter:
         found = memo.get(node)
         if found is not None:
             return found
+        level = STACK.level
+        if level >= SEGMENT and not isinstance(node, Var | IntImm | FloatImm):
+            return on_fresh_stack(self, node)
+        STACK.level = level + 1
         cls = node.__class__
-        made = (self._handlers.get(cls) or self._handler(cls))(self, node)
+        try:
+            made = (self._handlers.get(cls) or self._handler(cls))(self, node)
+        finally:
+            STACK.level = level
         if isinstance(node, Expr):
             memo[node] = made
         elif made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):
@@ -215,6 +223,10 @@ class StmtRewriter(Rewriter):
     def __call__(self, node: Any) -> Any:
         if isinstance(node, Expr):
             return self.visit_Expr(node)
+        return self._statement(node)
+
+    @nested
+    def _statement(self, node: Any) -> Any:
         cls = node.__class__
         made = (self._handlers.get(cls) or self._handler(cls))(self, node)
         if made is not node and isinstance(made, Stmt) and isinstance(node, Stmt):

@@ -1,12 +1,12 @@
 """The operator library: what each operator computes (`schedule/` says how, `reference/` the same in NumPy)."""
 
+from tilewright.te.broadcast import broadcast_shape
 from tilewright.topi import image, nn, tag
 from tilewright.topi.broadcast import (
     add,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
-    broadcast_shape,
     broadcast_to,
     divide,
     equal,

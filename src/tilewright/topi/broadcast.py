@@ -6,82 +6,52 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
-from tilewright.errors import TypeMismatchError
 from tilewright.support.named import named
 from tilewright.te import Tensor
-from tilewright.tir import IntImm
+from tilewright.te.broadcast import element, nary
+from tilewright.te.tensor import quotient
 from tilewright.topi import tag
 
 
-def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The common shape, aligned at the last axis; a symbolic size counts as equal to any other but 1.
-
-    Raises TypeMismatchError.
-    """
-    rank = max((len(s) for s in shapes), default=0)
-    result: list[Any] = [1] * rank
-    for shape in shapes:
-        for d, dim in enumerate(shape, rank - len(shape)):
-            size = dim.value if isinstance(dim, IntImm) else dim
-            if result[d] is size or size == 1 if isinstance(size, int) else result[d] is size:
-                continue
-            if isinstance(result[d], int) and (result[d] == 1 or not isinstance(size, int)):
-                result[d] = size if result[d] == 1 else result[d]
-            elif not isinstance(result[d], int):
-                result[d] = size if isinstance(size, int) and size != 1 else result[d]
-            elif not (isinstance(size, int) and isinstance(result[d], int) and size == result[d]):
-                listed = " and ".join(str(tuple(s)) for s in shapes)
-                raise TypeMismatchError(f"the shapes {listed} do not broadcast: sizes {result[d]} and {size} differ")
-    return tuple(result)
-
-
-def element(x: Tensor, indices: Sequence[Any]) -> Any:
-    """The element of `x` that broadcasts to `indices` of a result of at least its rank."""
-    own = indices[len(indices) - x.ndim :]
-    return x(*[0 if isinstance(dim, IntImm) and dim.value == 1 else i for i, dim in zip(own, x.shape)])
-
-
-def nary(function: Callable[..., Any], name: str, *tensors: Tensor) -> Tensor:
-    """`function` of the elements of broadcast tensors."""
-    shape = broadcast_shape(*[t.shape for t in tensors])
-    same = all(len(t.shape) == len(shape) and _same(t.shape, shape) for t in tensors)
-    return te.compute(
-        shape,
-        lambda *i: function(*[element(t, i) for t in tensors]),
-        name=f"T_{name}",
-        tag=tag.ELEMWISE if same else tag.BROADCAST,
-    )
-
-
-def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return all((x.value if isinstance(x, IntImm) else x) == y for x, y in zip(a, b))
-
-
-def _named(function: Callable[[Any, Any], Any], name: str, doc: str) -> Callable[[Tensor, Tensor], Tensor]:
-    def build(a: Tensor, b: Tensor) -> Tensor:
+def _named(function: Callable[[Any, Any], Any], name: str, doc: str) -> Callable[[Any, Any], Any]:
+    def build(a: Any, b: Any) -> Any:
         return nary(function, name, a, b)
 
     return named(build, name, doc)
 
 
-def _divide(a: Any, b: Any) -> Any:
-    return tir.div(a, b) if a.dtype.is_float else tir.truncdiv(a, b)
-
-
 def _power(a: Any, b: Any) -> Any:
+    a, b = tir.op.match(a, b)
     if a.dtype.is_float:
         return tir.power(a, b)
-    return tir.power(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+    return _integer_power(a, b)
 
 
-def _bits(name: str) -> Callable[[Any, Any], Any]:
-    return lambda a, b: tir.call_intrin(a.dtype, name, a, b)
+def _integer_power(a: Any, b: Any) -> Any:
+    """By squaring; of a negative exponent the power cut off, which is 0 but of 1 and -1.
+
+    Exponents beyond 63, of which the power fits for 0, 1 and -1 only, count as 62 or 63.
+    """
+    one, zero, most = tir.const(1, a.dtype), tir.const(0, a.dtype), tir.const(62, a.dtype)
+    odd = tir.call_intrin(a.dtype, "bitwise_and", b, one)
+    exponent = tir.minimum(b, most + odd)
+    if b.dtype.code == "int":
+        unit = tir.logical_or(tir.eq(a, one), tir.eq(a, tir.const(-1, a.dtype)))
+        exponent = tir.select(b < zero, odd, exponent)
+    result, square = one, a
+    for k in range(6):
+        bit = tir.call_intrin(a.dtype, "bitwise_and", exponent, tir.const(1 << k, a.dtype))
+        result = tir.select(tir.ne(bit, zero), result * square, result)
+        square = square * square
+    if b.dtype.code == "int":
+        return tir.select(tir.logical_and(b < zero, tir.logical_not(unit)), zero, result)
+    return result
 
 
 add = _named(tir.add, "add", "a + b.")
 subtract = _named(tir.subtract, "subtract", "a - b.")
 multiply = _named(tir.multiply, "multiply", "a * b.")
-divide = _named(_divide, "divide", "a / b; integers round towards zero.")
+divide = _named(quotient, "divide", "a / b; integers round towards zero.")
 floor_divide = _named(tir.floordiv, "floor_divide", "a / b rounded down.")
 mod = _named(tir.truncmod, "mod", "Remainder with the sign of a.")
 floor_mod = _named(tir.floormod, "floor_mod", "Remainder with the sign of b.")
@@ -101,11 +71,11 @@ logical_xor = _named(
     "logical_xor",
     "Exactly one of a and b, of bools.",
 )
-bitwise_and = _named(_bits("bitwise_and"), "bitwise_and", "a & b.")
-bitwise_or = _named(_bits("bitwise_or"), "bitwise_or", "a | b.")
-bitwise_xor = _named(_bits("bitwise_xor"), "bitwise_xor", "a ^ b.")
-left_shift = _named(_bits("shift_left"), "left_shift", "a << b.")
-right_shift = _named(_bits("shift_right"), "right_shift", "a >> b, keeping the sign.")
+bitwise_and = _named(tir.bitwise_and, "bitwise_and", "a & b.")
+bitwise_or = _named(tir.bitwise_or, "bitwise_or", "a | b.")
+bitwise_xor = _named(tir.bitwise_xor, "bitwise_xor", "a ^ b.")
+left_shift = _named(tir.shift_left, "left_shift", "a << b.")
+right_shift = _named(tir.shift_right, "right_shift", "a >> b, keeping the sign.")
 
 
 def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from tilewright.te import Tensor
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi import tag
 from tilewright.topi.elemwise import unary
-from tilewright.topi.util import accumulator_dtype, extents, flatten_index, normalize_axes
+from tilewright.topi.util import accumulator_dtype, average_dtype, extents, flatten_index, normalize_axes
 
 Axis = int | Sequence[int] | None
 
@@ -60,6 +60,8 @@ def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
     shape = [size_hint(size) for size in shape]
+    if 0 in shape:
+        return None
     results = math.prod(s for d, s in enumerate(shape) if d not in axes)
     if len(shape) - 1 not in axes:
         results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS
@@ -79,16 +81,20 @@ def full_indices(
 
 def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
     """The sum over `axis`; half floats are summed in float32 and rounded once."""
+    return _in_wide(x, te.sum, axis, keepdims, exclude, "sum")
+
+
+def _in_wide(x: Tensor, reducer: Any, axis: Axis, keepdims: bool, exclude: bool, name: str) -> Tensor:
     wide = accumulator_dtype(x.dtype)
     if wide == x.dtype:
-        return reduce(x, te.sum, axis, keepdims, exclude, "sum")
-    total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
-    return unary(total, lambda v: v.astype(x.dtype), "sum_cast")
+        return reduce(x, reducer, axis, keepdims, exclude, name)
+    total = reduce(x, reducer, axis, keepdims, exclude, name, lambda *i: x(*i).astype(wide))
+    return unary(total, lambda v: v.astype(x.dtype), f"{name}_cast")
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The product over `axis`."""
-    return reduce(x, te.prod, axis, keepdims, exclude, "prod")
+    """The product over `axis`; half floats are multiplied in float32 and rounded once."""
+    return _in_wide(x, te.prod, axis, keepdims, exclude, "prod")
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
@@ -113,10 +119,10 @@ def any(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = Fa
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
     """The mean over `axis`: a sum, then a division by the count (integers round towards zero)."""
-    wide = accumulator_dtype(x.dtype)
     count: Any = 1
     for a in normalize_axes(axis, x.ndim, exclude):
         count *= extents(x)[a]
+    wide = average_dtype(x.dtype, count)
     total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
 
     def body(v: Any) -> Any:
@@ -129,8 +135,8 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
 def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last: bool, dtype: str) -> Tensor:
     """Stages: the extreme value, the first (or last) position that holds it, the cast.
 
-    Two reductions of one number each are vector code; one reduction of (position, value) pairs is not. Elements that
-    are not worse than the extreme count, so that a row with NaN still gives a position within it.
+    Two reductions of one number each are vector code; one reduction of (position, value) pairs is not. NaN is the
+    extreme of a row that holds one, as in NumPy: then no number is as good.
     """
     axes = normalize_axes(axis, x.ndim, exclude)
     sizes = [extents(x)[a] for a in axes]
@@ -141,7 +147,9 @@ def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last:
     def body(*outer: Any) -> Any:
         position = flatten_index([r.var for r in ranges], sizes)
         value, extreme = x(*full_indices(x.ndim, axes, outer, ranges, keepdims)), best(*outer)
-        worse = value < extreme if largest else value > extreme
+        worse = tir.logical_not(value >= extreme if largest else value <= extreme)
+        if x.dtype.is_float:
+            worse = tir.logical_and(worse, tir.eq(value, value))
         never = tir.const(-1 if last else 2**31 - 1, "int32")
         return (te.max if last else te.min)(tir.select(worse, never, position), axis=ranges)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-ELEMWISE = "elemwise"
-BROADCAST = "broadcast"
+from tilewright.te.tag import BROADCAST as BROADCAST
+from tilewright.te.tag import ELEMWISE as ELEMWISE
+
 INJECTIVE = "injective"
 COMM_REDUCE = "comm_reduce"
 #: A reduction to partial results that another one puts together.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tilewright import te, tir
@@ -117,8 +117,18 @@ def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     return injective([s for d, s in enumerate(x.shape) if d not in dropped], body, "squeeze")
 
 
+#: Parts that are looked for one after another; schedules split a loop where the next one begins.
+_MOST_IN_TURN = 8
+
+
 def _pick(parts: Sequence[tuple[int, Callable[[Any], Any]]], index: Any) -> Any:
-    """The value of the part that `index` falls into; `parts` are (first index, value as a function of the offset)."""
+    """The value of the part that `index` falls into; `parts` are (first index, value as a function of the offset).
+
+    One of many parts is looked for by halves, so that no condition stands within a thousand others.
+    """
+    if len(parts) > _MOST_IN_TURN:
+        half = len(parts) // 2
+        return tir.if_then_else(index < parts[half][0], _pick(parts[:half], index), _pick(parts[half:], index))
     start, value = parts[-1]
     result = value(index - start)
     for (start, value), (end, _) in reversed(list(pairwise(parts))):
@@ -131,7 +141,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     first = tensors[0]
     at = normalize_axis(axis, first.ndim)
     sizes = [extents(t)[at] for t in tensors]
-    starts = [sum(sizes[:k]) for k in range(len(sizes))]
+    starts = list(accumulate(sizes[:-1], initial=0))
 
     def body(*i: Any) -> Any:
         def reader(t: Tensor) -> Callable[[Any], Any]:
@@ -194,13 +204,15 @@ def strided_slice(
 
 def _safe_index(index: Any, size: int, mode: str) -> Any:
     """`index` made valid for an axis of `size`: modulo for wrap, unchecked for fast, else from the back and clipped."""
-    index = as_index(index)
     if mode == "fast":
-        return index
+        return as_index(index)
+    if index.dtype != "int64":  # a wider index is an index type only when it is known to be in range
+        index = as_index(index)
+    bound = size if isinstance(size, int) else size.astype(index.dtype)
     if mode == "wrap":
-        return index % size
-    from_back = tir.select(index < 0, index + size, index)
-    return tir.minimum(tir.maximum(from_back, 0), size - 1)
+        return as_index(index % bound)
+    from_back = tir.select(index < 0, index + bound, index)
+    return as_index(tir.minimum(tir.maximum(from_back, 0), bound - 1))
 
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:

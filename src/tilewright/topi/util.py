@@ -8,7 +8,8 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.errors import TypeMismatchError, UnsupportedError
-from tilewright.te import Tensor
+from tilewright.support.dtype import DType
+from tilewright.te import Tensor, index_dtype
 from tilewright.tir import Expr, IntImm, cast
 
 
@@ -62,8 +63,8 @@ def unflatten_index(flat: Any, shape: Sequence[Any]) -> list[Any]:
 
 
 def as_index(value: Expr) -> Expr:
-    """An integer value as an index (int32)."""
-    return cast("int32", value)
+    """An integer value as an index, of the index type that is open."""
+    return cast(index_dtype(), value)
 
 
 def clamped(index: Any, size: Any) -> Any:
@@ -79,6 +80,17 @@ def lowest(dtype: Any) -> Any:
 def accumulator_dtype(dtype: str) -> str:
     """The type to sum values of `dtype` in: float32 for half floats, else the type itself."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def average_dtype(dtype: DType, count: Any) -> str:
+    """The type to sum `count` values of `dtype` in for their mean: one that holds the sum, of integers up to 32 bits.
+
+    The sum of a small window of up to 16 bits is an int32, which has twice the lanes of an int64.
+    """
+    if not dtype.is_int or dtype.bits == 64:
+        return accumulator_dtype(dtype)
+    few = dtype.bits < 32 and isinstance(count, int) and count <= 1 << (31 - dtype.bits)
+    return "int32" if few else "int64"
 
 
 def per_axis(value: int | Sequence[Any], count: int) -> tuple[Any, ...]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright.codegen.llvm import assembly, emit
 from tilewright.support.dtype import DType
+from tilewright.target import Target
 from tilewright.tir import expr as e
 from tilewright.tir import op
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.stmt import BufferStore, For, ForKind, PrimFunc
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -34,6 +39,30 @@ def nonzero(dtype: str) -> np.ndarray:
     """Divisors: random, none 0 and none -1 (the smallest number divided by it overflows)."""
     x = sample(dtype, seed=1)
     return np.where((x == 0) | (x.astype(np.float64) == -1), np.ones(1, x.dtype), x)
+
+
+def edges(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair of numbers at the ends of the type and around zero, some twice."""
+    low, high = DType(dtype).limits()
+    values = np.array([low, low + 1, high, high - 1, 0, 1, 2, 3, 7, *([-1, -2, -3, -7] if low else [4, 5, 6, 8])])
+    if high > 2**63:
+        values = np.array([low, 1, high, high - 1, 2, 3, 7, 8], np.uint64)
+    x, y = np.meshgrid(values.astype(DType(dtype).numpy), values.astype(DType(dtype).numpy))
+    return np.resize(x, 176), np.resize(y, 176)  # whole vectors of 16 lanes
+
+
+def exact_division(x: np.ndarray, y: np.ndarray, down: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Quotients and remainders by Python's integers, wrapped around; both are 0 where the divisor is."""
+
+    def one(a: int, b: int) -> tuple[int, int]:
+        q = a // b if b else 0
+        q += not down and b != 0 and a % b != 0 and (a < 0) != (b < 0)
+        return q, a - q * b if b else 0
+
+    pairs = [one(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    bits = 8 * x.dtype.itemsize
+    unsigned = [np.array([v % 2**bits for v in column], f"u{x.dtype.itemsize}") for column in zip(*pairs, strict=True)]
+    return unsigned[0].view(x.dtype), unsigned[1].view(x.dtype)
 
 
 def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
@@ -63,6 +92,26 @@ def test_integer_division_rounds_down_or_towards_zero(elementwise, dtype, lanes)
     towards_zero = quotient + ((remainder != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
     np.testing.assert_array_equal(elementwise(e.Div, x, y, lanes=lanes), towards_zero)
     np.testing.assert_array_equal(elementwise(e.Mod, x, y, lanes=lanes), x - towards_zero * y)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", INTS)
+def test_division_by_zero_is_zero_and_the_smallest_by_minus_one_wraps(elementwise, dtype, lanes):
+    x, y = edges(dtype)
+    for down, nodes in ((True, (e.FloorDiv, e.FloorMod)), (False, (e.Div, e.Mod))):
+        for node, exact in zip(nodes, exact_division(x, y, down), strict=True):
+            np.testing.assert_array_equal(elementwise(node, x, y, lanes=lanes), exact, str(node))
+
+
+@pytest.mark.parametrize("divisor", [0, -1])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_division_by_the_constants_that_fault(elementwise, dtype, divisor):
+    x = edges(dtype)[0]
+    y = np.full_like(x, divisor)
+    for down, nodes in ((True, (e.FloorDiv, e.FloorMod)), (False, (e.Div, e.Mod))):
+        for node, exact in zip(nodes, exact_division(x, y, down), strict=True):
+            got = elementwise(lambda a, n=node: n(a, op.const(divisor, a.dtype)), x)
+            np.testing.assert_array_equal(got, exact, str(node))
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 7, 16, -4, -5])
@@ -129,16 +178,41 @@ def test_bfloat16_rounding_of_special_values(elementwise):
     np.testing.assert_array_equal(np.signbit(got.astype("f4")), np.signbit(x.astype(ml_dtypes.bfloat16).astype("f4")))
 
 
-def test_float_extremum_takes_the_second_operand_when_unordered(elementwise):
-    nan, x = np.full(4, np.nan, "f4"), np.arange(4, dtype="f4")
-    np.testing.assert_array_equal(elementwise(e.Max, nan, x), x)
-    assert np.isnan(elementwise(e.Max, x, nan)).all()
-    assert np.isnan(elementwise(e.Min, x, nan)).all()
+@pytest.mark.parametrize("lanes", [1, 3, 4, 8, 16, 32])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_extremum_is_nan_where_an_operand_is(elementwise, dtype, lanes):
+    x, y = sample(dtype, 96), sample(dtype, 96, seed=1)
+    x[::3], y[::5] = np.nan, np.nan
+    wide = [v.astype("f8") for v in (x, y)]  # ml_dtypes warns when it compares NaN
+    for node, reference in ((e.Min, np.minimum), (e.Max, np.maximum)):
+        got = elementwise(node, x, y, lanes=lanes).astype("f8")
+        np.testing.assert_array_equal(got, reference(*wide))
+        for by_constant in (lambda a, n=node: n(a, op.const(3, a.dtype)), lambda a, n=node: n(op.const(3, a.dtype), a)):
+            got = elementwise(by_constant, x, lanes=lanes).astype("f8")
+            np.testing.assert_array_equal(got, reference(wide[0], 3.0))
+
+
+@pytest.mark.parametrize(
+    ("target", "instructions"),
+    [
+        ("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3", ("vmaxps", "vminps")),
+        ("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", ("vmaxps", "vminps")),
+        ("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72", ("fmax", "fmin")),
+    ],
+)
+def test_limits_that_are_constants_cost_no_test_for_nan(target, instructions):
+    x, y = Buffer("x", (64,), "float32"), Buffer("y", (64,), "float32")
+    i = e.Var("i")
+    place = (e.Ramp(i * 4, e.IntImm("int32", 1), 4),)
+    value = op.minimum(op.maximum(e.BufferLoad(x, place), op.const(0.0, "float32x4")), op.const(6.0, "float32x4"))
+    loop = For(i, e.IntImm("int32", 0), e.IntImm("int32", 16), ForKind.SERIAL, BufferStore(y, value, place))
+    text = assembly(emit([PrimFunc("f", [x, y], loop)], Target(target)), Target(target))
+    names = [line.split()[0] for line in text.splitlines() if line.startswith("\t") and line.strip()]
+    assert all(name in names for name in instructions)
+    assert not [name for name in names if re.match("vcmp|vblend|fcm|bif|bit|bsl", name)]
 
 
 def test_product_and_sum_fuse_where_the_target_can(elementwise):
-    from tilewright.target import Target
-
     if not Target("cpu").has_fma:
         pytest.skip("this processor has no fused multiply-add")
     x = np.full(16, 1 + 2**-12, "f4")

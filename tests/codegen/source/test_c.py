@@ -10,10 +10,12 @@ from tilewright import te, tir
 from tilewright.codegen import build
 from tilewright.codegen.source import emit_c
 from tilewright.errors import InputError
+from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.stmt import AssertStmt, BufferStore, For, ForKind, PrimFunc
 from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.topi.reference.math import trunc_divide, trunc_mod
 
 
 def elementwise(function, *arrays, target="c"):
@@ -35,6 +37,29 @@ def test_integer_division_rounds_down(dtype):
     np.testing.assert_array_equal(elementwise(tir.floordiv, a, b), a // b)
     np.testing.assert_array_equal(elementwise(tir.floormod, a, b), a % b)
     np.testing.assert_array_equal(elementwise(lambda x, y: x * y + x, a, b), a * b + a)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64"])
+def test_division_by_zero_is_zero_and_the_smallest_by_minus_one_wraps(dtype):
+    low, high = DType(dtype).limits()
+    ends = [low, low + 1, high, 0, 1, 2, *([-1, -3] if low else [5, 6])]
+    values = np.array([np.dtype(dtype).type(end) for end in ends])
+    a, b = (np.ascontiguousarray(v.ravel()) for v in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(elementwise(tir.floordiv, a, b), a // b)
+        np.testing.assert_array_equal(elementwise(tir.floormod, a, b), a % b)
+    np.testing.assert_array_equal(elementwise(tir.truncdiv, a, b), trunc_divide(a, b))
+    np.testing.assert_array_equal(elementwise(tir.truncmod, a, b), trunc_mod(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_extremum_is_nan_where_an_operand_is(dtype):
+    a, b = (np.random.default_rng(seed).standard_normal(60).astype(dtype) for seed in (1, 2))
+    a[::3], b[::5] = np.nan, np.nan
+    half = np.asarray(0.5, dtype)
+    for function, reference in ((tir.maximum, np.maximum), (tir.minimum, np.minimum)):
+        np.testing.assert_array_equal(elementwise(function, a, b), reference(a, b))
+        np.testing.assert_array_equal(elementwise(lambda x, f=function: f(x, half.item()), a), reference(a, half))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -99,6 +99,29 @@ def test_a_share_of_several_lines_takes_several_prefetches():
     ]
 
 
+def test_a_part_of_two_stretches_takes_a_prefetch_for_each():
+    """c[k] = w[0, p, k] + w[1, p, k]: 32 floats of each of two planes by 32 iterations."""
+    w, c = tir.Buffer("w", [2, 8, 32]), tir.Buffer("c", [32])
+    p, k = tir.Var("p"), tir.Var("k")
+    body = AttrStmt("prefetch_spread", w, 1, tir.BufferStore(c, w[0, p, k] + w[1, p, k], (k,)))
+    for var, extent in ((k, 32), (p, 8)):
+        body = tir.For(var, tir.const(0), tir.const(extent), tir.ForKind.SERIAL, body)
+    func = inject_prefetch(tir.PrimFunc("f", [w, c], body))
+    lines = [line.strip() for line in str(func).splitlines() if "prefetch" in line]
+    assert lines == ["prefetch(w[0, p + 1, k], 0, 2)", "prefetch(w[1, p + 1, k], 0, 2)"]
+
+
+def test_nothing_is_spread_over_many_stretches():
+    w, c = tir.Buffer("w", [5, 8, 32]), tir.Buffer("c", [32])
+    p, k = tir.Var("p"), tir.Var("k")
+    total = w[0, p, k] + w[1, p, k] + w[2, p, k] + w[3, p, k] + w[4, p, k]
+    body = AttrStmt("prefetch_spread", w, 1, tir.BufferStore(c, total, (k,)))
+    for var, extent in ((k, 32), (p, 8)):
+        body = tir.For(var, tir.const(0), tir.const(extent), tir.ForKind.SERIAL, body)
+    func = inject_prefetch(tir.PrimFunc("f", [w, c], body))
+    assert not [x for x in collect(func, Call) if x.op == "prefetch"]
+
+
 def test_nothing_is_spread_where_no_loop_moves_on():
     part = tir.Buffer("part", [4]), tir.Buffer("c", [4])
     k = tir.Var("k")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.division import divide, divide_down
+from tilewright.codegen.llvm.extremum import extremum
 from tilewright.codegen.llvm.half import narrow_half, widen_half
 from tilewright.codegen.llvm.types import (
     float_constant,
@@ -23,7 +25,7 @@ from tilewright.codegen.llvm.types import (
 from tilewright.errors import InternalError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
-from tilewright.tir.expr import Expr, IntImm
+from tilewright.tir.expr import IntImm
 
 FLOAT32 = DType("float32")
 
@@ -63,88 +65,31 @@ sub = _binary("fsub contract", "sub")
 mul = _binary("fmul contract", "mul")
 
 
-def _division(float_op: str, signed_op: str, unsigned_op: str) -> Callable[[FunctionBuilder, Any], Value]:
-    """Division may fault on a divisor of 0, so it does not move out of a loop unless the divisor is a constant."""
-
-    def emit(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
-        dtype = expr.dtype
-        if is_small_float(dtype):
-            return _through_float32(b, expr)
-        x, y = b.value(expr.a), b.value(expr.b)
-        unsigned = dtype.code != "int" or (nonnegative(b, expr.a) and nonnegative(b, expr.b))
-        op = float_op if dtype.is_float else unsigned_op if unsigned else signed_op
-        pinned = 0 if dtype.is_float or constant_lane(expr.b) else b.depth
-        return b.define(f"{op} {register_type(dtype)} {x.text}, {y.text}", x, y, depth=pinned)
-
-    return emit
+def _division(quotient: bool) -> Callable[[FunctionBuilder, Any], Value]:
+    return lambda b, expr: _through_float32(b, expr) if is_small_float(expr.dtype) else divide(b, expr, quotient)
 
 
-div = _division("fdiv", "sdiv", "udiv")
-mod = _division("frem", "srem", "urem")
-
-
-def constant_lane(expr: Expr) -> int:
-    """The integer constant `expr` is in every lane, or 0 if it is none."""
-    inner = expr.value if isinstance(expr, e.Broadcast) else expr
-    return inner.value if isinstance(inner, IntImm) else 0
+div = _division(quotient=True)
+mod = _division(quotient=False)
 
 
 def floordiv(b: FunctionBuilder, expr: e.FloorDiv) -> Value:
-    """Division rounding down: a shift for powers of two, plain division where nothing is negative."""
-    return _floor(b, expr, quotient=True)
+    """Division rounding down."""
+    return divide_down(b, expr, quotient=True)
 
 
 def floormod(b: FunctionBuilder, expr: e.FloorMod) -> Value:
-    """Remainder with the sign of the divisor: a mask for powers of two."""
-    return _floor(b, expr, quotient=False)
+    """Remainder with the sign of the divisor."""
+    return divide_down(b, expr, quotient=False)
 
 
-def _floor(b: FunctionBuilder, expr: e.BinaryExpr, quotient: bool) -> Value:
-    dtype, divisor = expr.dtype, constant_lane(expr.b)
-    x = b.value(expr.a)
-    kind = register_type(dtype)
-    unsigned = dtype.code != "int" or (nonnegative(b, expr.a) and nonnegative(b, expr.b))
-    if divisor > 0 and divisor & (divisor - 1) == 0:
-        if quotient:
-            op, amount = "lshr" if unsigned else "ashr", divisor.bit_length() - 1
-        else:
-            op, amount = "and", divisor - 1
-        return b.define(f"{op} {kind} {x.text}, {splat(dtype, integer_constant(dtype, amount))}", x)
-    if unsigned:
-        return (div if quotient else mod)(b, expr)
-    y = b.value(expr.b)
-    pinned = 0 if divisor else b.depth
-    r = b.define(f"srem {kind} {x.text}, {y.text}", x, y, depth=pinned)
-    zero = splat(dtype, "0")
-    differ = b.define(f"xor {kind} {r.text}, {y.text}", r, y)
-    signs = b.define(f"icmp slt {kind} {differ.text}, {zero}", differ)
-    nonzero = b.define(f"icmp ne {kind} {r.text}, {zero}", r)
-    bools = register_type(DType("bool").with_lanes(dtype.lanes))
-    off = b.define(f"and {bools} {signs.text}, {nonzero.text}", signs, nonzero)
-    if quotient:
-        q = b.define(f"sdiv {kind} {x.text}, {y.text}", x, y, depth=pinned)
-        minus = b.define(f"sext {bools} {off.text} to {kind}", off)
-        return b.define(f"add {kind} {q.text}, {minus.text}", q, minus)
-    fix = b.define(f"select {bools} {off.text}, {kind} {y.text}, {kind} {zero}", off, y)
-    return b.define(f"add {kind} {r.text}, {fix.text}", r, fix)
+def _extremum(name: str, *tests: str) -> Callable[[FunctionBuilder, Any], Value]:
+    plain = extremum(name, *tests)
+    return lambda b, expr: _through_float32(b, expr) if is_small_float(expr.dtype) else plain(b, expr)
 
 
-def _extremum(float_test: str, signed_test: str, unsigned_test: str) -> Callable[[FunctionBuilder, Any], Value]:
-    def emit(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
-        dtype = expr.dtype
-        if is_small_float(dtype):
-            return _through_float32(b, expr)
-        x, y = b.value(expr.a), b.value(expr.b)
-        test = float_test if dtype.is_float else signed_test if dtype.code == "int" else unsigned_test
-        kind, bools = register_type(dtype), register_type(DType("bool").with_lanes(dtype.lanes))
-        chosen = b.define(f"{test} {kind} {x.text}, {y.text}", x, y)
-        return b.define(f"select {bools} {chosen.text}, {kind} {x.text}, {kind} {y.text}", chosen, x, y)
-
-    return emit
-
-
-minimum = _extremum("fcmp olt", "icmp slt", "icmp ult")
-maximum = _extremum("fcmp ogt", "icmp sgt", "icmp ugt")
+minimum = _extremum("min", "fcmp olt", "icmp slt", "icmp ult")
+maximum = _extremum("max", "fcmp ogt", "icmp sgt", "icmp ugt")
 
 
 # ------------------------------------------------------------------------------------------ comparison and logic
@@ -278,30 +223,7 @@ def _narrow_small(b: FunctionBuilder, value: Value, target: DType) -> Value:
     return b.define(f"trunc {ints} {chosen.text} to {patterns}", chosen)
 
 
-# ------------------------------------------------------------------------------------------------- facts, vectors
-def nonnegative(b: FunctionBuilder, expr: Expr) -> bool:
-    """True if the integer `expr` is known not to be negative (from loop bounds and constants; false is "unknown")."""
-    known = b.nonnegative.get(expr)
-    if known is None:
-        known = b.nonnegative[expr] = _NONNEGATIVE.get(type(expr), lambda b, x: False)(b, expr)
-    return known
-
-
-_NONNEGATIVE: dict[type, Callable[[FunctionBuilder, Any], bool]] = {
-    e.IntImm: lambda b, x: x.value >= 0,
-    e.SizeVar: lambda b, x: True,
-    e.Add: lambda b, x: nonnegative(b, x.a) and nonnegative(b, x.b),
-    e.Mul: lambda b, x: nonnegative(b, x.a) and nonnegative(b, x.b),
-    e.FloorDiv: lambda b, x: nonnegative(b, x.a) and nonnegative(b, x.b),
-    e.FloorMod: lambda b, x: nonnegative(b, x.b),
-    e.Min: lambda b, x: nonnegative(b, x.a) and nonnegative(b, x.b),
-    e.Max: lambda b, x: nonnegative(b, x.a) or nonnegative(b, x.b),
-    e.Broadcast: lambda b, x: nonnegative(b, x.value),
-    e.Ramp: lambda b, x: nonnegative(b, x.base) and nonnegative(b, x.stride),
-    e.Call: lambda b, x: x.op in ("worker_id", "num_workers"),
-}
-
-
+# ------------------------------------------------------------------------------------------------------ vectors
 def broadcast(b: FunctionBuilder, expr: e.Broadcast) -> Value:
     """A scalar in every lane; a constant stays one."""
     return broadcast_value(b, b.value(expr.value), expr.dtype)

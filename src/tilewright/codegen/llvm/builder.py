@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from tilewright.codegen.llvm.debug import DebugInfo, FunctionLines
 from tilewright.errors import InternalError
+from tilewright.support.recursion import nested
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
@@ -128,8 +129,10 @@ class FunctionBuilder:
     def value(self, expr: Expr) -> Value:
         """The value of `expr`, emitted now unless an open scope has it."""
         found = self.memo.get(expr)
-        if found is not None:
-            return found
+        return self._emitted(expr) if found is None else found
+
+    @nested
+    def _emitted(self, expr: Expr) -> Value:
         emit = self.expressions.get(type(expr))
         if emit is None:
             raise InternalError(f"no LLVM code for {type(expr).__name__}: {expr!r}")

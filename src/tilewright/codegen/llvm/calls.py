@@ -11,6 +11,7 @@ from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Call, Expr, StringImm
 
@@ -189,6 +190,14 @@ def _vector_reduce(b: FunctionBuilder, expr: Call) -> Value:
     return b.value(x)
 
 
+def _any_lane(b: FunctionBuilder, expr: Call) -> Value:
+    (condition,) = expr.args
+    kind = register_type(condition.dtype)
+    callee = b.module.declare(f"llvm.vector.reduce.or.v{condition.dtype.lanes}i1", "i1", kind)
+    value = b.value(condition)
+    return b.define(f"call i1 {callee}({kind} {value.text})", value)
+
+
 # -------------------------------------------------------------------------------------------------- conditionals
 def _if_then_else(b: FunctionBuilder, expr: Call) -> Value:
     """Only the side taken is evaluated: two blocks joined by a phi."""
@@ -222,6 +231,7 @@ def _side(b: FunctionBuilder, hint: str, expr: Expr) -> tuple[Block, Value, Bloc
 _CHEAP = frozenset((e.Add, e.Sub, e.Mul, e.Min, e.Max, e.Cast, e.Broadcast, e.Ramp, e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE))
 
 
+@nested
 def is_cheap(b: FunctionBuilder, expr: Expr, depth: int = 2) -> bool:
     """True if `expr` may as well be evaluated where its guard is false: a few operations, no load, no call."""
     if isinstance(expr, (e.IntImm, e.FloatImm, e.Var)) or expr in b.memo:
@@ -337,6 +347,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "likely": _likely,
     "if_then_else": _if_then_else,
     **dict.fromkeys(_COMBINE, _vector_reduce),
+    "any_lane": _any_lane,
     "dot4": dot4,
     "worker_id": _context(0),
     "num_workers": _context(4),

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.codegen.llvm.arithmetic import broadcast_value, constant_lane, gather_lanes, nonnegative, permute
+from tilewright.codegen.llvm.arithmetic import broadcast_value, gather_lanes, permute
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.facts import constant_lane, nonnegative
 from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type
 from tilewright.errors import InternalError
 from tilewright.support.dtype import DType

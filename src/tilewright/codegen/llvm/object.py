@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.codegen.llvm.builder import LOOPS
 from tilewright.errors import InternalError, TargetError
-from tilewright.support.processes import fork_lock
+from tilewright.support.forks import between_forks
 from tilewright.target import Target
 
 _machines: dict[Target, Any] = {}
@@ -36,35 +36,35 @@ def compile_object(text: str, target: Target) -> bytes:
     return compile_timed(text, target)[0]
 
 
+@between_forks
 def compile_timed(text: str, target: Target) -> tuple[bytes, CompileTimes]:
     """Like `compile_object`, with the time each step took."""
-    with fork_lock:  # LLVM works for one thread at a time
-        machine = _machine(target)
-        start = time.perf_counter()
-        module = _parse(text, machine)
-        parsed = time.perf_counter()
-        _optimize(module, machine, text)
-        optimized = time.perf_counter()
-        code = machine.emit_object(module)
-        return code, CompileTimes(parsed - start, optimized - parsed, time.perf_counter() - optimized)
+    machine = _machine(target)
+    start = time.perf_counter()
+    module = _parse(text, machine)
+    parsed = time.perf_counter()
+    _optimize(module, machine, text)
+    optimized = time.perf_counter()
+    code = machine.emit_object(module)
+    return code, CompileTimes(parsed - start, optimized - parsed, time.perf_counter() - optimized)
 
 
+@between_forks
 def assembly(text: str, target: Target) -> str:
     """The assembly text that `compile_object` would assemble."""
-    with fork_lock:  # LLVM works for one thread at a time
-        machine = _machine(target)
-        module = _parse(text, machine)
-        _optimize(module, machine, text)
-        return machine.emit_assembly(module)
+    machine = _machine(target)
+    module = _parse(text, machine)
+    _optimize(module, machine, text)
+    return machine.emit_assembly(module)
 
 
+@between_forks
 def optimized(text: str, target: Target) -> str:
     """The LLVM IR after the optimization pipeline."""
-    with fork_lock:  # LLVM works for one thread at a time
-        machine = _machine(target)
-        module = _parse(text, machine)
-        _optimize(module, machine, text)
-        return str(module)
+    machine = _machine(target)
+    module = _parse(text, machine)
+    _optimize(module, machine, text)
+    return str(module)
 
 
 def _machine(target: Target) -> Any:

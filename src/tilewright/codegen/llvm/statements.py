@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.llvm.arithmetic import nonnegative
 from tilewright.codegen.llvm.builder import EVERYTHING, NOTHING, Block, FunctionBuilder, Value
 from tilewright.codegen.llvm.calls import effect
+from tilewright.codegen.llvm.facts import nonnegative
 from tilewright.codegen.llvm.memory import flat_index, store, wide
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm
 from tilewright.tir.statement_table import statement_table
@@ -17,6 +18,7 @@ from tilewright.tir.statement_table import statement_table
 STACK_LIMIT = 512 * 1024  # bytes one local buffer may take of a worker's stack
 
 
+@nested
 def statement(b: FunctionBuilder, stmt: s.Stmt) -> None:
     """Emit `stmt` at the end of the current block."""
     emit = _STATEMENTS.get(type(stmt))
@@ -30,6 +32,7 @@ def statement(b: FunctionBuilder, stmt: s.Stmt) -> None:
     b.location = around
 
 
+@nested
 def written(b: FunctionBuilder, stmt: s.Stmt | None) -> frozenset[Any]:
     """Roots of the buffers that `stmt` may write; `EVERYTHING` if it calls what may write anything."""
     if stmt is None:

@@ -9,6 +9,7 @@ from tilewright.codegen.native.pool import pool_text
 from tilewright.errors import EnvironmentError_
 from tilewright.runtime.processor import host_architecture
 from tilewright.support.cache import DiskCache, digest, open_cache
+from tilewright.support.forks import between_forks
 
 
 def pool_code() -> bytes:
@@ -28,6 +29,7 @@ def pool_code() -> bytes:
     return made
 
 
+@between_forks
 def compile_text(text: str) -> bytes:
     """The object code of IR text written for the baseline processor of this machine's architecture."""
     # models from the disk cache run without LLVM, which is slow to import

@@ -15,6 +15,7 @@ from tilewright.arith.analyzer import Analyzer
 from tilewright.codegen.source.dialect import Dialect
 from tilewright.errors import UnsupportedError
 from tilewright.support import knobs
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
@@ -22,6 +23,10 @@ from tilewright.tir.position import Position
 from tilewright.tir.visitor import children
 
 _ATOMS = (e.IntImm, e.FloatImm, e.Var, e.StringImm)
+
+
+#: Open brackets in the text of one value; C compilers take 256 within each other (clang's default).
+_MOST_BRACKETS = 100
 
 
 class SourceBuilder:
@@ -107,13 +112,15 @@ class SourceBuilder:
     def value(self, expr: Expr) -> str:
         """The text of `expr`: the name of its constant where the statement uses it several times."""
         found = self._known.get(expr)
-        if found is not None:
-            return found
+        return self._emitted(expr) if found is None else found
+
+    @nested
+    def _emitted(self, expr: Expr) -> str:
         emit = self.expressions.get(type(expr))
         if emit is None:
             raise UnsupportedError(f"the {self.dialect.name} code generator has no code for {type(expr).__name__}")
         text = emit(self, expr)
-        if self._uses.get(expr, 0) > 1 and not isinstance(expr, _ATOMS):
+        if (self._uses.get(expr, 0) > 1 or text.count("(") > _MOST_BRACKETS) and not isinstance(expr, _ATOMS):
             text = self.keep(expr, text)
         return text
 
@@ -141,6 +148,11 @@ class SourceBuilder:
         """True if an integer is known to be at least 0."""
         low = self.analyzer.const_int_bound(expr)[0]
         return low is not None and low >= 0
+
+    def positive(self, expr: Expr) -> bool:
+        """True if an integer is known to be at least 1."""
+        low = self.analyzer.const_int_bound(expr)[0]
+        return low is not None and low >= 1
 
 
 def _quotable(path: str) -> str:

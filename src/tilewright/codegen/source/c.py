@@ -16,7 +16,7 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
-from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
@@ -109,9 +109,8 @@ def c_prelude(one_worker: bool = False) -> str:
             union = f"union {{ {a_type} from; {b_type} to; }} u; u.from = x; return u.to;"
             bits.append(f"{q}{b_type} tilewright_bits_{a}_{b}({a_type} x) {{ {union} }}")
     half = half_functions(q, "uint16_t", "uint32_t", "tilewright_bits_uint32_float32", "tilewright_bits_float32_uint32")
-    signed = {k: v for k, v in _INTEGERS.items() if k.startswith("int")}
     head = _HEAD.replace(_BARRIER, _NO_BARRIER) if one_worker else _HEAD
-    return "\n".join([head, *bits, half, floor_division(q, signed)])
+    return "\n".join([head, *bits, half, division_functions(q, _INTEGERS)])
 
 
 def _parameters(func: PrimFunc, b: SourceBuilder) -> str:

@@ -9,7 +9,7 @@ from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
-from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
 from tilewright.tir.transform.split_host_device import Launch
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
@@ -81,7 +81,7 @@ _PLAIN = Language(
             _BITS,
             half_functions("__device__ __forceinline__ ", "unsigned short", "unsigned int", "__uint_as_float",
                            "__float_as_uint"),
-            floor_division("__device__ __forceinline__ ", _SIGNED),
+            division_functions("__device__ __forceinline__ ", {**_SIGNED, **_UNSIGNED}),
         ]
     ),
     head=_head,

@@ -10,7 +10,8 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
-from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+from tilewright.tir.expr import Call, Expr, StringImm
+from tilewright.tir.op import never_nan
 
 
 def flat_index(buffer: Any, indices: tuple[Expr, ...]) -> Expr:
@@ -52,35 +53,38 @@ def _wrapped(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     return emit
 
 
-def _div(b: SourceBuilder, x: e.Div) -> str:
-    return f"({b.value(x.a)} / {b.value(x.b)})"
+def _divided(symbol: str, floored: bool) -> Callable[[SourceBuilder, Any], str]:
+    """Division: the language's own of floats and where the divisor is positive, else a function of the prelude.
 
-
-def _mod(b: SourceBuilder, x: e.Mod) -> str:
-    if x.dtype.is_float:
-        return f"{_function(b, 'fmod', x)}({b.value(x.a)}, {b.value(x.b)})"
-    return f"({b.value(x.a)} % {b.value(x.b)})"
-
-
-def _floored(name: str, symbol: str) -> Callable[[SourceBuilder, Any], str]:
-    """Division that rounds down: the language's own where nothing is negative, else a function of the prelude."""
+    The language leaves division by 0 undefined, and that of the smallest number by -1; the loop IR does not.
+    """
+    name = f"{'floor' if floored else 'trunc'}{'div' if symbol == '/' else 'mod'}"
 
     def emit(b: SourceBuilder, x: Any) -> str:
+        if x.dtype.is_float and symbol == "%":
+            return f"{_function(b, 'fmod', x)}({b.value(x.a)}, {b.value(x.b)})"
         unsigned = x.dtype.code == "uint"
-        positive = isinstance(x.b, IntImm) and x.b.value > 0
-        if unsigned or (b.nonnegative(x.a) and (positive or b.nonnegative(x.b))):
+        if x.dtype.is_float or (b.positive(x.b) and (unsigned or not floored or b.nonnegative(x.a))):
             return f"({b.value(x.a)} {symbol} {b.value(x.b)})"
-        return f"{name}_{x.dtype}({b.value(x.a)}, {b.value(x.b)})"
+        kind = "trunc" + name[5:] if unsigned else name
+        return f"tilewright_{kind}_{x.dtype}({b.value(x.a)}, {b.value(x.b)})"
 
     return emit
 
 
 def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
-    """min and max by comparison: the second operand wins where either is NaN, as the loop IR says."""
+    """min and max by comparison, which gives the operand compared to where either is NaN; a NaN wins."""
 
     def emit(b: SourceBuilder, x: Any) -> str:
         one, other = _atom(b, x.a), _atom(b, x.b)
-        return b.dialect.select.format(condition=f"{one} {symbol} {other}", true=one, false=other)
+        condition = f"{one} {symbol} {other}"
+        if x.dtype.is_float and not never_nan(x.a):
+            if never_nan(x.b):
+                one, other = other, one
+                condition = f"{one} {symbol} {other}"
+            else:
+                condition = f"{condition} || {one} != {one}"
+        return b.dialect.select.format(condition=condition, true=one, false=other)
 
     return emit
 
@@ -246,10 +250,10 @@ EXPRESSIONS: dict[type, Callable[[SourceBuilder, Any], str]] = {
     e.Add: _wrapped("+"),
     e.Sub: _wrapped("-"),
     e.Mul: _wrapped("*"),
-    e.Div: _div,
-    e.Mod: _mod,
-    e.FloorDiv: _floored("tilewright_floordiv", "/"),
-    e.FloorMod: _floored("tilewright_floormod", "%"),
+    e.Div: _divided("/", floored=False),
+    e.Mod: _divided("%", floored=False),
+    e.FloorDiv: _divided("/", floored=True),
+    e.FloorMod: _divided("%", floored=True),
     e.Min: _extreme("<"),
     e.Max: _extreme(">"),
     e.EQ: _infix("=="),

@@ -40,18 +40,34 @@ def _float(dtype: DType, value: float, infinity: str, nan: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def floor_division(qualifier: str, signed: Mapping[str, str]) -> str:
-    """Functions that divide rounding down, for each signed type of `signed` (element type to its name)."""
-    lines = []
-    for dtype, spelled in signed.items():
-        lines += [
-            f"{qualifier}{spelled} tilewright_floordiv_{dtype}({spelled} a, {spelled} b) {{",
-            f"  {spelled} q = a / b;",
-            "  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;",
-            "}",
-            f"{qualifier}{spelled} tilewright_floormod_{dtype}({spelled} a, {spelled} b) {{",
-            f"  {spelled} r = a % b;",
-            "  return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;",
-            "}",
-        ]
-    return "\n".join(lines)
+_SIGNED_DIVISION = """\
+{q}{t} tilewright_truncdiv_{dtype}({t} a, {t} b) {{
+  return b == 0 ? 0 : b == -1 ? ({t})(0 - ({u})a) : ({t})(a / b);
+}}
+{q}{t} tilewright_truncmod_{dtype}({t} a, {t} b) {{
+  return b == 0 || b == -1 ? 0 : ({t})(a % b);
+}}
+{q}{t} tilewright_floordiv_{dtype}({t} a, {t} b) {{
+  {t} q = tilewright_truncdiv_{dtype}(a, b), r = tilewright_truncmod_{dtype}(a, b);
+  return r != 0 && ((r < 0) != (b < 0)) ? q - 1 : q;
+}}
+{q}{t} tilewright_floormod_{dtype}({t} a, {t} b) {{
+  {t} r = tilewright_truncmod_{dtype}(a, b);
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}}"""
+_UNSIGNED_DIVISION = """\
+{q}{t} tilewright_truncdiv_{dtype}({t} a, {t} b) {{ return b == 0 ? 0 : a / b; }}
+{q}{t} tilewright_truncmod_{dtype}({t} a, {t} b) {{ return b == 0 ? 0 : a % b; }}"""
+
+
+def division_functions(qualifier: str, integers: Mapping[str, str]) -> str:
+    """Functions that divide rounding towards zero and down, for each type of `integers` (element type to its name).
+
+    By 0 they give 0, and the smallest number by -1 wraps around, as in the loop IR.
+    """
+    parts = []
+    for dtype, spelled in integers.items():
+        text = _UNSIGNED_DIVISION if dtype.startswith("u") else _SIGNED_DIVISION
+        unsigned = integers.get(f"u{dtype}", spelled)
+        parts.append(text.format(q=qualifier, t=spelled, u=unsigned, dtype=dtype))
+    return "\n".join(parts)

@@ -7,7 +7,7 @@ from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
-from tilewright.codegen.source.literals import c_literal, floor_division
+from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -61,7 +61,7 @@ OPENCL_C = Language(
         [
             "#pragma OPENCL FP_CONTRACT ON",
             half_functions("", "ushort", "uint", "as_float", "as_uint"),
-            floor_division("", _SIGNED),
+            division_functions("", _INTEGERS),
         ]
     ),
     head=_head,

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.expressions import flat_index, to_memory
 from tilewright.errors import InternalError, UnsupportedError
+from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm, StringImm
 from tilewright.tir.statement_table import statement_table
@@ -16,6 +17,7 @@ from tilewright.tir.warp_matrix import is_fragment_call
 _SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)
 
 
+@nested
 def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
     """Write `stmt` at the current place."""
     emit = _STATEMENTS.get(type(stmt))

@@ -48,8 +48,12 @@ _PRELUDE = """\
 var<private> tilewright_infinity: u32 = 0x7f800000u;
 var<private> tilewright_nan: u32 = 0x7fc00000u;
 fn tilewright_fmod(a: f32, b: f32) -> f32 { return a - b * trunc(a / b); }
+fn tilewright_truncdiv_int32(a: i32, b: i32) -> i32 { return select(a / b, 0, b == 0); }
+fn tilewright_truncmod_int32(a: i32, b: i32) -> i32 { return a % b; }
+fn tilewright_truncdiv_uint32(a: u32, b: u32) -> u32 { return select(a / b, 0u, b == 0u); }
+fn tilewright_truncmod_uint32(a: u32, b: u32) -> u32 { return a % b; }
 fn tilewright_floordiv_int32(a: i32, b: i32) -> i32 {
-  let q: i32 = a / b;
+  let q: i32 = tilewright_truncdiv_int32(a, b);
   return select(q, q - 1, a % b != 0 && ((a < 0) != (b < 0)));
 }
 fn tilewright_floormod_int32(a: i32, b: i32) -> i32 {

@@ -10,13 +10,13 @@ from typing import Any
 from tilewright import codegen, te
 from tilewright.codegen.build_device import emit_device
 from tilewright.codegen.kernel_code import for_c
-from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.llvm import assembly, compile_object, emit_module
 from tilewright.codegen.source import emit_c
-from tilewright.compat.classic.benchmark import BenchmarkResult
-from tilewright.compat.classic.device_array import argument_values
+from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.classic.target import Target as CurrentTarget
-from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 
@@ -26,16 +26,19 @@ def lower(
 ) -> IRModule:
     """A module with the function `name` that runs the schedule `inp` on `args`; a function or module stays as it is.
 
-    With `simple_mode`, for reading, the loops are only simplified.
+    With `simple_mode`, for reading, the loops are only simplified. Passes that the current `PassContext` adds
+    (`tir.add_lower_pass`) run between the stages.
     """
     if not isinstance(inp, te.Schedule):
-        return _as_functions(inp)
+        mod = _as_functions(inp)
+        return IRModule({func.name: with_added(func) for func in mod.prim_funcs})
     if args is None:
         raise InputError("tvm.lower of a schedule takes the list of its arguments too")
     if simple_mode:
-        stages = te.lower_stages(inp, args, name, binds)
+        stages = te.lower_stages(inp, args, name, binds, after=after_stage)
         return IRModule({name: next(func for stage, func in stages if stage == "simplify")})
-    return IRModule({name: te.lower(inp, args, name, binds)})
+    checked = bounds_are_checked()
+    return IRModule({name: te.lower(inp, args, name, binds, check_bounds=checked, after=after_stage)})
 
 
 def schedule_to_module(
@@ -64,7 +67,7 @@ def build(
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))
     chosen = target if target is not None else CurrentTarget.current() or "llvm"
-    return BuiltModule(mod.prim_funcs, Target(str(chosen)))
+    return BuiltModule(mod.prim_funcs, CurrentTarget(chosen))
 
 
 def _as_functions(inp: Any) -> IRModule:
@@ -81,65 +84,41 @@ def _as_functions(inp: Any) -> IRModule:
     raise InputError(f"a schedule, a PrimFunc or a module of them is needed, not a {type(inp).__name__}")
 
 
-class BuiltModule:
-    """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
+class BuiltModule(CompiledModule):
+    """Functions compiled for a target, with their text."""
 
     def __init__(self, funcs: Sequence[PrimFunc], target: Target) -> None:
         if not funcs:
             raise InputError("there is no function to build")
         self.funcs = list(funcs)
         self.target = target
-        self.entry_name = funcs[0].name
-        self._code: Any = None
+        super().__init__([func.name for func in funcs], None)
         if target.is_host or isinstance(target, DeviceTarget) or target.architecture == "wasm32":
             self._code = codegen.build(self.funcs, target)
 
     @property
-    def type_key(self) -> str:
+    def type_key(self) -> str:  # type: ignore[override]
         """What the code is made by: "llvm", "c", "opencl", …"""
         return "llvm" if self.target.kind == "cpu" else self.target.kind
 
     @property
-    def imported_modules(self) -> list[BuiltModule]:
+    def imported_modules(self) -> list[BuiltModule]:  # type: ignore[override]
         """The module itself for a device, whose kernels it holds; nothing for a processor."""
         return [self] if isinstance(self.target, DeviceTarget) else []
 
-    @property
-    def entry_func(self) -> BuiltFunction:
-        """The first function."""
-        return self[self.entry_name]
-
-    def __getitem__(self, name: str) -> BuiltFunction:
-        return self.get_function(name)
-
-    def get_function(self, name: str, query_imports: bool = False) -> BuiltFunction:
-        """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
-        names = [func.name for func in self.funcs]
-        if name not in names:
-            raise InputError(f"the module has no function {name!r}; it has: {', '.join(names)}")
-        if self._code is None:
-            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
-        return BuiltFunction(self._code[name], name)
-
-    def __call__(self, *args: Any) -> None:
-        """Call the first function."""
-        self.entry_func(*args)
-
-    def time_evaluator(
-        self, func_name: str, dev: Any, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
-    ) -> Any:
-        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls."""
-        function = self[func_name]
-
-        def measure(*args: Any) -> BenchmarkResult:
-            return BenchmarkResult(function.time(*args, number=number, repeat=repeat))
-
-        return measure
-
     def get_source(self, fmt: str = "") -> str:
-        """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels."""
-        if fmt not in ("", "ll", "c", "cl", "cu"):
-            raise UnsupportedError(f"get_source({fmt!r}): there is the text that the code was made from, get_source()")
+        """The text of the functions in the target's language: LLVM IR, C, or that of a device's kernels.
+
+        With the format "asm" or "s" of a processor its assembly.
+        """
+        if fmt not in ("", "ll", "c", "cl", "cu", "asm", "s"):
+            raise UnsupportedError(f"get_source({fmt!r}): the formats are ll, asm, c, cl and cu")
+        if fmt in ("asm", "s"):
+            if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
+                raise UnsupportedError(
+                    f"there is no assembly of code for {self.target.kind!r}; get_source() has its text"
+                )
+            return assembly(emit_module(self.funcs, self.target).text, self.target)
         if isinstance(self.target, DeviceTarget):
             return emit_device(self.funcs, self.target)[0]
         if self.target.kind == "c":
@@ -147,7 +126,7 @@ class BuiltModule:
         return emit_module(self.funcs, self.target).text
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.c`, `.cl`, `.cu`) to a file."""
+        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.s`, `.c`, `.cl`, `.cu`) to a file."""
         path = Path(file_name)
         kind = fmt or path.suffix.lstrip(".")
         if kind in ("o", "obj"):
@@ -158,23 +137,7 @@ class BuiltModule:
         path.write_text(self.get_source(kind))
 
     def export_library(self, file_name: str | os.PathLike[str], *_: Any, **__: Any) -> None:
-        """Write the module in this package's own format, which `tilewright.runtime.module.Module.load` reads."""
+        """Write the module in this package's own format, which `tvm.runtime.load_module` reads."""
         if not hasattr(self._code, "save"):
             raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")
         self._code.save(file_name)
-
-
-class BuiltFunction:
-    """One compiled function, of arrays and numbers."""
-
-    def __init__(self, code: Any, name: str) -> None:
-        self._code = code
-        self.name = name
-
-    def __call__(self, *args: Any) -> None:
-        """Run once; results are written to arrays among `args`."""
-        self._code(*argument_values(self._code, args))
-
-    def time(self, *args: Any, number: int, repeat: int) -> list[float]:
-        """Seconds a call takes: `repeat` times the mean of `number` calls."""
-        return list(self._code.time(*argument_values(self._code, args), number=number, repeat=repeat))

@@ -9,6 +9,7 @@ from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.convolutions import pads
 from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
+from tilewright.compat.classic.target import Target
 from tilewright.driver.lower import lower_function
 from tilewright.errors import InputError
 from tilewright.relay import op
@@ -17,7 +18,6 @@ from tilewright.relay.ir.scope_builder import ScopeBuilder
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.pass_manager import PassContext
-from tilewright.target import Target
 
 
 def logsumexp(data: relay.Expr, axis: Any = None, keepdims: bool = False) -> relay.Expr:
@@ -159,12 +159,12 @@ class TECompiler:
     def lower(self, source_func: relay.Function, target: Any = None, mod_name: str = "default") -> Any:
         """The loop function of a function of operators that fuse."""
         mod = infer_type(relay.IRModule.from_expr(source_func))
-        return lower_function(mod["main"], f"{mod_name}_fused", Target(str(target or "llvm")))
+        return lower_function(mod["main"], f"{mod_name}_fused", Target(target or Target.current() or "llvm"))
 
     def jit(self, source_func: relay.Function, target: Any = None) -> Callable[..., None]:
         """Compiled code of such a function: its inputs, then its outputs, are the arguments."""
         func = self.lower(source_func, target)
-        return BuiltModule([func], Target(str(target or "llvm")))
+        return BuiltModule([func], Target(target or Target.current() or "llvm"))
 
 
 def te_compiler() -> TECompiler:

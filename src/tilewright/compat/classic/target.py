@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from tilewright import target as own
+from tilewright.compat.classic.target_options import classic_options
 from tilewright.errors import TargetError
 
-_STACK: ContextVar[tuple[own.Target, ...]] = ContextVar("tilewright_compat_targets", default=())
+_STACK: ContextVar[tuple[Any, ...]] = ContextVar("tilewright_compat_targets", default=())
 
 
 class Target:
     """`Target("llvm -mcpu=…")`; `with Target("llvm"):` makes it the current one, `Target.current()` tells which is."""
 
     def __new__(cls, target: Any = "llvm", host: Any = None) -> Any:
-        """This package's target with the classic methods added."""
-        return _scoped(own.Target(_spelling(target)))
+        """This package's target with the classic attributes and methods added.
+
+        `target` is a spelling, JSON text, a mapping or a target; `host`, where given, is where the host's part runs.
+        """
+        if isinstance(target, _Scope) and host is None:
+            return target
+        if isinstance(target, own.Target):
+            return _scoped(target, getattr(target, "attrs", {}), None if host is None else Target(host))
+        spelling, given_host = _spelling(target)
+        spelling, attrs = classic_options(spelling)
+        named_host = attrs.pop("host", given_host)
+        host = named_host if host is None else host
+        return _scoped(own.Target(spelling), attrs, None if host is None else Target(host))
 
     @staticmethod
     def list_kinds() -> list[str]:
@@ -37,13 +50,26 @@ class Target:
         stack = _STACK.get()
         if not stack and not allow_none:
             raise TargetError("there is no current target: open one by `with tvm.target.Target(...)`")
-        return _scoped(stack[-1]) if stack else None
+        return stack[-1] if stack else None
+
+
+class TargetKind(str):
+    """The kind of a target, a string that also has it as `name`."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The kind: "llvm"."""
+        return str(self)
 
 
 class _Scope(own.Target):
-    """What makes a target one that can be the current one."""
+    """What makes a target one that can be the current one, and what the classic object tells."""
 
     __slots__ = ()
+    attrs: Mapping[str, Any]
+    host: Any
 
     def __enter__(self) -> _Scope:
         _STACK.set((*_STACK.get(), self))
@@ -52,31 +78,94 @@ class _Scope(own.Target):
     def __exit__(self, *_: object) -> None:
         _STACK.set(_STACK.get()[:-1])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restored, (str(self), self.attrs, self.host))
+
+    @property
+    def keys(self) -> list[str]:
+        """What the target is, the most special first: ["arm_cpu", "cpu"]."""
+        kind = str(self.kind)
+        usual = [kind, "gpu"] if isinstance(self, own.DeviceTarget) else ["cpu"]
+        device = [self.attrs["device"]] if "device" in self.attrs else []
+        return list(dict.fromkeys([*self.attrs.get("keys", []), *device, *usual]))
+
+    @property
+    def mcpu(self) -> str:
+        """The processor that was asked for; "" for the usual one."""
+        return str(self.attrs.get("mcpu", ""))
+
+    @property
+    def mattr(self) -> list[str]:
+        """The features that were asked for."""
+        return list(self.attrs.get("mattr", []))
+
+    @property
+    def libs(self) -> list[str]:
+        """The libraries that were asked for; this package's own kernels take their place."""
+        return list(self.attrs.get("libs", []))
+
+    @property
+    def model(self) -> str:
+        """The name of the board or chip."""
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def device_name(self) -> str:
+        """The name given by `-device=`, or ""."""
+        return str(self.attrs.get("device", ""))
+
+    @property
+    def max_num_threads(self) -> int:
+        """The most threads of a block; 1 where there are no blocks."""
+        return int(getattr(self, "max_threads_per_block", 1))
+
+    def export(self) -> dict[str, Any]:
+        """The target as a mapping that `Target` takes."""
+        return {"kind": str(self.kind), "keys": self.keys, **self.attrs}
+
 
 @functools.cache
 def _scope_of(cls: Any) -> type[_Scope]:
     """`cls` with a scope."""
-    return type(cls.__name__, (_Scope, cls), {"__slots__": ()})
+    return type(cls.__name__, (_Scope, cls), {"__slots__": ("attrs", "host")})
 
 
-def _scoped(target: own.Target) -> _Scope:
+def _scoped(target: own.Target, attrs: Mapping[str, Any], host: Any = None) -> _Scope:
     """`target` with a scope, of its own class still."""
-    if isinstance(target, _Scope):
-        return target
-    own_class: Any = type(target)
+    own_class: Any = type(target).__mro__[2] if isinstance(target, _Scope) else type(target)
     made = object.__new__(_scope_of(own_class))
     for cls in own_class.__mro__:
         for name in getattr(cls, "__slots__", ()):
             object.__setattr__(made, name, getattr(target, name))
+    for name, value in (("kind", TargetKind(target.kind)), ("attrs", dict(attrs)), ("host", host)):
+        object.__setattr__(made, name, value)
     return made
 
 
-def _spelling(target: Any) -> Any:
-    """The spelling of a target given by its attributes, as JSON has it: {"kind": "llvm", "mcpu": "znver4"}."""
-    if not isinstance(target, Mapping):
-        return target
-    options = [f"-{key}={','.join(v) if isinstance(v, list) else v}" for key, v in target.items() if key != "kind"]
-    return " ".join([target["kind"], *options])
+def _restored(spelling: str, attrs: Mapping[str, Any], host: Any) -> _Scope:
+    return _scoped(own.Target(spelling), attrs, host)
+
+
+def _spelling(target: Any) -> tuple[str, Any]:
+    """A target given by its attributes, as a mapping or JSON text: its spelling, and its host if it names one.
+
+        {"kind": "llvm", "mcpu": "znver4"}    ->    "llvm -mcpu=znver4", None
+
+    Raises `TargetError` for what is none of these.
+    """
+    if isinstance(target, str) and target.lstrip().startswith("{"):
+        target = json.loads(target)
+    if isinstance(target, str):
+        return target, None
+    if not isinstance(target, Mapping) or "kind" not in target:
+        raise TargetError(
+            f"a target is a spelling such as 'llvm -mcpu=haswell', or a mapping with a 'kind': {target!r}"
+        )
+    words = [str(target["kind"])]
+    for key, value in target.items():
+        if key not in ("kind", "tag", "host"):
+            words.append(f"-{key}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    return " ".join(words), target.get("host")
 
 
 def create(target: Any) -> Any:
@@ -91,7 +180,8 @@ def llvm(options: Any = ()) -> Any:
 
 def arm_cpu(model: str = "unknown", options: Any = None) -> Any:
     """A CPU of ARM's architecture, 64 bits wide."""
-    return Target("llvm -mtriple=aarch64-linux-gnu")
+    given = [options] if isinstance(options, str) else list(options or ())
+    return Target(" ".join(["llvm -device=arm_cpu", f"-model={model}", "-mtriple=aarch64-linux-gnu", *given]))
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Any:

@@ -13,6 +13,7 @@ from tilewright.support.dtype import DType
 from tilewright.te.bounds import infer_bounds
 from tilewright.te.itervar import IterVar
 from tilewright.te.operation import PlaceholderOp
+from tilewright.te.scan import ScanOp
 from tilewright.tir.stmt import Stmt
 
 
@@ -27,6 +28,24 @@ def _reduction_or_pair(reducer: Callable[..., Any], pair: Callable[[Any, Any], A
 
 max = _reduction_or_pair(te.max, tir.maximum, "The maximum over reduction axes, or of two expressions.")
 min = _reduction_or_pair(te.min, tir.minimum, "The minimum over reduction axes, or of two expressions.")
+
+
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reduction over axes, as `te.comm_reducer` makes it; of expressions in place of axes it is their combination."""
+    reducer = te.comm_reducer(fcombine, fidentity, name)
+
+    def reduce(expr: Any, axis: Any, *more: Any, **options: Any) -> Any:
+        if isinstance(axis, IterVar | list | tuple):
+            return reducer(expr, axis, *more, **options)
+        combined = fcombine(expr, axis)
+        for other in more:
+            combined = fcombine(combined, other)
+        return combined
+
+    reduce.__name__, reduce.__doc__ = name, reducer.__doc__
+    return reduce
 
 
 def min_value(dtype: str) -> tir.Expr:
@@ -79,6 +98,8 @@ def ScheduleOps(schedule: te.Schedule, bounds: Any = None, debug_keep_trivial_lo
 
     Bounds are inferred anew, whatever `bounds` says.
     """
-    inputs = [stage.op.output(0) for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    states = {state for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
+    given = [stage.op.output(0) for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    inputs = [tensor for tensor in given if tensor not in states]
     outputs = [op.output(i) for op in schedule.outputs for i in range(op.num_outputs)]
     return te.schedule_to_tir(schedule, [*inputs, *outputs]).body

@@ -81,6 +81,17 @@ def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> Any
 call_llvm_pure_intrin = call_llvm_intrin
 
 
+def call_intrin(dtype: str, func_name: Any, *args: Any, span: Any = None) -> Any:
+    """A call of an intrinsic by name, with or without the classic "tir." before it. Unknown ones are refused
+    when code is made."""
+    name = str(getattr(func_name, "name", func_name)).removeprefix("tir.")
+    return op.call_intrin(dtype, _RENAMED.get(name, name), *args)
+
+
+#: Classic intrinsics by the names that they have here.
+_RENAMED = {"nearbyint": "round", "tvm_storage_sync": "storage_sync"}
+
+
 def op_names() -> dict[str, int]:
     """The pure functions of numbers by name, with how many they take."""
     return {name: entry.arity for name, entry in INTRINSICS.items() if entry.pure and entry.arity}

@@ -13,7 +13,7 @@ from tilewright import tir
 from tilewright.errors import InputError
 from tilewright.support.dtype import DType
 from tilewright.tir import op
-from tilewright.tir.buffer import Buffer
+from tilewright.tir.buffer import Buffer, BufferVar
 
 
 class _StandsFor(type):
@@ -94,6 +94,8 @@ def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
     """The buffer of elements of `dtype` at an address: always the same for the same variable."""
     if buffer_var.dtype != "handle":
         raise InputError(f"the address {buffer_var} is a {buffer_var.dtype}: it must be a variable of the type handle")
+    if isinstance(buffer_var, BufferVar):
+        return buffer_var.buffer
     known = _POINTED.setdefault(buffer_var, {})
     if dtype not in known:
         known[dtype] = Buffer(buffer_var.name, (tir.Var("elements"),), dtype)

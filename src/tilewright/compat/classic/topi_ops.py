@@ -75,6 +75,11 @@ def get_pad_tuple3d(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
     return pads(padding, get_const_tuple(kernel))
 
 
+def _dilated(kernel: Sequence[Any], dilation: Any) -> list[Any]:
+    """The sizes of a window whose elements stand `dilation` apart."""
+    return [(size - 1) * step + 1 for size, step in zip(kernel, pair(dilation), strict=True)]
+
+
 def pair(value: Any) -> tuple[int, int]:
     """Two numbers, from one or two."""
     return (value, value) if isinstance(value, int) else tuple(value)
@@ -84,7 +89,7 @@ def conv2d_nchw(
     Input: te.Tensor, Filter: te.Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: str | None = None
 ) -> te.Tensor:
     """Convolution of [N, C, H, W] with [O, C, KH, KW]."""
-    pads = get_pad_tuple(padding, get_const_tuple(Filter.shape[2:]))
+    pads = get_pad_tuple(padding, _dilated(get_const_tuple(Filter.shape[2:]), dilation))
     return topi.nn.conv2d_nchw(Input, Filter, pair(stride), pads, pair(dilation), 1, out_dtype or "")
 
 
@@ -118,7 +123,7 @@ def depthwise_conv2d_nchw(
     """Convolution of each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
     channels, factor, kh, kw = get_const_tuple(Filter.shape)
     kernel = topi.reshape(Filter, (channels * factor, 1, kh, kw))
-    pads = get_pad_tuple(padding, (kh, kw))
+    pads = get_pad_tuple(padding, _dilated((kh, kw), dilation))
     return topi.nn.conv2d_nchw(Input, kernel, pair(stride), pads, pair(dilation), channels, out_dtype or "")
 
 

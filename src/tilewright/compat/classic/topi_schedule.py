@@ -14,7 +14,6 @@ from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.topi_ops import conv2d_nchw
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import DeviceTarget
-from tilewright.target import Target as OwnTarget
 from tilewright.topi.schedule.cpu.common import computes
 from tilewright.topi.schedule.cpu.dispatch import anchors_of
 from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
@@ -22,10 +21,13 @@ from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
 _THREADS = 64
 
 
-def schedule(outs: Any) -> te.Schedule:
-    """The schedule of the computation of `outs` for the current target (this processor without one)."""
+def schedule(outs: Any, layout: str = "") -> te.Schedule:
+    """The schedule of the computation of `outs` for the current target (this processor without one).
+
+    `layout`, which classic schedules of pooling are told, is that of the computation.
+    """
     outputs = list(outs) if isinstance(outs, list | tuple) else [outs]
-    target = OwnTarget(str(Target.current() or "llvm"))
+    target = Target.current() or Target("llvm")
     if isinstance(target, DeviceTarget):
         return _device_schedule(outputs)
     return cpu_schedule(outputs, target) if _has_template(outputs) else _plain_schedule(outputs)
@@ -71,7 +73,7 @@ def _device_schedule(outputs: list[te.Tensor]) -> te.Schedule:
 
 def get_schedule(target: Any) -> Callable[[Any], te.Schedule]:
     """The schedule function for a target."""
-    chosen = Target(str(target))
+    chosen = Target(target)
 
     def schedule_for(outs: Any) -> te.Schedule:
         with chosen:
@@ -82,8 +84,7 @@ def get_schedule(target: Any) -> Callable[[Any], te.Schedule]:
 
 def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
     """The entry of `dispatch_map` for the target: its kind, "cpu" for "llvm", else "generic"."""
-    kind = OwnTarget(str(target)).kind
-    keys = [str(target).split()[0], kind, "gpu" if kind in DeviceTarget.KINDS else "cpu", "generic"]
+    keys = [str(target).split()[0], *Target(target).keys, "generic"]
     for key in keys:
         if key in dispatch_map:
             return dispatch_map[key]

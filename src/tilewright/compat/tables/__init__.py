@@ -2,6 +2,7 @@
 
 from tilewright.compat.tables import (
     arith,
+    autotvm,
     contrib,
     ir,
     relay,
@@ -24,7 +25,7 @@ TABLES: dict[str, Table] = {
     table.name: table
     for module in (
         *(root, ir, runtime, target, testing, contrib),
-        *(relay, relay_parts, relay_testing, te, tir, topi, arith),
+        *(relay, relay_parts, relay_testing, te, tir, topi, arith, autotvm),
     )
     for table in module.TABLES
 }

@@ -16,6 +16,13 @@ TABLES = (
         for name in ("cblas", "mkl", "mkldnn", "cublas", "cublaslt")
     ],
     Table(
+        "tvm.contrib.cudnn",
+        "NVIDIA's library.",
+        refused=dict.fromkeys(
+            ("conv_forward", "conv_output_shape", "conv_find_algo", "softmax"), "operators are compiled, not called"
+        ),
+    ),
+    Table(
         "tvm.contrib.cc",
         "The C compiler.",
         names=leads_to(f"{_CLASSIC}.compilers", "create_executable", "create_shared", "cross_compiler", "get_cc"),

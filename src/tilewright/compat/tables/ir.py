@@ -4,7 +4,8 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _TRANSFORM = {
-    **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", "Pass"),
+    **leads_to(f"{_CLASSIC}.pass_config", "PassContext"),
+    **leads_to("tilewright.relay.transform.manager.pass_manager", "Pass"),
     **leads_to("tilewright.relay.transform.manager.pass_info", "PassInfo"),
     **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", "function_pass", "module_pass", ModulePass="ClassicPass"),
 }

@@ -33,6 +33,9 @@ TABLES = (
         "tvm.relay.prelude",
         "Lists, options, trees and their functions.",
         names=leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+        refused=dict.fromkeys(
+            ("StaticTensorArrayOps", "TensorArrayOps"), "lists of the prelude hold tensors: Prelude(mod).mod has them"
+        ),
     ),
     Table("tvm.relay.build_module", "Compiling and running.", names=_BUILD),
     Table(
@@ -102,7 +105,8 @@ TABLES = (
         "Graph passes.",
         names={
             **leads_to(f"{_CLASSIC}.passes", "AnnotateSpans", "LazyGradientInit", "function_pass", "module_pass"),
-            **leads_to("tilewright.relay.transform.manager.pass_manager", "PassContext", FunctionPass="Pass"),
+            **leads_to(f"{_CLASSIC}.pass_config", "PassContext"),
+            **leads_to("tilewright.relay.transform.manager.pass_manager", FunctionPass="Pass"),
             **leads_to("tilewright.relay.transform.gradient.gradient", "gradient"),
             **leads_to("tilewright.relay.transform.layout.convert_layout", "LayoutConfig"),
             **leads_to("tilewright.relay.transform.functional.un_cps", "un_cps"),

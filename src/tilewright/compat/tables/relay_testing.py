@@ -24,7 +24,7 @@ TABLES = (
             ),
             **leads_to(f"{_NETWORKS}.workload", "create_workload"),
             **leads_to(f"{_CLASSIC}.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
-            **leads_to(f"{_CLASSIC}.testing", "enabled_targets"),
+            **leads_to(f"{_CLASSIC}.testing_targets", "enabled_targets"),
         },
     ),
     Table(

@@ -5,6 +5,8 @@ from tilewright.compat.tables.table import Table, leads_to
 _CLASSIC = "tilewright.compat.classic"
 
 _BUILD = leads_to(f"{_CLASSIC}.build", "build", "lower")
+#: Lists and mappings are Python's own; these ask whether something is one.
+_CONTAINERS = leads_to("collections.abc", Array="Sequence", Map="Mapping")
 
 TABLES = (
     Table(
@@ -35,11 +37,8 @@ TABLES = (
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
         absent={
-            "autotvm": "kernels are chosen by a cost model as they are compiled; schedules of your own are plain te",
             "auto_scheduler": "kernels are chosen by a cost model as they are compiled",
-            "container": "lists, tuples and dicts are Python's own",
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
-            "rpc": "code runs on this machine; build for another one and save it, or export a model there",
             "script": "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
         },
     ),
@@ -58,6 +57,16 @@ TABLES = (
             InternalError="InternalError",
         ),
     ),
+    Table(
+        "tvm.rpc",
+        "Remote devices, of which there are none yet.",
+        refused=dict.fromkeys(
+            ("LocalSession", "Server", "connect", "connect_tracker"),
+            "code runs on this machine; build for another one and save it, or export a model there",
+        ),
+    ),
+    Table("tvm.container", "Lists and mappings.", names=_CONTAINERS),
+    Table("tvm.ir.container", "Lists and mappings.", names=_CONTAINERS),
     Table("tvm.driver", "Compiling.", names=_BUILD),
     Table(
         "tvm.driver.build_module",

@@ -12,7 +12,8 @@ class Table:
 
     `name` is its dotted name and `doc` its docstring. `names` says where each name leads, as "module:attribute", or
     "module" for a module. All public names of the modules in `open` are there too. `absent` has, for names that are
-    not there on purpose, what to use instead.
+    not there on purpose, what to use instead; `refused` has it for those that may be imported, since programs import
+    them at their top and use them in some branch, but raise it when they are used.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Table:
     names: Mapping[str, str] = field(default_factory=dict)
     open: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def leads_to(module: str, *names: str, **renamed: str) -> dict[str, str]:

@@ -2,41 +2,32 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-TABLES = (
-    Table(
-        "tvm.testing",
-        "Helpers of test suites.",
-        names=leads_to(
-            "tilewright.compat.classic.testing",
-            "assert_allclose",
-            "assert_prim_expr_equal",
-            "device_enabled",
-            "enabled_targets",
-            "exclude_targets",
-            "fixture",
-            "known_failing_targets",
-            "main",
-            "parameter",
-            "parameters",
-            "parametrize_targets",
-            "requires_cuda",
-            "requires_gpu",
-            "requires_llvm",
-            "requires_metal",
-            "requires_opencl",
-            "requires_package",
-            "check_bool_expr_is_true",
-            "requires_cudagraph",
-            "requires_micro",
-            "requires_rocm",
-            "requires_tensorcore",
-            "requires_rpc",
-            "requires_vulkan",
-            "slow",
-            "uses_gpu",
-            "check_numerical_grads",
-            "echo",
-        ),
+_CLASSIC = "tilewright.compat.classic"
+_REQUIREMENTS = (
+    *("cuda", "cudagraph", "gpu", "llvm", "metal", "micro", "nvptx", "opencl", "package", "rocm", "rpc", "tensorcore"),
+    *("vulkan", "corstone300", "ethosn", "hexagon"),
+)
+_NAMES = {
+    **leads_to(
+        f"{_CLASSIC}.testing",
+        *("assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads"),
     ),
-    Table("tvm.testing.utils", "The same helpers.", open=("tilewright.compat.classic.testing",)),
+    **leads_to(f"{_CLASSIC}.testing_targets", *(f"requires_{name}" for name in _REQUIREMENTS)),
+    **leads_to(
+        f"{_CLASSIC}.testing_targets",
+        *("device_enabled", "enabled_targets", "exclude_targets", "known_failing_targets", "parametrize_targets"),
+        *("slow", "uses_gpu"),
+    ),
+    **leads_to(f"{_CLASSIC}.testing_fixtures", "fixture", "main", "parameter", "parameters"),
+    **leads_to(f"{_CLASSIC}.testing_values", "device_test", "echo", "test_check_eq_callback", "test_wrap_callback"),
+}
+_PLUGIN = leads_to(
+    f"{_CLASSIC}.testing_plugin",
+    *("dev", "pytest_collection_modifyitems", "pytest_configure", "pytest_generate_tests", "pytest_runtest_teardown"),
+)
+
+TABLES = (
+    Table("tvm.testing", "Helpers of test suites.", names=_NAMES),
+    Table("tvm.testing.utils", "The same helpers.", names=_NAMES),
+    Table("tvm.testing.plugin", "Hooks for pytest.", names=_PLUGIN),
 )

@@ -7,7 +7,14 @@ _CLASSIC = "tilewright.compat.classic"
 _NAMES = {
     **leads_to(f"{_CLASSIC}.te_ops", "div", "indexdiv", "indexmod", "max_value", "min_value"),
     **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
-    **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH, "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern"),
+    **leads_to(
+        f"{_CLASSIC}.tir_math",
+        *MORE_MATH,
+        "call_intrin",
+        "call_llvm_intrin",
+        "call_llvm_pure_intrin",
+        "call_pure_extern",
+    ),
     **leads_to("tilewright.relay.ir.type", "Any"),
     **leads_to("tilewright.te", "IterVar"),
     **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),

@@ -3,7 +3,10 @@
 from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
+_OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_nchw_implement gives a schedule"
+_WORKLOAD = f"{_CLASSIC}.conv2d_workload"
 _UTILS = leads_to(f"{_CLASSIC}.topi_ops", "get_const_int", "get_const_tuple", "prod", "simplify", "traverse_inline")
+_ARRAYS = leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where")
 _NN = leads_to(
     f"{_CLASSIC}.topi_ops",
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
@@ -49,6 +52,7 @@ _FOR_DEVICES = {
         dense_int8="dense",
         dense_large_batch="dense",
         dense_nopack="dense",
+        dense_pack="dense",
         dense_small_batch="dense",
         dense_tensorcore="dense",
         depthwise_conv2d_nchw_spatial_pack="depthwise_conv2d_nchw",
@@ -117,11 +121,13 @@ TABLES = (
     Table(
         "tvm.topi",
         "The operator library.",
-        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES},
+        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES, **_ARRAYS},
         open=("tilewright.topi",),
     ),
     Table("tvm.topi.math", "Element by element.", open=("tilewright.topi.elemwise",)),
-    Table("tvm.topi.transform", "Shapes and places.", names=_COMPUTES, open=("tilewright.topi.transform",)),
+    Table(
+        "tvm.topi.transform", "Shapes and places.", names={**_COMPUTES, **_ARRAYS}, open=("tilewright.topi.transform",)
+    ),
     Table("tvm.topi.utils", "Helpers.", names=_UTILS),
     Table("tvm.topi.util", "Helpers, by their oldest name.", names=_UTILS),
     Table(
@@ -132,6 +138,9 @@ TABLES = (
     Table("tvm.topi.nn", "Operators of neural networks.", names={**_NN_COMPUTES, **_NN}, open=("tilewright.topi.nn",)),
     Table("tvm.topi.nn.utils", "Padding.", names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple", "get_pad_tuple3d")),
     Table("tvm.topi.nn.pooling", "Pooling.", names=_NN),
+    Table("tvm.topi.nn.conv2d", "Convolutions.", names={**_NN, **leads_to(_WORKLOAD, "_get_workload")}),
+    Table("tvm.topi.x86.conv2d_avx_common", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule")),
+    Table("tvm.topi.cuda.conv3d_winograd", "Convolutions.", refused={"_infer_tile_size": _OWN_TILES}),
     Table("tvm.topi.image", "Operators of images.", names=_IMAGE, open=("tilewright.topi.image",)),
     Table("tvm.topi.vision", "Operators of boxes.", names=_VISION),
     Table("tvm.topi.vision.rcnn", "Regions.", names=_VISION),

@@ -41,6 +41,7 @@ from tilewright.relay.ir.expr import (
 )
 from tilewright.relay.ir.type import FuncType, TensorType
 from tilewright.runtime.vm.instruction import Opcode
+from tilewright.support.recursion import nested
 
 #: Stands for the distance of a jump until its target is known.
 _LATER = 0
@@ -97,6 +98,7 @@ class _Writer:
         self.code[jump][-1] = len(self.code) - jump
 
     # ------------------------------------------------------------------------------------------------- scopes
+    @nested
     def scope(self, scope: Scope, destination: int | None) -> None:
         """The instructions of a scope, its result left in `destination`; None returns it from the function."""
         self.values.append({})
@@ -185,6 +187,7 @@ class _Writer:
         for end in ends:
             self.land(end)
 
+    @nested
     def pattern(self, pattern: Pattern, data: int, misses: list[int]) -> None:
         """Test the value in register `data` and bind variables; the tests' jumps go to `misses`."""
         if isinstance(pattern, PatternVar):
@@ -199,6 +202,7 @@ class _Writer:
                     self.pattern(part, item, misses)
 
     # ------------------------------------------------------------------------------------------------- values
+    @nested
     def value(self, expr: Expr) -> int:
         """The register that holds the value of `expr`; tuples, fields and constants are made where they are needed."""
         node = self.cut.scopes.value(expr)

@@ -20,6 +20,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.symbolic import attr_exprs, dims_of, fresh_dims
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.visitor import children
+from tilewright.support.recursion import nested
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.tir.expr import SizeVar
 from tilewright.tir.size_hint import size_hint
@@ -165,6 +166,7 @@ def _find_outputs(steps: Steps) -> None:
                     _demand(value, None, steps)
 
 
+@nested
 def _demand(value: Expr, reader: SegmentNodes | None, steps: Steps) -> None:
     """Note that `reader` (None: the machine) reads `value`."""
     scopes = steps.scopes

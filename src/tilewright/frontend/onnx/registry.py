@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.relay.ir.expr import Expr
+from tilewright.support import plugins
 
 if TYPE_CHECKING:
     from tilewright.frontend.onnx.node import OnnxNode
@@ -33,6 +34,7 @@ def converts(*operators: str, since: int = 1, domain: str = "") -> Callable[[Fun
             entries = _TABLE.setdefault((domain, operator), [])
             entries.append((since, function))
             entries.sort(key=lambda entry: entry[0])
+            plugins.note("converter", f"{domain}.{operator} {since}", function)
         return function
 
     return register

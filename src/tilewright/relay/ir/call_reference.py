@@ -21,7 +21,8 @@ def call_reference(call: Call, args: Sequence[Value], check: bool = True) -> Val
     op: Any = call.op
     assert not isinstance(op, Expr)
     out_type = call.checked_type
-    result = _typed(op.reference(call.attrs, *flatten(tuple(args))), out_type)
+    with np.errstate(all="ignore"):  # infinities and NaN are values here, as in compiled code
+        result = _typed(op.reference(call.attrs, *flatten(tuple(args))), out_type)
     if check and not fits(result, out_type):
         got = [(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf for leaf in flatten(result)]
         raise InternalError(f"the reference of {op.name} gives {got}, its type rule says {out_type}")

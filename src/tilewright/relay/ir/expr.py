@@ -121,6 +121,9 @@ class Expr(Node):
     def __repr__(self) -> str:
         return METHODS.to_text(self)
 
+    #: `for` over an expression would go on forever: how many fields it has is known with its type only.
+    __iter__ = None
+
     def __getitem__(self, index: int) -> TupleGetItem:
         return TupleGetItem(self, index)
 

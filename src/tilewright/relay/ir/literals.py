@@ -12,6 +12,7 @@ from tilewright.relay.ir.expr import Attrs
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as tir
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.tir.expr import SizeVar
@@ -77,6 +78,7 @@ class TypeTexts:
                 self._renamed[var] = SizeVar(unique, var.dtype)
         return self._names[var]
 
+    @nested
     def type(self, type_: Type) -> str:
         """`Tensor[(n, 4), float32]`, `fn [A](A) -> A` …"""
         if isinstance(type_, TensorType):

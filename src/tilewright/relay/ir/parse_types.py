@@ -24,6 +24,7 @@ from tilewright.relay.ir.type import (
     as_dim,
 )
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir import op as tir
 from tilewright.tir.expr import SizeVar
 
@@ -64,6 +65,7 @@ class TypeParser:
         self.type_vars[-1].update({param.name: param for param in params})
         return params
 
+    @nested
     def type(self) -> Type:
         """A type."""
         tokens = self.tokens
@@ -135,6 +137,7 @@ class TypeParser:
             left = tir.multiply(left, self._factor())
         return left
 
+    @nested
     def _factor(self) -> Any:
         tokens = self.tokens
         if tokens.accept("-"):

@@ -53,7 +53,7 @@ from tilewright.relay.ir.parse_types import TypeParser
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import GlobalTypeVar
 from tilewright.support.dtype import DType
-from tilewright.support.recursion import deep_recursion
+from tilewright.support.recursion import nested
 
 _METADATA = re.compile(r"^#\[metadata\]\s*$", re.MULTILINE)
 _HEADER = re.compile(r'\s*#\[version = "([0-9.]+)"\]')
@@ -64,25 +64,22 @@ def parse(text: str, base: IRModule | None = None) -> IRModule:
 
     An expression behind (or instead of) the definitions becomes `main`. Raises ParseError.
     """
-    with deep_recursion():
-        return _parser(text, base).module()
+    return _parser(text, base).module()
 
 
 def parse_expr(text: str, base: IRModule | None = None) -> Expr:
     """The expression that `text` describes; `free_var %x: type;` lines declare free variables. Raises ParseError."""
-    with deep_recursion():
-        parser = _parser(text, base)
-        parser.free_variables()
-        expr = parser.block()
-        parser.tokens.expect_kind("end", "the end of the text")
-        return expr
+    parser = _parser(text, base)
+    parser.free_variables()
+    expr = parser.block()
+    parser.tokens.expect_kind("end", "the end of the text")
+    return expr
 
 
 def call_places(text: str) -> tuple[IRModule, dict[Expr, str]]:
     """The module that `text` describes, and where each of its calls begins, as "line:column". Raises ParseError."""
-    with deep_recursion():
-        parser = _parser(text, None)
-        mod = parser.module()
+    parser = _parser(text, None)
+    mod = parser.module()
     places = {call: parser.tokens.place(start) for call, start in parser.places.items()}
     return mod, {call: f"{line}:{column}" for call, (line, column) in places.items()}
 
@@ -263,6 +260,7 @@ class _Parser(TypeParser):
         return var, value
 
     # ------------------------------------------------------------------------------------------------- expressions
+    @nested
     def expr(self, level: int = 0) -> Expr:
         """An expression; `level` is the strength of the operators around it."""
         if level == len(_INFIX):

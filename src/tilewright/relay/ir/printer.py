@@ -38,7 +38,7 @@ from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.scopes import Scopes
 from tilewright.relay.ir.type import FuncType, Type
 from tilewright.relay.ir.visitor import children, free_vars
-from tilewright.support.recursion import deep_recursion
+from tilewright.support.recursion import nested
 
 VERSION = '#[version = "0.0.5"]'
 
@@ -66,12 +66,11 @@ def astext(node: IRModule | Expr, show_meta_data: bool = True) -> str:
     Without `show_meta_data` the contents of constants are left out, and it cannot be read back if there are any.
     """
     printer = _Printer(False, False, constants=[])
-    with deep_recursion():
-        if isinstance(node, IRModule):
-            lines = printer.module(node)
-        else:
-            free = [f"free_var {printer.parameter(var)};" for var in free_vars(node)]
-            lines = ["\n".join([*free, printer.expression(node)])]
+    if isinstance(node, IRModule):
+        lines = printer.module(node)
+    else:
+        free = [f"free_var {printer.parameter(var)};" for var in free_vars(node)]
+        lines = ["\n".join([*free, printer.expression(node)])]
     text = f"{VERSION}\n" + _laid_out("\n\n".join(lines)) + "\n"
     if not printer.constants or not show_meta_data:
         return text
@@ -197,6 +196,7 @@ class _FunctionPrinter:
         """The lines of a block inside of braces."""
         return _within(self.block(root))
 
+    @nested
     def block(self, root: Expr, nested: bool = False) -> list[str]:
         """The lines of a block that evaluates `root`; `nested` where `root` is a `Let` that is an operand elsewhere."""
         lines: list[str] = []

@@ -23,6 +23,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeVar, parts
 from tilewright.relay.ir.visitor import binders, children, post_order
+from tilewright.support.recursion import nested
 from tilewright.tir.expr import SizeVar
 from tilewright.tir.visitor import collect_vars, substitute
 
@@ -116,6 +117,7 @@ def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     return (type(node).__name__, *[_plain(value, types) for _, value in node.plain_fields()])
 
 
+@nested
 def _plain(value: Any, types: _TypeTexts) -> Any:
     if isinstance(value, np.ndarray):
         return array_key(value)

@@ -24,6 +24,7 @@ from tilewright.arith import Analyzer
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.node import Node, binder, node, operand, value_node
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.tir.expr import Expr, IntImm
 
 #: `int | tir.Expr | Any`. Typed loosely, because passes over static graphs compute with dimensions as integers.
@@ -124,6 +125,7 @@ class TensorType(Type):
         size = self.size
         return size if type(size) is Any else as_dim(size * self.dtype.itemsize)
 
+    @nested
     def __str__(self) -> str:
         if not self.shape:
             return str(self.dtype)
@@ -140,6 +142,7 @@ class TupleType(Type):
     def __init__(self, fields: Iterable[Type]) -> None:
         object.__setattr__(self, "fields", tuple(fields))
 
+    @nested
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
 
@@ -156,6 +159,7 @@ class TypeVar(Type):
         """The name, in the classic spelling."""
         return self.name
 
+    @nested
     def __str__(self) -> str:
         return self.name
 
@@ -190,6 +194,7 @@ class FuncType(Type):
         mapping = dict(zip(self.type_params, types, strict=True))
         return tuple([substitute_type(arg, mapping) for arg in self.arg_types]), substitute_type(self.ret_type, mapping)
 
+    @nested
     def __str__(self) -> str:
         params = f"[{', '.join(map(str, self.type_params))}]" if self.type_params else ""
         return f"fn {params}({', '.join(map(str, self.arg_types))}) -> {self.ret_type}"
@@ -201,6 +206,7 @@ class RefType(Type):
 
     value: Type = operand()
 
+    @nested
     def __str__(self) -> str:
         return f"ref({self.value})"
 
@@ -224,6 +230,7 @@ class GlobalTypeVar(Type):
     def __call__(self, *args: Type) -> TypeCall:
         return TypeCall(self, args)
 
+    @nested
     def __str__(self) -> str:
         return self.name
 
@@ -239,6 +246,7 @@ class TypeCall(Type):
         object.__setattr__(self, "func", func)
         object.__setattr__(self, "args", tuple(args))
 
+    @nested
     def __str__(self) -> str:
         return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
 
@@ -256,6 +264,7 @@ class IncompleteType(Type):
 
     kind: Kind = Kind.TYPE
 
+    @nested
     def __str__(self) -> str:
         return "_"
 
@@ -275,6 +284,7 @@ def scalar_type(dtype: typing.Any) -> TensorType:
     return TensorType((), dtype)
 
 
+@nested
 def tensor_types(type_: Type) -> list[TensorType]:
     """The tensors inside `type_`, left to right: itself, or the flattened fields of a tuple.
 
@@ -300,6 +310,7 @@ def with_parts(type_: Type, kids: tuple[Type, ...]) -> Type:
     return built
 
 
+@nested
 def map_type(type_: Type, rule: typing.Callable[[Type], Type | None]) -> Type:
     """`type_` rebuilt from the leaves up; `rule` gives each part's replacement, or None to keep it."""
     kids = parts(type_)
@@ -310,9 +321,11 @@ def map_type(type_: Type, rule: typing.Callable[[Type], Type | None]) -> Type:
 
 def walk_type(type_: Type) -> Iterator[Type]:
     """`type_` and all its parts, itself first."""
-    yield type_
-    for part in parts(type_):
-        yield from walk_type(part)
+    stack = [type_]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed(parts(found)))
 
 
 def substitute_type(type_: Type, mapping: Mapping[TypeVar, Type]) -> Type:

@@ -28,6 +28,7 @@ from tilewright.relay.ir.type import (
     parts,
     walk_type,
 )
+from tilewright.support.recursion import nested
 from tilewright.tir.expr import IntImm, SizeVar
 from tilewright.tir.visitor import collect_vars, substitute
 
@@ -159,6 +160,7 @@ def has_holes(type_: Type) -> bool:
     return any(isinstance(part, IncompleteType) for part in walk_type(type_))
 
 
+@nested
 def narrows(value: Type, declared: Type) -> bool:
     """True if some values of type `value` have a dimension that `declared` excludes, so a run time check is needed."""
     if isinstance(value, TensorType) and isinstance(declared, TensorType):

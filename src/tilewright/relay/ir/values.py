@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.relay.ir.adt import Constructor
 from tilewright.relay.ir.expr import Expr, Function
+from tilewright.support.recursion import nested
 
 Value = Any
 
@@ -61,6 +62,7 @@ class Closure:
     captured: dict[Expr, Value]
 
 
+@nested
 def flatten(value: Value) -> list[np.ndarray[Any, Any]]:
     """The arrays of a nested tuple, left to right."""
     return [leaf for item in value for leaf in flatten(item)] if isinstance(value, tuple) else [value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import layout_rules, orders
 from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
 from tilewright.support.named import named
+from tilewright.topi.reference import math as ref
 from tilewright.topi.util import normalize_axes
 
 Axis = int | Sequence[int] | None
@@ -75,8 +77,10 @@ def _wide(x: np.ndarray) -> np.ndarray:
 
 
 def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    value = np.mean(_wide(x), axis=axes, keepdims=keepdims)
-    return np.trunc(value) if x.dtype.kind in "iu" else value
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.mean(_wide(x), axis=axes, keepdims=keepdims))
+    total = np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype if x.dtype.itemsize == 8 else np.int64)
+    return ref.trunc_divide(np.asarray(total), np.asarray(math.prod(x.shape[a] for a in axes)).astype(total.dtype))
 
 
 _NEVER: dict[str, Any] = {"precision": Precision.NEVER}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.registry import Op
@@ -63,7 +64,7 @@ def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dic
     for join in reversed(joins):
         if fixed(join.result):
             continue
-        offsets = [as_dim(sum(join.nbytes[:index])) for index in range(len(join.parts))]
+        offsets = [as_dim(offset) for offset in accumulate(join.nbytes[:-1], initial=0)]
         if all(part in placed for part in join.parts):
             parent, start = placed[join.parts[0]]
             in_order = all(placed[part] == (parent, as_dim(start + off)) for part, off in zip(join.parts, offsets))

@@ -125,11 +125,12 @@ class VirtualMachine(Model):
         def timed(*values: Any) -> tuple[Any, ...]:
             if entry.segment is not None and entry.loop is None:
                 segment = self._segments[entry.segment]
-                rows.extend(self._profile_segment(segment, [np.ascontiguousarray(value) for value in values]))
+                rows.extend(self._profile_segment(segment, [np.asarray(value, order="C") for value in values]))
                 return call(*values)
             start = time.perf_counter()
             results = call(*values)
-            rows.append(KernelTime(entry.host or "loop", entry.source, time.perf_counter() - start))
+            end = time.perf_counter()
+            rows.append(KernelTime(entry.host or "loop", entry.source, end - start, shares=((start, end),)))
             return results
 
         return timed

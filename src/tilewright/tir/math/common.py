@@ -47,7 +47,7 @@ def horner(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def clamp(x: Expr, low: float | None, high: float | None) -> Expr:
-    """`x` limited to [low, high], NaN kept: `Min` and `Max` give their second operand where a comparison is false."""
+    """`x` limited to [low, high], NaN kept."""
     if low is not None:
         x = Max(like(x, low), x)
     return x if high is None else Min(like(x, high), x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr, IntImm
 
@@ -75,6 +76,7 @@ def read_guard(condition: Expr) -> Guard | None:
     return Guard(kept, constant, condition)
 
 
+@nested
 def _collect(x: Expr, factor: int, terms: dict[Expr, int]) -> int:
     """Adds factor * `x` to `terms`; returns its constant part."""
     if isinstance(x, IntImm):
@@ -91,6 +93,7 @@ def _collect(x: Expr, factor: int, terms: dict[Expr, int]) -> int:
     return 0
 
 
+@nested
 def split_conjunction(condition: Expr) -> list[Expr]:
     """The conditions joined by `And`, left to right."""
     if isinstance(condition, e.And):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let
@@ -92,6 +93,7 @@ class _Checker(Rewriter):
         return stmt
 
 
+@nested
 def _guarded_loads(x: Expr, guard: Expr, found: dict[tuple[BufferLoad, Expr], None]) -> None:
     """Adds every load in `x` with the condition under which it happens, inner loads first."""
     if isinstance(x, Call) and x.op == "if_then_else":

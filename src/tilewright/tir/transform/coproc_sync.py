@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.errors import ScheduleError
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, IntImm, StringImm, Var
@@ -84,6 +85,7 @@ class _Synchronizer(StmtRewriter):
         """`body`, which runs once, with its tokens."""
         return self._block(body, None)[0]
 
+    @nested
     def _block(self, body: Stmt, loop: For | While | None) -> tuple[Stmt, list[Queue]]:
         """`body` with its tokens, and the queues on which a token must be there when the first iteration starts."""
         if "body" in body.FIELDS and not isinstance(body, For | While) and unit_of(body) is None:
@@ -172,6 +174,7 @@ def _plain(loop: Stmt) -> Stmt:
     return with_fields(loop, annotations={k: v for k, v in loop.annotations.items() if k != KEY})
 
 
+@nested
 def _gather(stmt: Stmt, boxes: dict[int, list[Box]], loops: tuple[For, ...]) -> None:
     """Notes by unit what the instructions below `stmt` access, as `loops` around them run."""
     unit = unit_of(stmt)

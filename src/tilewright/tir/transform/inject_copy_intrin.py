@@ -164,7 +164,7 @@ class _Copy:
             if own & collect_vars(atom).keys():
                 raise self.error(f"{what} is no sum of multiples of its loops")
             rest.append(atom * factor)
-        return _sum(rest), [(v, k) for v, k in form.terms.items() if v in own]
+        return _sum(rest), [(v, k) for v, k in form.terms.items() if isinstance(v, Var) and v in own]
 
     def _padding(self, condition: Expr | None) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """How many iterations of each loop are padding, at its start and at its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from tilewright.arith.analyzer import Analyzer
@@ -15,6 +16,9 @@ from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY, SPREAD_KEY = "prefetch", "prefetch_spread"
+
+#: Stretches of memory that one iteration asks for a line each of, at most.
+_MOST_STRETCHES = 4
 
 _SECOND_LEVEL = 2  # locality: not into the first-level cache, which holds what is in use
 
@@ -75,7 +79,8 @@ def _spread(node: AttrStmt, loops: list[For], line_bytes: int) -> list[Stmt]:
     """One iteration's share of the prefetches of a later part: none where its size or place is not known."""
     buffer: Buffer = node.target
     region = _region(buffer, loops[-1])
-    if region is None or not _contiguous(buffer, region):
+    first = None if region is None else _stretch(buffer, region)
+    if region is None or first is None:
         return []
     vars_of = {var for span in region for var in collect(span.min, Var)}
     place = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
@@ -87,26 +92,36 @@ def _spread(node: AttrStmt, loops: list[For], line_bytes: int) -> list[Stmt]:
         iteration = iteration * loop.extent + (loop.var - loop.min)
     size = buffer.dtype.itemsize * buffer.dtype.lanes
     line = max(1, line_bytes // size)
-    elements = math.prod(int(span.extent.value) for span in region if isinstance(span.extent, IntImm))
+    extents = [int(span.extent.value) for span in region if isinstance(span.extent, IntImm)]
     count = math.prod(int(loop.extent.value) for loop in within if isinstance(loop.extent, IntImm))
-    step = -(-elements // count)
+    step = -(-math.prod(extents[first:]) // count)
     step = step if step <= line else -(-step // line) * line
-    *outer, last = (span.min for span in region)
     later = {loops[place].var: loops[place].var + node.value}
     found: list[Stmt] = []
-    for offset in range(0, step, line):
-        indices = [substitute(x, later) for x in (*outer, last + (iteration * step + offset))]
-        load = BufferLoad(buffer, [Analyzer().simplify(index) for index in indices])
-        found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
+    for apart in itertools.product(*map(range, extents[:first])):
+        *outer, last = (span.min + (apart[d] if d < first else 0) for d, span in enumerate(region))
+        for offset in range(0, step, line):
+            indices = [substitute(x, later) for x in (*outer, last + (iteration * step + offset))]
+            load = BufferLoad(buffer, [Analyzer().simplify(index) for index in indices])
+            found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
     return found
 
 
-def _contiguous(buffer: Buffer, region: list[Range]) -> bool:
-    """True if the region is one stretch of memory of a known size: whole in all but the first dimension it spans."""
-    extents = [span.extent for span in region]
-    first = next((d for d, extent in enumerate(extents) if not op.is_const(extent, 1)), len(extents))
-    whole = zip(extents[first + 1 :], buffer.shape[first + 1 :], strict=True)
-    return all(isinstance(extent, IntImm) for extent in extents) and all(extent is size for extent, size in whole)
+def _stretch(buffer: Buffer, region: list[Range]) -> int | None:
+    """The dimension from which on the region is one stretch of memory; None where it is many or of unknown size.
+
+    A stretch is whole in all but the first dimension that it spans. There is one for each place in the dimensions
+    before.
+    """
+    extents = [int(span.extent.value) if isinstance(span.extent, IntImm) else 0 for span in region]
+    if 0 in extents:
+        return None
+    first = len(extents) - 1
+    while first and op.is_const(buffer.shape[first], extents[first]):
+        first -= 1
+    while first < len(extents) - 1 and extents[first] == 1:
+        first += 1
+    return first if math.prod(extents[:first]) <= _MOST_STRETCHES else None
 
 
 def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:

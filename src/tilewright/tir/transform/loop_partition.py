@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
 from tilewright.tir.node import Node
@@ -83,6 +84,7 @@ class _Partitioner(StmtRewriter):
             self.guards[condition] = read_guard(condition.args[0])
         return self.guards.get(condition)
 
+    @nested
     def find_lane_guards(self, stmt: Stmt, lanes: frozenset[Var]) -> None:
         """Notes the conditions in `stmt` that depend on a variable of `lanes` or of a vectorized loop inside."""
         if type(stmt) is For and stmt.kind is ForKind.VECTORIZED:
@@ -208,6 +210,7 @@ class _Partitioner(StmtRewriter):
         made: Stmt = self(body)
         return made
 
+    @nested
     def _quotient_range(self, atom: FloorDiv | FloorMod) -> Interval | None:
         """The values of atom = x // c or x % c, c > 0, from the range of x."""
         if not isinstance(atom.b, IntImm) or atom.b.value <= 0:

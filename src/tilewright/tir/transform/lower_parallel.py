@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr
@@ -56,6 +57,7 @@ class _Spmd(StmtRewriter):
         self.pending: list[_Region] = []  # regions since the last barrier
         self.log: list[_Region] = []  # all regions
 
+    @nested
     def _find_parallel(self, stmt: Stmt) -> bool:
         inside = [self._find_parallel(s) for s in child_stmts(stmt)]
         found = any(inside) or (type(stmt) is For and stmt.kind is ForKind.PARALLEL)

@@ -48,6 +48,9 @@ from tilewright.tir.transform.vectorize_loop import vectorize_loop
 from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
 from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
 
+#: What a program adds to a pipeline: the function as it shall be after the stage of this name.
+AfterStage = Callable[[str, PrimFunc], PrimFunc]
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -79,11 +82,15 @@ def _without_target(one: Callable[[PrimFunc], PrimFunc]) -> Stage:
     return Stage(one.__name__, lambda func, _: one(func))
 
 
-def run(passes: Sequence[Stage], func: PrimFunc, target: Any) -> Iterator[tuple[str, PrimFunc]]:
-    """The function after each stage, with the stage's name."""
+def run(
+    passes: Sequence[Stage], func: PrimFunc, target: Any, after: AfterStage | None = None
+) -> Iterator[tuple[str, PrimFunc]]:
+    """The function after each stage, with the stage's name; `after`, where given, may change it behind each stage."""
     for stage in passes:
         with span(stage.name):
             func = stage.run(func, target)
+        if after is not None:
+            func = after(stage.name, func)
         yield stage.name, func
 
 

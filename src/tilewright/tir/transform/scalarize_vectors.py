@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
@@ -105,8 +106,11 @@ class _Scalarizer(FoldingRewriter):
             values = [combine(values[i], values[half + i]) for i in range(half)] + rest
         return values[0]
 
+    @nested
     def lane(self, x: Expr, i: Expr) -> Expr:
         """Lane `i` of a vector; a scalar is the same in every lane."""
+        if isinstance(x, Call) and x.op == "any_lane":
+            return self.lane(x.args[0], i)  # what was worth a branch for all is asked of each
         if x.dtype.lanes == 1:
             made: Expr = self(x)
             return made

@@ -133,7 +133,7 @@ def _guards(body: Stmt) -> list[Guard]:
 
 def _tiling(guard: Guard, extents: dict[Var, int], analyzer: Analyzer) -> _Tiling | None:
     """The tiling that `guard`, atom * factor + inner < extent, is the tail of; `inner` runs from 0 to factor - 1."""
-    inner = [(atom, k) for atom, k in guard.terms if atom in extents]
+    inner = [(atom, k) for atom, k in guard.terms if isinstance(atom, Var) and atom in extents]
     outer = [(atom, k) for atom, k in guard.terms if atom not in extents and k > 0]
     size = [(atom, k) for atom, k in guard.terms if atom not in extents and k < 0]
     if len(outer) != 1 or not size or any(k < 0 for _, k in inner):

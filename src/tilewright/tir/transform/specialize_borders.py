@@ -92,7 +92,7 @@ def _worst(guard: Guard, ranges: dict[Var, int], body: Stmt) -> Expr | None:
     inside = {s.var for s in walk(body) if isinstance(s, For)}
     total: Expr = op.const(guard.constant)
     for atom, factor in guard.terms:
-        if atom in ranges:
+        if isinstance(atom, Var) and atom in ranges:
             total = total + (ranges[atom] * factor if factor > 0 else 0)
         elif atom in inside or not isinstance(atom, Var):
             return None

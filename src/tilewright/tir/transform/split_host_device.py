@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, StringImm, Var
@@ -71,6 +72,7 @@ class DeviceProgram:
         return tuple(_launches(self.steps))
 
 
+@nested
 def _launches(steps: Iterable[Step]) -> Iterator[Launch]:
     for step in steps:
         if isinstance(step, Launch):
@@ -104,6 +106,7 @@ class _Split:
         self.temporaries: list[Buffer] = []
         self.kernels = 0
 
+    @nested
     def steps(self, stmt: Stmt) -> tuple[Step, ...]:
         """What the host does for a statement."""
         if is_thread_loop(stmt):

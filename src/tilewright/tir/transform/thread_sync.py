@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
+from tilewright.support.recursion import nested
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, Stmt, While, seq
@@ -153,6 +154,7 @@ class _Synchronizer(StmtRewriter):
             )
         return seq(*self._enter(stmt), stmt)
 
+    @nested
     def _note(self, stmt: Stmt) -> None:
         """Enter the statements of divergent code in order.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from tilewright.arith.linear import Linear
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Shuffle, Var
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
@@ -80,6 +81,7 @@ def _by_sides(loop: For, store: BufferStore, value: Call) -> Stmt | None:
     return IfThenElse(condition, then_case, else_case)
 
 
+@nested
 def _always_loaded(value: Expr) -> list[BufferLoad]:
     """The loads of `value` that no `if_then_else` leaves out."""
     if _is_choice(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, PrimFunc, SeqStmt, Stmt, seq
@@ -42,6 +43,7 @@ class _Unroller(FoldingRewriter):
         self.made: dict[tuple[Any, ...], Expr] = {}
         self._measure(body)
 
+    @nested
     def _measure(self, stmt: Stmt) -> int:
         """Statements that `stmt` becomes; notes which loop variables will be substituted."""
         count = sum([self._measure(s) for s in child_stmts(stmt)])
@@ -69,9 +71,13 @@ class _Unroller(FoldingRewriter):
         key = (node, *[self.env[v] for v in depends])
         found = self.made.get(key)
         if found is None:
-            cls = node.__class__
-            found = self.made[key] = (self._handlers.get(cls) or self._handler(cls))(self, node)
+            found = self.made[key] = self._made(node)
         return found
+
+    @nested
+    def _made(self, node: Expr) -> Any:
+        cls = node.__class__
+        return (self._handlers.get(cls) or self._handler(cls))(self, node)
 
     def visit_For(self, stmt: For) -> Stmt:
         """The copies, or the loop that is not expanded."""
@@ -90,6 +96,7 @@ class _Unroller(FoldingRewriter):
         del self.env[loop.var]
         return seq(*copies)
 
+    @nested
     def _depends(self, x: Expr) -> tuple[Var, ...]:
         found = self.depends.get(x)
         if found is None:

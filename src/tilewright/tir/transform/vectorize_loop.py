@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -108,9 +109,13 @@ class _Lanes(FoldingRewriter):
         if found is None:
             if node.dtype.lanes > 1:
                 raise _NoVectorForm
-            cls = node.__class__
-            found = self.memo[node] = (self._handlers.get(cls) or self._handler(cls))(self, node)
+            found = self.memo[node] = self._lanes_of(node)
         return found
+
+    @nested
+    def _lanes_of(self, node: Expr) -> Any:
+        cls = node.__class__
+        return (self._handlers.get(cls) or self._handler(cls))(self, node)
 
     # ------------------------------------------------------------------------------------------ statements
     def _statement(self, stmt: Stmt) -> Stmt:

@@ -7,6 +7,7 @@ from math import prod
 
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
+from tilewright.support.recursion import nested
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.expr import BufferLoad, IntImm
 from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc, Stmt
@@ -33,6 +34,7 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> PrimFunc:
     return func
 
 
+@nested
 def _outermost(stmt: Stmt) -> Iterable[Stmt]:
     """The statements of `stmt` down to the kernels, but not inside of them."""
     yield stmt
@@ -80,6 +82,7 @@ def _bytes(stmt: Allocate) -> int:
     return (stmt.buffer.constant_size() or 0) * _size(stmt.buffer.dtype)
 
 
+@nested
 def _local_bytes(stmt: Stmt) -> int:
     """The most that a thread's own arrays take at any one place."""
     inside = max([_local_bytes(child) for child in child_stmts(stmt)], default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,13 @@ from tilewright.topi.util import extents
 
 #: Images of up to so many rows of results have enough taps beside them to leave these out.
 _CUT_ROWS = 14
+
+#: Images of fewer rows and columns have no rows worth keeping apart.
+_WHOLE_ROWS = 14
+
+#: Windows that an element of the image is in, or rows and columns of results, up to which taps beside it are left
+#: out: a larger window meets the borders of a larger image in more ways than versions of the code can be made for.
+_CUT_TAPS, _CUT_SIZE = 9, 32
 
 
 def conv2d_NCHWc(
@@ -36,7 +44,7 @@ def conv2d_NCHWc(
     wide = sum_dtype(data, out_dtype)
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
     facts = workload(strides, padding, dilation, 1, ic_block=ib, oc_block=ob)
-    if _is_product((h, w), (kh, kw), strides, padding):
+    if is_product((h, w), (kh, kw), strides, padding):
 
         def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
             value = data(b, outer, p // ow, p % ow, inner).astype(wide)
@@ -79,7 +87,7 @@ def conv2d_first_NCHWc(
     wide = sum_dtype(data, out_dtype)
     rc = te.reduce_axis((0, c), name="ic")
     facts = workload(strides, padding, dilation, 1, oc_block=ob)
-    if _is_product((h, w), (kh, kw), strides, padding):
+    if is_product((h, w), (kh, kw), strides, padding):
 
         def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
             value = data(b, rc, p // ow, p % ow).astype(wide)
@@ -103,12 +111,14 @@ def conv2d_first_NCHWc(
     return finish(out, data, out_dtype)
 
 
-def _is_product(size: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], padding: Sequence[int]) -> bool:
-    """True if the convolution is to run as a product over all pixels: one tap on images of symbolic size.
+def is_product(size: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], padding: Sequence[int]) -> bool:
+    """True if a blocked convolution runs as a product over all pixels: one tap, on images of symbolic or of small size.
 
     Their rows need not be whole register tiles, so that each row would have a tile that is partly wasted.
     """
-    return (*kernel, *strides) == (1, 1, 1, 1) and not any(padding) and not all(isinstance(s, int) for s in size)
+    known = [s for s in size if isinstance(s, int)]
+    one_tap = (*kernel, *strides) == (1, 1, 1, 1) and not any(padding)
+    return one_tap and (len(known) < 2 or max(known) < _WHOLE_ROWS)
 
 
 def _image(product: Tensor, height: Any, width: Any) -> Tensor:
@@ -120,6 +130,16 @@ def _image(product: Tensor, height: Any, width: Any) -> Tensor:
         name="conv2d_image",
         tag=tag.INJECTIVE,
     )
+
+
+def copies_borders(kernel_size: Sequence[int], strides: Sequence[int], size: Sequence[Any]) -> bool:
+    """True if a depthwise convolution by such a window to results of `size` reads a copy of the image with its padding.
+
+    That is so of large windows: the copy is read many times, and taps beside the image are few of all.
+    """
+    known = [results for results in size if isinstance(results, int)]
+    overlapping = math.prod(-(-taps // stride) for taps, stride in zip(kernel_size, strides, strict=True))
+    return overlapping > _CUT_TAPS and max(known, default=0) > _CUT_SIZE
 
 
 def _inside(position: Any, size: Any, before: int, after: int) -> list[Any]:
@@ -138,20 +158,25 @@ def depthwise_conv2d_NCHWc(
 ) -> Tensor:
     """Each channel with its own kernel: `data` [N, C/b, H, W, b], `kernel` [C/b, 1, KH, KW, 1, b].
 
-    Stage: depthwise_conv2d_NCHWc with the reduction axes kh, kw. Taps beside the image are left out under `likely`
-    conditions: a padded copy would be read once for every time that it is written.
+    Stages: data_pad (if there is padding, of large windows: see `copies_borders`), depthwise_conv2d_NCHWc with the
+    reduction axes kh, kw. Else taps beside the image are left out under `likely` conditions: a padded copy would be
+    read a few times for every time that it is written.
     """
     n, co, h, w, block_size = extents(data)
     kh, kw = extents(kernel)[2:4]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     wide = sum_dtype(data, out_dtype)
     ry, rx = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, kw), name="kw")
+    image, (top, left, bottom, right) = data, padding
+    if copies_borders((kh, kw), strides, (oh, ow)):
+        image = pad(data, (0, 0, top, left, 0), (0, 0, bottom, right, 0))
+        top = left = bottom = right = 0
 
     def body(b: Any, c: Any, y: Any, x: Any, block: Any) -> Any:
-        row = y * strides[0] + ry * dilation[0] - padding[0]
-        column = x * strides[1] + rx * dilation[1] - padding[1]
-        inside = _inside(row, h, padding[0], padding[2]) + _inside(column, w, padding[1], padding[3])
-        product = data(b, c, row, column, block).astype(wide) * kernel(c, 0, ry, rx, 0, block).astype(wide)
+        row = y * strides[0] + ry * dilation[0] - top
+        column = x * strides[1] + rx * dilation[1] - left
+        inside = _inside(row, h, top, bottom) + _inside(column, w, left, right)
+        product = image(b, c, row, column, block).astype(wide) * kernel(c, 0, ry, rx, 0, block).astype(wide)
         return te.sum(product, axis=[ry, rx], where=tir.all(*inside) if inside else None)
 
     out = te.compute(

@@ -13,7 +13,7 @@ from tilewright.topi.layout import parse_layout
 from tilewright.topi.reduction import max as reduce_max
 from tilewright.topi.reduction import mean
 from tilewright.topi.shapes import Size, may_hold, pool_output
-from tilewright.topi.util import accumulator_dtype, extents, lowest
+from tilewright.topi.util import average_dtype, extents, lowest
 
 
 def spatial_axes(layout: str) -> tuple[int, int]:
@@ -103,7 +103,7 @@ def pool2d(
 
     if kind == "max":
         return reduced(te.max, x.dtype, "pool_max")
-    total = reduced(te.sum, accumulator_dtype(x.dtype), "pool_sum")
+    total = reduced(te.sum, average_dtype(x.dtype, pool_size[0] * pool_size[1]), "pool_sum")
     return _average(total, lambda i: [axis.covered(i[a], count_include_pad) for a, axis in axes.items()], x.dtype)
 
 
@@ -141,7 +141,7 @@ def adaptive_pool2d(x: Tensor, kind: str, output_size: Sequence[int], layout: st
     out_shape = list(shape)
     for i, a in enumerate(axes):
         out_shape[a] = output_size[i]
-    wide = x.dtype if kind == "max" else accumulator_dtype(x.dtype)
+    wide = x.dtype if kind == "max" else average_dtype(x.dtype, longest[0] * longest[1])
     neutral = tir.const(lowest(x.dtype) if kind == "max" else 0, wide)
 
     def bounds(index: Any, i: int) -> tuple[Any, Any]:
@@ -162,6 +162,7 @@ def adaptive_pool2d(x: Tensor, kind: str, output_size: Sequence[int], layout: st
 
     def average(*indices: Any) -> Any:
         extents = [last - first for first, last in (bounds(indices[a], i) for i, a in enumerate(axes))]
-        return (reduced(*indices) / (extents[0] * extents[1]).astype(wide)).astype(x.dtype)
+        value, count = reduced(*indices), (extents[0] * extents[1]).astype(wide)
+        return (value / count if value.dtype.is_float else tir.truncdiv(value, count)).astype(x.dtype)
 
     return te.compute(out_shape, average, name="adaptive_pool_avg", tag=tag.ELEMWISE)

@@ -64,7 +64,7 @@ def adaptive_pool2d(data: np.ndarray, kind: str, output_size: Sequence[int], lay
     """Pooling whose windows divide H and W into `output_size` nearly equal, possibly overlapping parts."""
     plain = layout_transform(data, layout, "NCHW")
     reduce_ = np.max if kind == "max" else np.mean
-    work = plain if kind == "max" else plain.astype(np.float64)
+    work = plain if kind == "max" else plain.astype(np.float64)  # exact in integers too, where rounded towards zero
     result = np.empty((*plain.shape[:2], *output_size), plain.dtype)
     for y in range(output_size[0]):
         for x in range(output_size[1]):

@@ -49,7 +49,7 @@ def test_other_kernels_stay_direct(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "strides", "points"), [((3, 3), (2, 2), (5, 5)), ((3, 1), (1, 1), (6, 1)), ((1, 7), (1, 1), (1, 10))]
+    ("kernel", "strides", "points"), [((3, 3), (2, 2), (9, 9)), ((3, 1), (1, 1), (6, 1)), ((1, 7), (1, 1), (1, 10))]
 )
 def test_strides_and_one_dimension(kernel: tuple[int, int], strides: tuple[int, int], points: tuple[int, int]) -> None:
     """The columns or rows of a kernel of one tap are left as they are."""

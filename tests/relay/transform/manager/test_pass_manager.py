@@ -21,8 +21,10 @@ from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import (
     PassContext,
     Sequential,
+    config_options,
     function_pass,
     module_pass,
+    register_config_option,
     snake_case,
 )
 from tilewright.relay.transform.passes import create
@@ -59,12 +61,39 @@ def test_the_level_decides_what_runs_required_and_disabled_override_it() -> None
 
 def test_contexts_nest_and_the_innermost_counts() -> None:
     assert PassContext.current().opt_level == 3
+    register_config_option("limit", "a number")
+    assert config_options()["limit"] == "a number"
     with PassContext(opt_level=1, config={"limit": 7}):
         with PassContext(opt_level=2):
             assert PassContext.current().opt_level == 2
         assert PassContext.current().opt_level == 1
         assert PassContext.current().config["limit"] == 7
     assert PassContext.current().opt_level == 3
+
+
+def test_config_options_that_no_pass_reads_are_refused() -> None:
+    register_config_option("one.max_depth", "a number")
+    with pytest.raises(InputError, match=r"no pass reads the config option 'one.maxdepth'; there are: one.max_depth"):
+        PassContext(config={"one.maxdepth": 1})
+
+
+def test_other_instruments_in_an_open_context() -> None:
+    told = []
+
+    class Told(PassInstrument):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def enter_pass_ctx(self) -> None:
+            told.append(f"enter {self.name}")
+
+        def exit_pass_ctx(self) -> None:
+            told.append(f"exit {self.name}")
+
+    with PassContext(instruments=[Told("a")]) as context:
+        context.override_instruments([Told("b"), Told("c")])
+        assert [one.name for one in PassContext.current().instruments] == ["b", "c"]
+    assert told == ["enter a", "exit a", "enter b", "enter c", "exit b", "exit c"]
 
 
 def test_names_in_both_spellings() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import TARGET, placeholders, sample
+from tests.topi.schedule.cpu.kernels import TARGET, placeholders, run, sample
 from tilewright import codegen, te, topi
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
@@ -102,6 +102,21 @@ def test_the_facts_of_a_graph_and_of_a_computation_give_one_choice(size):
     assert space is not None and space.default == way.config
 
 
+@pytest.mark.parametrize("size", [7, 13, 14])
+def test_pixels_of_small_images_are_one_row(size):
+    """A tile of 7x7 pixels need not end with a row; the facts of the graph say so too."""
+    plain = Conv2DWorkload(1, 64, 64, size, size, size, size)
+    data, weight = sample(1, 4, size, size, 16), sample(4, 4, 1, 1, 16, 16, seed=1)
+    inputs = placeholders([data, weight])
+    out = topi.nn.conv2d_NCHWc(*inputs, (1, 1), (0, 0, 0, 0))
+    space = space_of([out], ZEN4)
+    assert space is not None and space.default == conv2d_layouts(plain, ZEN4, 16)[0].config
+    assert (space.default["tile_columns"] > size) == (size == 7)
+    found = run(lambda x, w: topi.nn.relu(topi.nn.conv2d_NCHWc(x, w, (1, 1), (0, 0, 0, 0))), data, weight)
+    expected = np.einsum("nchwi,ocxyij->nohwj", data.astype("float64"), weight)
+    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
+
+
 def test_the_size_of_the_second_level_cache_changes_the_choice():
     """Weights that two megabytes hold are read from there; 256 KiB make every pass read them from further away."""
     workload = Conv2DWorkload(1, 256, 256, 28, 28, 28, 28, 16, 16, (3, 3), tile_size=4)
@@ -115,6 +130,33 @@ def test_one_vector_a_step_where_loads_are_cheap_and_two_where_they_are_not():
     workload = Conv2DWorkload(1, 256, 64, 56, 56, 56, 56, 16, 16)
     skylake = CONV2D.ranked(workload, Target("llvm -mcpu=skylake-avx512")).default
     assert skylake["tile_blocks"] >= 2
+
+
+@pytest.mark.parametrize(("name", "prefetches"), [("conv2d_NCHWc", 3), ("conv2d_winograd_NCHWc", 3)])
+def test_weights_and_pieces_of_the_image_are_fetched_ahead(name, prefetches):
+    """A line of each of two blocks of weights, and a loop over the lines of the tile's part of the image."""
+    build, operands = TEMPLATES[name]
+    inputs = placeholders(operands)
+    out = build(*inputs)
+    found = [c for _, c in space_of([out], ZEN4).ranked if c["ahead"] and c["tile_blocks"] == 2]
+    assert found
+    text = str(te.lower(schedule([out], ZEN4, found[0].to_json()), [*inputs, out], "k"))
+    assert text.count("prefetch(") >= prefetches
+    plain = {**found[0].to_json(), "ahead": 0}
+    assert "prefetch(" not in str(te.lower(schedule([out], ZEN4, plain), [*inputs, out], "k"))
+
+
+def test_weights_are_fetched_ahead_where_they_come_from_far():
+    """512 channels at 7x7: nine megabytes of weights. 64 at 28x28: they stay in the level-2 cache."""
+    far, near = (
+        Conv2DWorkload(1, channels, channels, size, size, size, size, 16, 16, (3, 3))
+        for channels, size in ((512, 7), (64, 28))
+    )
+    skylake = Target("llvm -mcpu=skylake-avx512 -cores=1")
+    for workload, wanted in ((far, True), (near, False)):
+        costs = {c["ahead"]: cost for cost, c in reversed(CONV2D.ranked(workload, skylake).ranked)}
+        assert (costs[1].hidden > 0.1 * costs[1].cycles) == wanted
+    assert CONV2D.ranked(far, skylake).default["ahead"] == 1
 
 
 def _blocked(*shape: int, seed: int = 0) -> np.ndarray:

@@ -17,6 +17,7 @@ from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order, substitute
 from tilewright.relay.op.tensor import ones, zeros
+from tilewright.support.recursion import nested
 
 #: The adjoint of a value as far as it is known: of a tensor an expression, of a tuple one per field; None is zero.
 Partial = Expr | None | list[Any]
@@ -79,6 +80,7 @@ def _active(order: Sequence[Expr], wrt: Sequence[Expr]) -> set[Expr]:
     return active
 
 
+@nested
 def holds_float(type_: Type) -> bool:
     """True if some tensor inside `type_`, a tensor or a tuple, has a gradient."""
     if isinstance(type_, TupleType):
@@ -136,6 +138,7 @@ def gradient_of_parts(call: Call, g: Expr, expression: Expansion) -> Sequence[Ex
     return [substitute(_over_leaves(arg, found), known) for arg in args]
 
 
+@nested
 def _stand_in(value: Expr, known: dict[Expr, Expr], type_: Type | None = None) -> Expr:
     """A variable for `value`, or a tuple of variables for a tuple; `known` maps each variable to what it stands for."""
     if isinstance(value, Tuple):
@@ -149,15 +152,18 @@ def _stand_in(value: Expr, known: dict[Expr, Expr], type_: Type | None = None) -
     return var
 
 
+@nested
 def _over_leaves(arg: Expr, found: Mapping[Expr, Expr]) -> Expr:
     return Tuple([_over_leaves(field, found) for field in arg.fields]) if isinstance(arg, Tuple) else found[arg]
 
 
 # --------------------------------------------------------------------------------------------- partial adjoints
+@nested
 def _is_zero(partial: Partial) -> bool:
     return partial is None or (isinstance(partial, list) and all(_is_zero(part) for part in partial))
 
 
+@nested
 def _merge(a: Partial, b: Partial) -> Partial:
     if a is None or b is None:
         return b if a is None else a
@@ -166,6 +172,7 @@ def _merge(a: Partial, b: Partial) -> Partial:
     return a + b
 
 
+@nested
 def _split(value: Expr, type_: Type) -> Partial:
     """The adjoint `value` of a node of `type_`: taken apart if it is a tuple; None where there is no floating point."""
     if isinstance(type_, TupleType):
@@ -174,6 +181,7 @@ def _split(value: Expr, type_: Type) -> Partial:
     return value if holds_float(type_) else None
 
 
+@nested
 def _whole(partial: Partial, type_: Type) -> Expr:
     """The expression of an adjoint of `type_`, zeros where nothing is known."""
     if isinstance(type_, TupleType):
@@ -183,6 +191,7 @@ def _whole(partial: Partial, type_: Type) -> Expr:
     return zeros(type_.shape, str(type_.dtype)) if partial is None else partial
 
 
+@nested
 def _ones(type_: Type) -> Expr:
     if isinstance(type_, TupleType):
         return Tuple([_ones(field) for field in type_.fields])

@@ -34,6 +34,7 @@ from tilewright.relay.ir.visitor import children, free_vars, post_order, rebuild
 from tilewright.relay.transform.functional.eta_expand import eta_expand
 from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.relay.transform.manager.pass_manager import is_opaque
+from tilewright.support.recursion import nested
 
 
 def defunctionalization(mod: IRModule) -> IRModule:
@@ -194,6 +195,7 @@ class _Converter:
         family.clauses.append(Clause(pattern, body))
         return Call(constructor, captured)
 
+    @nested
     def _pattern(self, pattern: Pattern) -> Pattern:
         if isinstance(pattern, PatternVar):
             return PatternVar(self.variable(pattern.var))

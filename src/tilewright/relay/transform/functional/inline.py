@@ -15,6 +15,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import global_vars, rewrite, substitute
 from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.relay.transform.functional.scopes import is_atomic
+from tilewright.support.recursion import nested
 
 
 def inline(mod: IRModule) -> IRModule:
@@ -68,6 +69,7 @@ def _callees_first(mod: IRModule, marked: list[GlobalVar]) -> list[GlobalVar]:
     """`marked` such that a function comes after those of them that it calls."""
     order: list[GlobalVar] = []
 
+    @nested
     def visit(gvar: GlobalVar) -> None:
         if gvar not in order:
             for callee in global_vars(mod[gvar].body):

@@ -48,7 +48,7 @@ from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.relay.transform.functional.to_a_normal_form import to_a_normal_form
 from tilewright.relay.transform.simplify.dead_code import dead_code
 from tilewright.relay.transform.simplify.fold_constant import fold_call
-from tilewright.support.recursion import deep_recursion
+from tilewright.support.recursion import nested
 
 #: Calls that may be inlined before the rest is left as calls.
 FUEL = 2000
@@ -60,8 +60,7 @@ def partial_evaluate(mod: IRModule, fuel: int = FUEL) -> IRModule:
         return mod
     mod = to_a_normal_form(mod)
     main = mod["main"]
-    with deep_recursion():
-        body = _Evaluator(mod, fuel).function_body(main)
+    body = _Evaluator(mod, fuel).function_body(main)
     return infer_type(dead_code(mod.with_function("main", main.with_body(body))))
 
 
@@ -111,6 +110,7 @@ class _Evaluator:
         self.regions[-1].append((var, expr))
         return var
 
+    @nested
     def visit(self, node: Expr, env: _Env) -> _Value:
         """What is known of `node`; each node is evaluated once in an environment."""
         if node not in env:

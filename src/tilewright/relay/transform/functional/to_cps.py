@@ -25,7 +25,7 @@ from tilewright.relay.ir.visitor import children, rebuild
 from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.relay.transform.functional.to_a_normal_form import to_a_normal_form
 from tilewright.relay.transform.manager.pass_manager import is_opaque
-from tilewright.support.recursion import deep_recursion
+from tilewright.support.recursion import nested
 
 #: What is done with a result: the expression that comes of it.
 Continue = Callable[[Expr], Expr]
@@ -41,10 +41,9 @@ def to_cps(mod: IRModule) -> IRModule:
     chosen = {gvar: func for gvar, func in mod.functions.items() if not is_opaque(func)}
     names = {gvar: GlobalVar(f"{gvar.name}_cps") for gvar in chosen}
     functions = dict(mod.functions)
-    with deep_recursion():
-        for gvar, func in chosen.items():
-            functions[names[gvar]] = _Converter(names).function(func)
-            functions[gvar] = _returning(func, names[gvar])
+    for gvar, func in chosen.items():
+        functions[names[gvar]] = _Converter(names).function(func)
+        functions[gvar] = _returning(func, names[gvar])
     return infer_type(mod.with_functions(functions))
 
 
@@ -105,6 +104,7 @@ class _Converter:
 
         return map_type(type_, rule)
 
+    @nested
     def visit(self, expr: Expr, then: Continue) -> Expr:
         """`expr`, in A-normal form, with its result handed to `then`."""
         if not isinstance(expr, Let):

@@ -13,6 +13,7 @@ from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type import Type, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children
+from tilewright.support.recursion import nested
 from tilewright.tir.size_hint import size_hint
 
 
@@ -51,6 +52,7 @@ def build_flow(nodes: list[Expr], result: Expr) -> Flow:
     return flow
 
 
+@nested
 def _leaves(expr: Expr) -> list[Expr]:
     """The values a tuple is made of, or `expr` itself."""
     return [leaf for kid in expr.fields for leaf in _leaves(kid)] if isinstance(expr, Tuple) else [expr]

@@ -34,9 +34,11 @@ from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
 from tilewright.relay.transform.fuse.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.fuse.dominator import Flow, build_flow
+from tilewright.support.recursion import nested
 from tilewright.target import Target
 
-MAX_GROUP = 256
+#: Calls of a group, and values from outside that it reads, at most.
+MAX_GROUP, MAX_READS = 256, 128
 
 
 def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP, target: Target | None = None) -> IRModule:
@@ -148,8 +150,19 @@ def _merge(flow: Flow, groups: dict[Call, _Group], path: list[Call], max_group: 
     if sum(len(part.members) for part in parts) > max_group:
         return
     members = sorted((call for part in parts for call in part.members), key=flow.position.__getitem__)
+    if _reads_too_many(members):
+        return
     merged = _Group(members, max(part.pattern for part in parts), any(part.costly for part in parts))
     groups.update(dict.fromkeys(members, merged))
+
+
+def _reads_too_many(members: list[Call]) -> bool:
+    """True if a kernel of `members` would read more than `MAX_READS` values."""
+    read: set[Expr] = set()
+    for call in members:
+        for arg in call.args:
+            read.update(arg.fields if isinstance(arg, Tuple) else (arg,))
+    return len(read) > MAX_READS and len(read.difference(members)) > MAX_READS
 
 
 def _peel_views(groups: dict[Call, _Group]) -> None:
@@ -188,15 +201,20 @@ def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:
 
 
 def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
-    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group."""
+    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group.
+
+    Constants of one element stand in it, but not where a call may read all of a value from memory, as opaque ones do.
+    """
     inner: dict[Expr, Expr] = {}
     params: dict[Expr, Var] = {}
     inside = set(members)
+    opaque = any(isinstance(call.op, Op) and call.op.pattern == OpPattern.OPAQUE for call in members)
 
+    @nested
     def operand(expr: Expr) -> Expr:
         if expr in inner:
             return inner[expr]
-        if isinstance(expr, Constant) and expr.data.size == 1:
+        if isinstance(expr, Constant) and expr.data.size == 1 and not opaque:
             return expr
         if isinstance(expr, Tuple) or (isinstance(expr, TupleGetItem) and expr.tuple_value in inside):
             made = rebuild(expr, tuple([operand(kid) for kid in children(expr)]))

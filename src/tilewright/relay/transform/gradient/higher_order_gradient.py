@@ -54,7 +54,7 @@ from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.op.gradients.adjoint import holds_float, operator_gradient
 from tilewright.relay.op.tensor import ones_like, zeros_like
-from tilewright.support.recursion import deep_recursion
+from tilewright.support.recursion import nested
 
 
 def higher_order_gradient(func: Function, mod: IRModule | None, wrt: Sequence[Var]) -> Function:
@@ -65,8 +65,7 @@ def higher_order_gradient(func: Function, mod: IRModule | None, wrt: Sequence[Va
     """
     whole = (mod or IRModule()).with_function("gradient of", func)
     typed = infer_type(whole)["gradient of"]
-    with deep_recursion():
-        result = _Differentiator(whole).top(typed, [typed.params[func.params.index(var)] for var in wrt])
+    result = _Differentiator(whole).top(typed, [typed.params[func.params.index(var)] for var in wrt])
     return infer_type(whole.with_function("gradient of", result))["gradient of"]
 
 
@@ -142,6 +141,7 @@ class _Differentiator:
         gradients = Tuple([self._gathered(outer.known[var], var.checked_type, outer) for var in wrt])
         return Function(params, outer.wrap(Tuple([result, gradients])), attrs=func.attrs)
 
+    @nested
     def _seed(self, pairs: Expr, type_: Type, scope: _Scope) -> None:
         if isinstance(type_, TupleType):
             for i, field in enumerate(type_.fields):
@@ -149,12 +149,14 @@ class _Differentiator:
         elif _is_pair(type_):
             scope.bind(RefWrite(_field(pairs, 1), ones_like(_typed(_field(pairs, 0), type_, scope))), "_")
 
+    @nested
     def _gathered(self, pairs: Expr, type_: Type, scope: _Scope) -> Expr:
         if isinstance(type_, TupleType):
             return Tuple([self._gathered(_field(pairs, i), field, scope) for i, field in enumerate(type_.fields)])
         return scope.bind(RefRead(_field(pairs, 1)) if _is_pair(type_) else zeros_like(pairs), "gradient")
 
     # ------------------------------------------------------------------------------------------------ pairs and back
+    @nested
     def lift(self, value: Expr, type_: Type, scope: _Scope) -> Expr:
         """The paired form of a plain value: new references that hold zeros."""
         if isinstance(type_, TupleType):
@@ -164,6 +166,7 @@ class _Differentiator:
         named = _typed(value, type_, scope)
         return Tuple([named, scope.bind(RefCreate(zeros_like(named)), "g")])
 
+    @nested
     def primal(self, pairs: Expr, type_: Type, scope: _Scope) -> Expr:
         """The plain value of a paired one, as a variable or a tuple of variables of known types."""
         if isinstance(type_, TupleType):
@@ -225,6 +228,7 @@ class _Differentiator:
             clauses.append(Clause(pattern, inner.wrap(self.visit(clause.rhs, inner))))
         return scope.bind(Match(data, clauses, node.complete))
 
+    @nested
     def _pattern(self, pattern: Pattern, scope: _Scope) -> Pattern:
         if isinstance(pattern, PatternVar):
             scope.known[pattern.var] = Var(pattern.var.name)
@@ -279,6 +283,7 @@ class _Differentiator:
             step = Function([], inner.wrap(Call(rest, [])))
             scope.bind(RefWrite(self.backward, step), "_")
 
+    @nested
     def _read(self, pairs: Expr, type_: Type, scope: _Scope) -> Expr:
         """The gradient gathered for a result: what its references hold, zeros where it is no floating point."""
         if isinstance(type_, TupleType):
@@ -287,6 +292,7 @@ class _Differentiator:
             return whole
         return scope.bind(RefRead(_field(pairs, 1)) if _is_pair(type_) else zeros_like(pairs), "dy", type_)
 
+    @nested
     def _accumulate(self, pairs: Expr, type_: Type, g: Expr, scope: _Scope) -> None:
         if isinstance(type_, TupleType):
             for i, field in enumerate(type_.fields):

@@ -25,6 +25,7 @@ from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.transform.layout.layout_plan import LayoutPlan, blocked, keeps_order, plain, plan_layouts
 from tilewright.relay.transform.simplify.make import make, reshape
+from tilewright.support.recursion import nested
 from tilewright.target import Target
 from tilewright.topi.layout import transform_shape
 
@@ -76,6 +77,7 @@ class _Rewriter:
             return choice.rewrite(call, args)
         return Call(call.op, args, choice.attrs, call.span)
 
+    @nested
     def form(self, node: Expr, layout: str | None) -> Expr:
         """The new node with the value of the old `node` in `layout` (None: plain), transformed if need be, once."""
         found = self.forms.get((node, layout))

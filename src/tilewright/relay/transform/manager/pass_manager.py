@@ -10,6 +10,7 @@ after. Names are the functions' names; a context takes the classic spelling too,
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
@@ -42,6 +43,7 @@ class PassContext:
 
     `opt_level`: passes of a higher level are skipped. `required_pass` and `disabled_pass`: names that run, or do not,
     whatever their level (disabled wins). `config`: values by name that passes read. `instruments`: told of every pass.
+    Raises `InputError` for a name in `config` that no pass has announced (`register_config_option`).
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class PassContext:
         self.required_pass = _names("required_pass", required_pass)
         self.disabled_pass = _names("disabled_pass", disabled_pass)
         self.instruments = tuple(instruments or ())
-        self.config = dict(config or {})
+        self.config = _known_options(config or {})
         self._tokens: list[Token[PassContext | None]] = []
 
     @staticmethod
@@ -81,6 +83,14 @@ class PassContext:
         names = (sorted(self.required_pass), sorted(self.disabled_pass), sorted(self.config.items()))
         return f"opt_level={self.opt_level}, required, disabled, config={names}"
 
+    def override_instruments(self, instruments: Sequence[PassInstrument]) -> None:
+        """Other instruments from now on; the old ones are told that the context ends, the new ones that it begins."""
+        for instrument in self.instruments:
+            instrument.exit_pass_ctx()
+        self.instruments = tuple(instruments or ())
+        for instrument in self.instruments:
+            instrument.enter_pass_ctx()
+
     def enabled(self, info: PassInfo) -> bool:
         """True if a pass with this `info` runs in this context."""
         name = snake_case(info.name)
@@ -90,6 +100,28 @@ class PassContext:
 
 
 _CURRENT: ContextVar[PassContext | None] = ContextVar("tilewright_pass_context", default=None)
+
+
+_OPTIONS: dict[str, str] = {}
+
+
+def register_config_option(name: str, doc: str) -> None:
+    """Announce the name of a value that a pass reads from `PassContext.config`; `doc` says what it does."""
+    _OPTIONS[name] = doc
+
+
+def config_options() -> dict[str, str]:
+    """The announced names of `PassContext.config`, and what they do."""
+    return dict(_OPTIONS)
+
+
+def _known_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    for name in config:
+        if name not in _OPTIONS:
+            near = difflib.get_close_matches(name, _OPTIONS, n=3) or sorted(_OPTIONS)
+            known = f"; there are: {', '.join(near)}" if near else ""
+            raise InputError(f"PassContext: no pass reads the config option {name!r}{known}")
+    return dict(config)
 
 
 def _names(argument: str, names: Iterable[str] | None) -> frozenset[str]:

@@ -14,16 +14,18 @@ which buffers there are, how large each is and when it is live, and a storage is
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim, tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.op.views import (
@@ -78,7 +80,7 @@ class MemoryPlan:
     `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
     kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
     copied after the last kernel. `constants` gives the constants their ordinals. `buffers` are the pieces of the arena
-    where sizes are symbolic (`arena_bytes` is then 0), and empty where they are not.
+    where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is.
     """
 
     order: tuple[Call, ...]
@@ -131,7 +133,8 @@ def plan_memory(mod: IRModule) -> MemoryPlan:
     copied = _place_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes(buffers)
-    later = not all(isinstance(buffer.nbytes, int) for buffer in arena)
+    # where the inputs are symbolic, all places are found at run time: workspaces may depend on their sizes too
+    later = bool(size_vars(main)) or not all(isinstance(buffer.nbytes, int) for buffer in arena)
     arena_bytes = 0 if later else place_in_arena(arena)
     for number, buffer in enumerate(arena if later else ()):
         buffer.number, buffer.position = number, 0
@@ -282,29 +285,30 @@ def place_in_arena(buffers: Iterable[_Buffer]) -> int:
 
     Largest first, each in the smallest gap that holds it between the buffers already placed (best fit).
     """
-    live: dict[int, list[_Buffer]] = defaultdict(list)
+    waiting = sorted(buffers, key=lambda b: (-b.nbytes, b.first))
+    placed = np.empty((4, len(waiting)), np.int64)  # by their starts: start, end, first and last step
     arena_bytes = 0
-    for buffer in sorted(buffers, key=lambda b: (-b.nbytes, b.first)):
-        steps = range(buffer.first, buffer.last + 1)
-        taken: list[tuple[int, int]] = []
-        for other in dict.fromkeys(other for step in steps for other in live[step]):
-            insort(taken, (other.position, other.position + _aligned(other.nbytes)))
-        buffer.position = _best_gap(taken, _aligned(buffer.nbytes))
-        arena_bytes = max(arena_bytes, buffer.position + _aligned(buffer.nbytes))
-        for step in steps:
-            live[step].append(buffer)
+    for count, buffer in enumerate(waiting):
+        starts, ends, first, last = placed[:, :count]
+        together = (first <= buffer.last) & (last >= buffer.first)
+        buffer.position = _best_gap(starts[together], ends[together], _aligned(buffer.nbytes))
+        end = buffer.position + _aligned(buffer.nbytes)
+        at = int(np.searchsorted(starts, buffer.position))
+        placed[:, at + 1 : count + 1] = placed[:, at:count].copy()
+        placed[:, at] = buffer.position, end, buffer.first, buffer.last
+        arena_bytes = max(arena_bytes, end)
     return arena_bytes
 
 
-def _best_gap(taken: list[tuple[int, int]], nbytes: int) -> int:
-    """Offset of the smallest gap of at least `nbytes` between the sorted ranges `taken`, else their end."""
-    best, best_size, end = -1, 0, 0
-    for start, stop in taken:
-        gap = start - end
-        if gap >= nbytes and (best < 0 or gap < best_size):
-            best, best_size = end, gap
-        end = max(end, stop)
-    return end if best < 0 else best
+def _best_gap(starts: NDArray[np.int64], ends: NDArray[np.int64], nbytes: int) -> int:
+    """Offset of the smallest gap of at least `nbytes` between ranges sorted by their starts, else their end."""
+    if not len(starts):
+        return 0
+    reach = np.maximum.accumulate(ends)
+    before = np.concatenate(([0], reach[:-1]))
+    gaps = starts - before
+    fits = np.flatnonzero(gaps >= nbytes)
+    return int(before[fits[np.argmin(gaps[fits])]]) if len(fits) else int(reach[-1])
 
 
 def _aligned(nbytes: int) -> int:

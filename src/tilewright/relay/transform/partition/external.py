@@ -24,6 +24,7 @@ from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import post_order, rewrite, substitute
 from tilewright.relay.op.host import plain_attrs, register_host
 from tilewright.runtime.host_ops.external import STEPS
+from tilewright.support import plugins
 
 #: True for a call that the code generator takes; the types of its arguments are known.
 Predicate = Callable[[Call], bool]
@@ -48,6 +49,7 @@ def register_external(codegen: ExternalCodegen) -> ExternalCodegen:
     if codegen.name in _CODEGENS:
         raise InternalError(f"the external code generator {codegen.name!r} is registered twice")
     _CODEGENS[codegen.name] = codegen
+    plugins.note("code generator", codegen.name, codegen)
     return codegen
 
 
@@ -76,6 +78,7 @@ def take_operator(name: str, op_name: str, predicate: Predicate) -> None:
 
     known = _CODEGENS.get(name) or ExternalCodegen(name, refuse)
     _CODEGENS[name] = ExternalCodegen(name, known.lower, {**known.supported, op_name: predicate})
+    plugins.note("code generator", name, _CODEGENS[name])
 
 
 def takes(codegen: ExternalCodegen, call: Call) -> bool:

@@ -11,6 +11,8 @@ floats here, once.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tilewright.relay.ir.expr import Call, Constant, Expr
@@ -20,25 +22,26 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.tensor import cast, multiply
-from tilewright.relay.transform.quantize.fake_quantization_to_integer import integers_of, rule_for
+from tilewright.relay.transform.quantize.fake_quantization_to_integer import Known, integers_of, rule_for
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import along_axis, is_call
 
 
 def dequantized_products(mod: IRModule) -> IRModule:
     """Multiply integers where both operands are dequantized; see the module's docstring."""
-    mod = infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule)))
+    rule = partial(_rule, memo={})
+    mod = infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
     return infer_type(mod.map_functions(lambda func: func.with_body(rewrite(func.body, _as_floats))))
 
 
-def _rule(node: Expr) -> Expr | None:
+def _rule(node: Expr, memo: Known) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.quantized:
         return None
     rule = rule_for(node.op)
     if rule is None or tensor_type_of(node).dtype != "float32":
         return None
-    operands = [integers_of(arg) for arg in node.args]
-    known = {arg: operand for arg, operand in zip(node.args, operands, strict=True) if operand is not None}
+    operands = [integers_of(arg, memo) for arg in node.args]
+    known: Known = {arg: operand for arg, operand in zip(node.args, operands, strict=True) if operand is not None}
     found = rule(node, known)
     if found is None:
         return None

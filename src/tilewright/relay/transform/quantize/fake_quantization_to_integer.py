@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op, get
 from tilewright.relay.ir.type_of import tensor_type_of
-from tilewright.relay.ir.visitor import post_order, rebuild, rewrite
+from tilewright.relay.ir.visitor import children, post_order, rebuild, rewrite
 from tilewright.relay.op import qnn
 from tilewright.relay.op.tensor import maximum
 from tilewright.relay.transform.simplify.make import along_axis, is_call
@@ -51,22 +52,26 @@ class Affine:
         return np.array_equal(self.scale, other.scale) and np.array_equal(self.zero, other.zero)
 
 
-Rule = Callable[[Call, dict[Expr, Affine]], Affine | None]
+#: What is known of nodes: the integers that stand for them, or None.
+Known = dict[Expr, Affine | None]
+Rule = Callable[[Call, Known], Affine | None]
 rule_of: RuleIndex[Rule] = RuleIndex()
 
 
 def fake_quantization_to_integer(mod: IRModule) -> IRModule:
     """Replace what lies between `dequantize` and `quantize`; see the module's docstring."""
-    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule))))
+    known: Known = {}
+    rule = partial(_rule, known=known)
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
 
 
-def _rule(node: Expr) -> Expr | None:
+def _rule(node: Expr, known: Known) -> Expr | None:
     if not isinstance(node, Call) or not is_call(node, "qnn.quantize"):
         return None
     data, scale, zero = node.args
     if not isinstance(scale, Constant) or not isinstance(zero, Constant) or scale.data.size != 1:
         return None
-    found = integers_of(data)
+    found = integers_of(data, known)
     if found is None:
         return None
     if _same_codes(found, scale, zero) and tensor_type_of(found.expr).dtype == node.attrs.out_dtype:
@@ -80,18 +85,21 @@ def _same_codes(found: Affine, scale: Constant, zero: Constant) -> bool:
     return found.scale.size == 1 and found.scale.item() == scale.data.item() and found.zero.item() == zero.data.item()
 
 
-def integers_of(root: Expr) -> Affine | None:
-    """The integers for the float expression `root`; None if an operator on the way to them has no rule."""
-    known: dict[Expr, Affine] = {}
-    for node in post_order(root):
+def integers_of(root: Expr, known: Known) -> Affine | None:
+    """The integers for the float expression `root`; None if an operator on the way to them has no rule.
+
+    `known` has what was found so far, and gets what is found now: a pass asks about each node of a graph once.
+    """
+    for node in post_order(root, operands=lambda node: () if node in known else children(node)):
+        if node in known:
+            continue
         found = _dequantized(node)
         rule = rule_for(node.op) if found is None and isinstance(node, Call) and isinstance(node.op, Op) else None
         if rule is not None:
             assert isinstance(node, Call)
             found = rule(node, known)
-        if found is not None:
-            known[node] = found
-    return known.get(root)
+        known[node] = found
+    return known[root]
 
 
 def _dequantized(node: Expr) -> Affine | None:
@@ -104,7 +112,7 @@ def _dequantized(node: Expr) -> Affine | None:
     return Affine(data, scale.data, zero.data.astype("int32"), node.attrs.axis)
 
 
-def _product(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+def _product(call: Call, known: Known) -> Affine | None:
     """A convolution or product of two quantized values: sums in int32 whose scale is the product of theirs."""
     data, weight = (known.get(arg) for arg in call.args)
     if data is None or weight is None or data.scale.size != 1 or np.any(weight.zero != weight.zero.flat[0]):
@@ -119,7 +127,7 @@ def _product(call: Call, known: dict[Expr, Affine]) -> Affine | None:
 
 
 @rule_of("add", "nn.bias_add")
-def _add(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+def _add(call: Call, known: Known) -> Affine | None:
     """A sum with a constant, or with a value at the same scale: a sum of integers, in int32."""
     sides = [known.get(arg) for arg in call.args]
     if all(side is None for side in sides):
@@ -149,7 +157,7 @@ def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Consta
 
 
 @rule_of("nn.relu")
-def _relu(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+def _relu(call: Call, known: Known) -> Affine | None:
     """What is below zero is what is below the zero point."""
     data = known.get(call.args[0])
     if data is None or data.zero.size != 1:
@@ -158,7 +166,7 @@ def _relu(call: Call, known: dict[Expr, Affine]) -> Affine | None:
     return data.like(maximum(data.expr, Constant(data.zero.reshape(()).astype(dtype))))
 
 
-def _moved(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+def _moved(call: Call, known: Known) -> Affine | None:
     """Operators that move or pick elements do so with the integers; scales along an axis follow it, if it stays one."""
     data = known.get(call.args[0])
     axis = None if data is None else _axis_after(call, data)
@@ -183,12 +191,12 @@ def _axis_after(call: Call, data: Affine) -> int | None:
 
 
 @rule_of("concatenate")
-def _concatenated(call: Call, known: dict[Expr, Affine]) -> Affine | None:
+def _concatenated(call: Call, known: Known) -> Affine | None:
     """Values that mean the same are put side by side as they are."""
     (parts,) = call.args
-    if not isinstance(parts, Tuple) or any(field not in known for field in parts.fields):
+    if not isinstance(parts, Tuple) or any(known.get(field) is None for field in parts.fields):
         return None
-    values = [known[field] for field in parts.fields]
+    values = [value for value in map(known.get, parts.fields) if value is not None]
     if values[0].scale.size != 1 or not all(value.means_the_same(values[0]) for value in values):
         return None
     return values[0].like(rebuild(call, (Tuple([value.expr for value in values]),)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright import te
+from tilewright.support.recursion import nested
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
@@ -106,6 +107,7 @@ def _bent_variables(bodies: list[Expr]) -> set[Var]:
     bent: set[Var] = set()
     seen: set[tuple[Expr, bool]] = set()
 
+    @nested
     def visit(x: Expr, straight: bool) -> None:
         if (x, straight) in seen:
             return

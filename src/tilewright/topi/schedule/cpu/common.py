@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tilewright import te
+from tilewright.support.recursion import nested
 from tilewright.target import Target
 from tilewright.tir import IntImm
 from tilewright.tir.size_hint import size_hint
@@ -34,6 +35,7 @@ def computes(outs: list[te.Tensor]) -> list[te.Tensor]:
     order: list[te.Tensor] = []
     seen: set[int] = set()
 
+    @nested
     def visit(tensor: te.Tensor) -> None:
         if id(tensor.op) in seen or isinstance(tensor.op, te.PlaceholderOp):
             return
@@ -162,3 +164,19 @@ def parallel_outer(
     if math.prod(shape_of(tensor)) * (1 + terms // 8) >= target.machine.parallel_elements:
         s[tensor].parallel(fused)
     return fused if len(outer) == len(axes) else axes[-1]
+
+
+#: Blocks of input channels from the one in use to that which is fetched.
+_BLOCKS_AHEAD = 2
+
+
+def fetch_ahead(s: te.Schedule, accumulator: te.Tensor, data: te.Tensor, weight: te.Tensor) -> None:
+    """Ask for what a register tile reads next while it sums over blocks of channels.
+
+    Of `weight` that is what the loop around all tiles moves on to, evenly over them, and of blocked `data` the tile's
+    part of a later block of channels: pieces too short and too far apart for a prefetcher to follow.
+    """
+    blocks = s[accumulator].op.reduce_axis[0]
+    s[accumulator].prefetch(weight, blocks, spread=True)
+    if len(data.shape) > 4:
+        s[accumulator].prefetch(data, blocks, _BLOCKS_AHEAD)

@@ -10,7 +10,8 @@ The accumulators stay in registers over the whole reduction; the loop nest is
         epilogue and store
 
 Where rows are short, a tile takes several of them. A band is the whole image where its caches hold it or there are few
-channels; otherwise all channels pass by the rows of one band, which the second-level cache holds, before the next.
+channels; otherwise all channels pass by the rows of one band, which the second-level cache holds, before the next. With
+`ahead` a worker takes all rows for a channel group, and the weights of the next group come to its cache meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu.common import inline_between, parallel_outer, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import (
+    fetch_ahead,
+    inline_between,
+    parallel_outer,
+    shape_of,
+    terms_of,
+    vectorize_lanes,
+)
 from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost, direct_space
 from tilewright.topi.schedule.cpu.conv2d_workload import transposed_workload, workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
@@ -43,12 +51,14 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
         outer = [batch, bands, group, strips]
     s[out].reorder(*outer, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
-    parallel_outer(s, out, outer, target, terms_of(conv))
+    parallel_outer(s, out, outer[:-1] if config.get("ahead") else outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
     # Positions outside channel blocks: each broadcast activation meets all its weight vectors at once, then is dead.
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, row, column, channel, lane)
+    if config.get("ahead"):
+        fetch_ahead(s, accumulator, *conv.op.input_tensors[:2])
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 
@@ -62,11 +72,14 @@ def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: T
     tiles, pixel = s[out].split(s[out].fuse(row, column), factor=config["tile_columns"])
     s[out].reorder(batch, group, tiles, inner_block, pixel, lane)
     _keep_in_registers(s, out, [inner_block, pixel], lane, block, target)
-    work = parallel_outer(s, out, [batch, group, tiles], target, terms_of(conv))
+    outer = [batch, group] if config.get("ahead") else [batch, group, tiles]
+    work = parallel_outer(s, out, outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles if tiles in s[out].leaf_iter_vars else work)
     batch, channel, pixel, lane = s[accumulator].op.axis
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, pixel, channel, lane)
+    if config.get("ahead"):
+        fetch_ahead(s, accumulator, *conv.op.input_tensors[:2])
     _keep_in_registers(s, accumulator, [pixel, channel], lane, block, target)
 
 

@@ -21,6 +21,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
 _STREAM = 0.2
 
+#: Rows of an image up to which a panel is worth asking for ahead: where more pass by, its first use is little of all.
+_FEW_ROWS = 28
+
 #: Positions of a register tile, rows of several rows' tile, and blocks of channels, at most.
 _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 
@@ -47,13 +50,16 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 
 def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """The same, and band_rows: rows of the image that all channels pass by before the next ones.
+    """The same, band_rows: rows of the image that all channels pass by before the next ones; and ahead.
 
-    All of them, or as many as the second-level cache holds, or the next fewer.
+    All of them, or as many as the second-level cache holds, or the next fewer. With `ahead` the next panel of weights
+    is fetched while all rows of the image pass by this one.
     """
     space = direct_space(workload, target)
     space.define_knob("band_rows", [workload.height, *_bands(workload, target)])
+    space.define_knob("ahead", [0, 1] if workload.height <= _FEW_ROWS and workload.groups == 1 else [0])
     space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
+    space.require(lambda c: not c["ahead"] or c["band_rows"] == workload.height)
     return space
 
 
@@ -80,8 +86,9 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
     rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
     vectors = blocks * workload.out_block // lanes
-    units = workload.batch * (workload.blocks // blocks) * -(-workload.height // rows)
-    workers, share = shares(units, workload, target)
+    strips, panels = -(-workload.height // rows), workload.batch * (workload.blocks // blocks)
+    ahead = config.get("ahead", 0)
+    workers, share = shares(panels if ahead else panels * strips, workload, target)
     arithmetic = ports = fixed = tiles = 0.0
     for count, width in _tiles(workload, columns):
         step = Step(rows * width, vectors, lanes, machine)
@@ -89,12 +96,17 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
         ports += count * workload.terms * step.loads
         fixed += count * (machine.tile_start + step.accumulators / machine.stores)
         tiles += count
-    scale = share * units
+    if ahead:
+        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
+        ports += (lines + blocks * workload.terms / strips) / machine.vector_loads
+    scale = share * panels * strips
+    traffic = _direct_traffic(workload, config, machine, workers, share, panels * strips * tiles, fresh)
     return padding_cost(workload, target).then(
-        _direct_traffic(workload, config, machine, workers, share, units * tiles, fresh).cost(
+        traffic.cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
+            ahead,
         )
     )
 
@@ -112,7 +124,7 @@ def _direct_traffic(
     rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
     traffic, groups, of_group = Traffic(machine, workers), workload.blocks // blocks, workload.groups
     panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = 4 * workload.in_channels // of_group * _reach(workload, 0, rows) * _reach(workload, 1, columns)
+    window: float = 4 * workload.in_channels // of_group * reach(workload, 0, rows) * reach(workload, 1, columns)
     images = share * workload.batch
     if workload.in_block == 1:
         plane = workload.in_bytes // workload.in_channels
@@ -126,12 +138,15 @@ def _direct_traffic(
     everything = workload.weight_bytes + workload.batch * (workload.in_bytes + results)
     passes = workload.batch * workload.height / band
     panels = groups * passes * panel
-    traffic.add(share * panels / passes, everything)
+    traffic.stream(share * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
     traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
     traffic.add(images * read, everything if fresh is None else fresh)
     traffic.add(images * read * (groups / of_group - 1), image / of_group + panel)
     traffic.add(images * results, everything)
+    if fresh is None and workload.in_block > 1:
+        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, columns))
+        traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
     return traffic
 
 
@@ -155,7 +170,7 @@ def shares(units: int, workload: Conv2DWorkload, target: Target) -> tuple[int, f
     """How many workers share `units` iterations of the parallel loop, and which part of them the slowest has."""
     large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= target.machine.parallel_elements
     workers = min(target.cores, units) if large else 1
-    return workers, -(-units // workers) / units
+    return workers, -(-units // workers) / max(units, 1)  # none where the result has no elements
 
 
 def start(workers: int, machine: Machine) -> float:
@@ -203,7 +218,7 @@ def _tiles(workload: Conv2DWorkload, columns: int) -> list[tuple[float, int]]:
     return found
 
 
-def _reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
+def reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
     """Rows or columns of the image that `outputs` neighbouring results read."""
     taps = workload.kernel_size[axis]
     return (outputs - 1) * workload.strides[axis] + (taps - 1) * workload.dilation[axis] + 1

@@ -1,7 +1,8 @@
 """Depthwise convolution on channel-blocked activations: each worker takes a band of rows of one channel block.
 
 The accumulators of a few columns stay in registers over the kernel window. Lowering cuts off taps beside the image:
-the bands and columns at its rim get versions of their own, all others run without tests.
+the bands and columns at its rim get versions of their own, all others run without tests. Large windows read a copy of
+the band with its borders, in the worker's own cache.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost, depthwise_space
+from tilewright.topi.schedule.cpu.pad import is_pad, schedule_pad_at
 from tilewright.topi.schedule.template import Template
 
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
@@ -21,7 +23,9 @@ _UNROLLED_TAPS = 16
 def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag depthwise_conv2d_NCHWc: [N, C/b, H, W, b], reduced over the kernel) and its epilogue."""
     _, blocks, height, width, block = shape_of(out)
-    inline_before(s, conv)
+    image = conv.op.input_tensors[0]
+    if not is_pad(image):
+        inline_before(s, conv)
     accumulator = inline_between(s, conv, out)
 
     batch, channel, row, column, lane = s[out].op.axis
@@ -36,6 +40,7 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
 
     s[accumulator].compute_at(s[out], columns)
     unroll_window(s, accumulator)
+    schedule_pad_at(s, image, out, work, target)
 
 
 def unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:

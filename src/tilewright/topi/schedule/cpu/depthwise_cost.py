@@ -11,6 +11,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import (
     epilogue_cycles,
     line_crossings,
     multiply_adds_per_cycle,
+    reach,
     shares,
     start,
     whole,
@@ -47,11 +48,24 @@ def depthwise_cost(workload: Conv2DWorkload, config: Config, target: Target) -> 
         )
         fixed += count * machine.row_start
     rows = units * band * whole(workload.height, band)
-    return _traffic(workload, workers, share, target).cost(
+    traffic = _traffic(workload, workers, share, target)
+    copied = _copied_bytes(workload, band)
+    if copied:
+        traffic.add(share * units * copied * machine.write_factor, copied)
+        traffic.add(share * units * copied, copied)
+    moved = units * copied / (4 * lanes) * (1 / machine.vector_loads + 1 / machine.stores)
+    return traffic.cost(
         share * (rows * arithmetic + epilogue_cycles(workload, lanes, machine)),
-        share * rows * ports,
+        share * (rows * ports + moved),
         fixed=share * (rows * (fixed + machine.tile_start) + units * machine.tile_start) + start(workers, machine),
     )
+
+
+def _copied_bytes(workload: Conv2DWorkload, band: int) -> float:
+    """Bytes of the copy with its borders of what a band of one channel block reads; 0 where there is none."""
+    if not workload.padded:
+        return 0.0
+    return 4.0 * workload.out_block * reach(workload, 0, band) * reach(workload, 1, workload.width)
 
 
 def depthwise_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:

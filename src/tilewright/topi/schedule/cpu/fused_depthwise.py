@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.cost import KEPT_L2, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import (
     computes,
@@ -31,6 +31,7 @@ from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.depthwise_conv2d import columns_of_tile, unroll_window
 from tilewright.topi.schedule.cpu.depthwise_cost import depthwise_cost
+from tilewright.topi.schedule.cpu.pad import is_pad, schedule_pad_at
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -54,6 +55,16 @@ class DepthwisePair:
 
     depthwise: Conv2DWorkload
     pointwise: Conv2DWorkload
+
+
+def fuses_depthwise(channels: int, filters: int, height: int, width: int, target: Target | None) -> bool:
+    """True if a 1x1 convolution to `filters` computes the depthwise one of such a result within it.
+
+    It passes over all its weights for each band, so a worker's second-level cache must hold these as well.
+    """
+    if target is not None and 4 * channels * (filters + width) > KEPT_L2 * target.machine.l2.size:
+        return False
+    return bool(band_rows(channels, height, width, target))
 
 
 def band_rows(channels: int, height: int, width: int, target: Target | None) -> list[int]:
@@ -110,7 +121,8 @@ def schedule_fused_depthwise(
 ) -> None:
     """Schedule the 1x1 convolution `pointwise`, the depthwise one [N, C/b, H, W, b] that it reads, their epilogues."""
     depthwise, between, block = _depthwise_of(pointwise), pointwise.op.input_tensors[0], shape_of(out)[-1]
-    inline_before(s, depthwise)
+    if not is_pad(depthwise.op.input_tensors[0]):
+        inline_before(s, depthwise)
     accumulator = inline_between(s, pointwise, out)
     work, tiles = _schedule_pointwise(s, out, config, target)
     s[accumulator].compute_at(s[out], tiles)
@@ -120,6 +132,7 @@ def schedule_fused_depthwise(
         s[accumulator].unroll(axis)
     vectorize_lanes(s, accumulator, lane, block, target)
     _schedule_depthwise(s, depthwise, between, out, work, config["depthwise_columns"])
+    schedule_pad_at(s, depthwise.op.input_tensors[0], between, s[between].op.axis[1], target)
 
 
 def _schedule_pointwise(
@@ -150,9 +163,9 @@ def _schedule_depthwise(
     else:
         accumulator = depthwise
         s[depthwise].set_scope("local")
-        for tensor in computes([between]):
-            if tensor.op not in (depthwise.op, between.op):
-                s[tensor].compute_inline()
+        after = computes([between])
+        for tensor in after[after.index(depthwise) + 1 : -1]:
+            s[tensor].compute_inline()
     s[between].compute_at(s[out], work)
     *_, column, lane = s[between].op.axis
     columns, position = s[between].split(column, factor=tile_columns)

@@ -20,7 +20,7 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
@@ -28,14 +28,8 @@ from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, te
 #: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
 
-#: What prefetching hides of the lesser of weights from beyond the level-2 cache and of the work in the core.
-_HIDDEN = 0.85
-
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
-
-#: Shares of a cache that data stay in while other data pass by.
-_KEPT_L1, KEPT_L2 = 0.75, 0.55
 
 
 @dataclass(frozen=True)
@@ -196,7 +190,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     block = stripe * shares.block_tiles
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
     turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
-    l1, l2 = _KEPT_L1 * machine.l1.size, KEPT_L2 * machine.l2.size
+    l1, l2 = KEPT_L1_BY_PANELS * machine.l1.size, KEPT_L2_BY_PANELS * machine.l2.size
 
     rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
     written = shares.passes * rows * blocking.panel * 4 * machine.write_factor
@@ -219,7 +213,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     far = rates[1] if whole <= machine.l3.size else rates[2]
     streamed = weights / far
     core = replace(cost, fixed=0.0).cycles
-    hidden = _HIDDEN * min(core, streamed) if blocking.ahead else 0.0
+    hidden = HIDDEN * min(core, streamed) if blocking.ahead else 0.0
     stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
     beyond = streamed + data / far
     if whole <= machine.l3.size:

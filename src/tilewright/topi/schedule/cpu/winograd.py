@@ -8,7 +8,8 @@ The transformed input V is computed for the whole image first (`shared`), or for
       M = V U                                                  M = V U
       epilogue of A^T M A, un-tiled                            epilogue of A^T M A, un-tiled
 
-M = V U is one matrix product per point: rows are tiles, accumulated in registers over all input channels.
+M = V U is one matrix product per point: rows are tiles, accumulated in registers over all input channels. With `ahead`
+the weights of the next point are brought to the level-2 cache meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu.common import computes, parallel_outer, shape_of, terms_of, vectorize_lanes
+from tilewright.topi.schedule.cpu.common import (
+    computes,
+    fetch_ahead,
+    parallel_outer,
+    shape_of,
+    terms_of,
+    vectorize_lanes,
+)
 from tilewright.topi.schedule.cpu.conv2d_workload import winograd_workload
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
 from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_space
@@ -106,6 +114,8 @@ def _schedule_product(
     s[accumulator].compute_at(s[product], column_tiles)
     batch, channel, i, j, row, column, lane = s[accumulator].op.axis
     s[accumulator].reorder(batch, i, j, *s[accumulator].op.reduce_axis, row, column, channel, lane)
+    if config.get("ahead"):
+        fetch_ahead(s, accumulator, *product.op.input_tensors)
     for axis in (row, column, channel):
         s[accumulator].unroll(axis)
     vectorize_lanes(s, accumulator, lane, block, target)

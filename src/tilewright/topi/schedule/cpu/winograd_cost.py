@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.errors import InternalError
+from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost, Traffic
@@ -56,7 +57,10 @@ def grid_of(workload: Conv2DWorkload) -> Grid:
 
 
 def winograd_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """Register tile, group of tiles, and whether all workers transform the input for all (`shared`) or each its own."""
+    """Register tile, group of tiles, and whether all workers transform the input for all (`shared`) or each its own.
+
+    With `ahead` the weights of the next point are fetched while the tiles of a group pass by those of this one.
+    """
     space = ConfigSpace()
     if workload.group is not None:
         whole = (*whole_tile(workload, workload.group, target), *workload.group)
@@ -64,6 +68,7 @@ def winograd_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     else:
         found = [config for shared in (1, 0) for config in _candidates(workload, shared, target)]
     space.define_joint(KNOBS, found)
+    space.define_knob("ahead", [0, 1] if workload.group is None else [0])
     return space
 
 
@@ -72,28 +77,23 @@ def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> C
     machine, loops = target.machine, _Loops.of(workload, config)
     workers = min(target.cores, loops.units)
     share = -(-loops.units // workers) / loops.units
-    traffic = Traffic(machine, workers)
     before = _input_cost(workload, loops, target, workers, share)
-    result = workload.batch * workload.out_bytes * (1 + workload.other_inputs)
-    everything = loops.weights + workload.batch * workload.in_bytes + result
-    beside = loops.panel if loops.shared else loops.weights
-    kept = loops.tiles if loops.shared else loops.tiles / loops.groups + loops.product
-    traffic.add(share * loops.weights, everything)
-    traffic.add(share * loops.weights * (loops.groups - 1), beside + loops.tiles / loops.groups + loops.product)
-    traffic.add(share * loops.again, loops.point + loops.window)
-    traffic.add(share * loops.tiles * loops.passes, kept + loops.panel)
-    traffic.add(share * loops.groups * loops.passes * 2 * loops.product, loops.product + loops.tiles / loops.groups)
-    traffic.add(share * result, everything)
-    lanes = power_of_two_lanes(workload.out_block, target)
+    lanes, ahead = power_of_two_lanes(workload.out_block, target), config.get("ahead", 0)
     step = Step(loops.positions, config["tile_blocks"] * workload.out_block // lanes, lanes, machine)
+    loads = step.loads
+    if ahead:
+        tiles = loops.register_tiles / loops.groups * loops.point / loops.weights  # those of a group, at one point
+        lines = loops.positions / lanes + loops.point / tiles / workload.in_channels / machine.line
+        loads += lines / machine.vector_loads
     terms = loops.register_tiles * workload.in_channels
     rims = loops.register_tiles * (machine.tile_start + step.accumulators / machine.stores)
     after = _transform_cycles(workload, target)[1]
     return before.then(
-        traffic.cost(
+        _product_traffic(workload, config, loops, machine, workers, share).cost(
             share * (terms * step.arithmetic + after[0] + epilogue_cycles(workload, lanes, machine)),
-            share * (terms * step.loads + after[1]),
+            share * (terms * loads + after[1]),
             share * rims + start(workers, machine),
+            ahead / (loops.groups if loops.shared else 1),
         )
     )
 
@@ -151,6 +151,29 @@ class _Loops:
             * config["group_rows"]
             * config["group_columns"],
         )
+
+
+def _product_traffic(
+    workload: Conv2DWorkload, config: Config, loops: _Loops, machine: Machine, workers: int, share: float
+) -> Traffic:
+    """What the slowest worker, who has a `share`, reads and writes for the products and the transform behind them."""
+    traffic = Traffic(machine, workers)
+    result = workload.batch * workload.out_bytes * (1 + workload.other_inputs)
+    everything = loops.weights + workload.batch * workload.in_bytes + result
+    of_group = loops.tiles / loops.groups + loops.product
+    beside = loops.panel if loops.shared else loops.weights
+    kept = loops.tiles if loops.shared else of_group
+    traffic.stream(share * loops.weights, everything)
+    traffic.stream(share * loops.weights * (loops.groups - 1), beside + of_group, first=False)
+    traffic.add(share * loops.again, loops.point + loops.window)
+    traffic.add(share * loops.tiles * loops.passes, kept + loops.panel)
+    traffic.add(share * loops.groups * loops.passes * 2 * loops.product, of_group)
+    traffic.add(share * result, everything)
+    if loops.shared:
+        rows = min(config["group_rows"], grid_of(workload).rows)
+        piece = 4 * workload.in_block * config["tile_columns"]
+        traffic.gather(loops.tiles, piece, rows * workload.in_channels / workload.in_block)
+    return traffic
 
 
 def _input_cost(workload: Conv2DWorkload, loops: _Loops, target: Target, workers: int, share: float) -> Cost:

@@ -1,0 +1,257 @@
+"""Whether a case is right: ours beside the references, and how far rounding may carry two right answers apart.
+
+Elements are compared with a fixed bound first. Where one is out of it, the graph is evaluated again several times with
+the result of each inexact node moved by a few units in the last place: what that does to an element is how far right
+answers may lie apart, and an element that it turns into another number of another kind (a NaN, another integer) says
+nothing. So a difference counts only where the graph does not make it of rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from bench.fuzz.draft import reads
+from bench.fuzz.references import ReferenceError_, evaluate_nodes
+from bench.fuzz.values import Array, element_of, is_float
+
+#: Relative bounds by width of the mantissa; absolute ones are these times the largest finite element, times 0.01.
+_BOUNDS = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-3, "bfloat16": 2e-2}
+#: Operators whose results are the same however they are computed: they move elements or compare them.
+EXACT = frozenset(
+    [
+        "Abs",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "BitCast",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "CenterCropPad",
+        "Clip",
+        "Compress",
+        "Concat",
+        "ConcatFromSequence",
+        "Constant",
+        "ConstantOfShape",
+        "DepthToSpace",
+        "Dropout",
+        "Equal",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Hardmax",
+        "Identity",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "MaxPool",
+        "GlobalMaxPool",
+        "MaxUnpool",
+        "Min",
+        "Neg",
+        "NonMaxSuppression",
+        "NonZero",
+        "Not",
+        "OneHot",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+        "Or",
+        "Pad",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "Relu",
+        "Reshape",
+        "ReverseSequence",
+        "Round",
+        "ScatterND",
+        "ScatterElements",
+        "Scatter",
+        "SequenceAt",
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceErase",
+        "SequenceInsert",
+        "SequenceLength",
+        "Shape",
+        "Sign",
+        "Size",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "SplitToSequence",
+        "Squeeze",
+        "TensorScatter",
+        "ThresholdedRelu",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+    ]
+)
+_RUNS = 6
+
+
+def is_plain_float(array: Array) -> bool:
+    """Whether an array has floats in which sums are computed."""
+    return str(array.dtype) in _BOUNDS
+
+
+def wide(array: Array) -> Array:
+    """Floats as float64, which holds them exactly."""
+    return array.astype(np.float64)
+
+
+def differences(ours: Any, theirs: Any, spread: Array | None = None) -> Array | str:
+    """Which elements differ, or in words why the results cannot be compared; `spread` widens the bound."""
+    if isinstance(theirs, list):
+        if not isinstance(ours, list) or len(ours) != len(theirs):
+            return "another length of the sequence"
+        found = [differences(a, b) for a, b in zip(ours, theirs)]
+        return next((f for f in found if isinstance(f, str)), np.array([np.any(f) for f in found], bool))
+    if not isinstance(ours, np.ndarray):
+        return f"a {type(ours).__name__} where an array is expected"
+    if ours.shape != theirs.shape:
+        return f"shape {ours.shape}, not {theirs.shape}"
+    if element_of(ours) != element_of(theirs):
+        return f"type {ours.dtype}, not {theirs.dtype}"
+    if not is_float(element_of(ours)):
+        return np.asarray(ours != theirs)
+    first, second = wide(ours), wide(theirs)
+    with np.errstate(all="ignore"):
+        bound = _BOUNDS.get(str(ours.dtype), 0.0)
+        finite = second[np.isfinite(second)]
+        largest = min(np.abs(finite).max(initial=0.0), 1e30)
+        least = float(ml_dtypes.finfo(ours.dtype).tiny) if bound else 0.0
+        allowed = bound * (np.abs(second) + 0.01 * largest) + least
+        near = np.abs(first - second) <= (allowed if spread is None else np.maximum(allowed, 8 * spread))
+        same = (first == second) | (np.isnan(first) & np.isnan(second))
+        return ~(near | same)
+
+
+def differs(ours: Any, theirs: Any) -> bool:
+    """Whether two results are not the same within the fixed bound."""
+    found = differences(ours, theirs)
+    return isinstance(found, str) or bool(found.any())
+
+
+def tainted(model: onnx.ModelProto, undefined: frozenset[str]) -> set[str]:
+    """The values that depend on undefined ones, these included."""
+    found = set(undefined)
+    for node in model.graph.node:
+        if reads(node) & found:
+            found |= set(node.output)
+    return found - {""}
+
+
+def moved_runs(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+    """The values of the graph as they are, and with inexact results moved by a few units in the last place."""
+    rng = np.random.default_rng(seed)
+
+    def change(node: Any, results: list[Any]) -> list[Any]:
+        return results if node.op_type in EXACT else [moved(rng, value) for value in results]
+
+    def before(node: Any, inputs: list[Any]) -> list[Any]:
+        return inputs if node.op_type in EXACT else [moved(rng, value, 0.0) for value in inputs]
+
+    return [evaluate_nodes(model, feeds), *(evaluate_nodes(model, feeds, change, before) for _ in range(_RUNS))]
+
+
+def moved(rng: np.random.Generator, value: Any, share: float = 0.1) -> Any:
+    """An array of floats, each moved by up to four units in the last place, and by a share of those of the largest."""
+    if isinstance(value, list):
+        return [moved(rng, item, share) for item in value]
+    if not isinstance(value, np.ndarray) or not is_plain_float(value) or not value.size:
+        return value
+    step = 4 * float(ml_dtypes.finfo(value.dtype).eps)
+    with np.errstate(all="ignore"):
+        exact = wide(value)
+        largest = min(np.abs(exact[np.isfinite(exact)]).max(initial=0.0), 1e30)
+        noise = rng.uniform(-step, step, exact.shape)
+        result = exact * (1 + noise) + share * noise * largest * rng.choice([0, 1], exact.shape)
+        return np.where(np.isfinite(exact), result, exact).astype(value.dtype)
+
+
+def unsteady(theirs: Any, runs: Sequence[Any]) -> tuple[Array, Array | None] | None:
+    """(which elements say nothing, how far the others move) when a graph is evaluated with other rounding.
+
+    None where sizes move. The first of the `runs` is the one that nothing was moved in.
+    """
+    base = runs[0]
+    if isinstance(base, list) or any(np.shape(run) != np.shape(base) for run in (*runs, theirs)):
+        return None
+    if not is_plain_float(base):
+        return np.any([np.asarray(run != base) for run in runs], axis=0), None
+    exact, others = wide(base), [wide(run) for run in runs[1:]]
+    with np.errstate(all="ignore"):
+        kind = np.any([np.isnan(o) != np.isnan(exact) for o in others], axis=0)
+        kind |= np.any([(np.isinf(o) | np.isinf(exact)) & (o != exact) & ~np.isnan(exact) for o in others], axis=0)
+        spread = np.max([np.where(np.isfinite(o - exact), np.abs(o - exact), 0) for o in others], axis=0)
+    return kind, spread
+
+
+def stands(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int, name: str, ours: Any, theirs: Any) -> str:
+    """What is wrong with `ours` beside `theirs`, the rounding of the graph allowed for; empty where nothing is."""
+    try:
+        runs = [run[name] for run in moved_runs(model, feeds, seed)]
+    except ReferenceError_:
+        runs = []
+    found = unsteady(theirs, runs) if runs else None
+    if found is None:  # no evaluator to move, or one whose sizes are others
+        sizes = {np.shape(run) for run in runs} if not isinstance(theirs, list) else set()
+        return "" if len(sizes) > 1 else described(ours, theirs, differences(ours, theirs))
+    silent, spread = found
+    differing = differences(ours, theirs, spread)
+    if isinstance(differing, str):
+        return differing
+    differing = differing & ~silent
+    if is_plain_float(theirs) and _is_huge(model, feeds):  # sums that overflow on the way do so by their order
+        differing = differing & (np.isfinite(wide(ours)) | np.isfinite(wide(theirs)))
+    return described(ours, theirs, differing) if differing.any() else ""
+
+
+def _is_huge(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> bool:
+    """Whether a value is so large that products of such overflow."""
+    values = [v for v in evaluate_nodes(model, feeds).values() if isinstance(v, np.ndarray) and is_plain_float(v)]
+    with np.errstate(all="ignore"):
+        return any(
+            (np.isfinite(w) & (np.abs(w) > float(ml_dtypes.finfo(v.dtype).max) ** 0.45)).any()
+            for v in values
+            for w in [wide(v)]
+        )
+
+
+def described(ours: Any, theirs: Any, differing: Array | str) -> str:
+    """A difference in words."""
+    if isinstance(differing, str):
+        return differing
+    if isinstance(theirs, list):
+        return f"items {np.flatnonzero(differing).tolist()} of the sequence"
+    where = tuple(int(i[0]) for i in np.nonzero(differing)) if differing.ndim else ()
+    return (
+        f"{int(differing.sum())} of {differing.size} elements, at {list(where)} {ours[where]!r} for {theirs[where]!r}"
+    )

@@ -1,0 +1,89 @@
+"""How far two right results may lie apart, by the type of their numbers: what `verify` and `bisect` take as equal.
+
+A result passes if max|ours - reference| <= atol + rtol * max|reference|. Two engines add in different orders and use
+other polynomials; what that costs depends on how many bits the numbers have. Integers and truth values are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.submodel import read_onnx, tensors_of
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`rtol` times the largest reference value, and `atol`, below which nothing is compared, are allowed."""
+
+    rtol: float
+    atol: float
+
+    def __str__(self) -> str:
+        return f"{self.rtol:g} x max|ref| + {self.atol:g}"
+
+
+EXACT = Bound(0.0, 0.0)
+#: A code may be rounded up here and down there: one step.
+STEP = Bound(0.0, 1.0)
+#: From fine to coarse. Sums of thousands of numbers lose some 800 units in the last place of float32 and float64; the
+#: narrower types are widened for sums, but rounded between operators: some ten units. Where values are rounded to codes
+#: of 8 bits, right engines differ by some steps of 1/255: smart_turn_v3_int8 by 2.5e-3 of its largest output. What is
+#: left of numbers near 1 that cancel is the floor: eight units of float32, and less than one of the narrow types.
+_KINDS = {
+    "float64": Bound(1e-9, 1e-12),
+    "float32": Bound(1e-4, 1e-6),
+    "float16": Bound(1e-2, 1e-4),
+    "codes": Bound(2e-2, 1e-6),
+    "bfloat16": Bound(8e-2, 1e-3),
+    "float8": Bound(0.5, 0.1),
+    "float4": Bound(1.0, 0.5),
+}
+_ORDER = list(_KINDS)
+#: How ONNX's operators that round to codes begin.
+_QUANTIZING = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "QAttention")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bound of each value of a model: by its type, and the coarsest kind of number that the model computes in.
+
+    `rtol` and `atol`, where they are given, stand for those of every type.
+    """
+
+    coarsest: str = "float64"
+    rtol: float | None = None
+    atol: float | None = None
+
+    def of(self, dtype: np.dtype[Any]) -> Bound:
+        """The bound of a value of NumPy type `dtype`."""
+        kind = float_kind(dtype.name)
+        if kind is not None:
+            usual = _KINDS[max(kind, self.coarsest, key=_ORDER.index)]
+        else:
+            usual = STEP if self.coarsest == "codes" and dtype.name in ("uint8", "int8") else EXACT
+        return Bound(usual.rtol if self.rtol is None else self.rtol, usual.atol if self.atol is None else self.atol)
+
+
+def float_kind(name: str) -> str | None:
+    """The row of the table for a type: itself, or `float8` for `float8_e4m3fn`; None for what is no float."""
+    return next((kind for kind in _ORDER if name == kind or name.startswith(f"{kind}_")), None)
+
+
+def bounds_of(path: str, rtol: float | None, atol: float | None) -> Bounds:
+    """The bounds of the ONNX model at `path`: it computes in the floats that it stores, takes or casts to, and in codes
+    where it quantizes.
+    """
+    # optional, and slow to import: only what compares models needs it
+    from onnx import helper
+
+    model = read_onnx(path, load_external_data=False)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    types = {info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)}
+    types |= {tensor.data_type for tensor in tensors_of(model.graph)}
+    types |= {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
+    kinds = [float_kind(helper.tensor_dtype_to_np_dtype(code).name) for code in types if code]
+    kinds += ["codes" for node in nodes if node.op_type.startswith(_QUANTIZING)]
+    return Bounds(max((kind for kind in kinds if kind is not None), key=_ORDER.index, default="float64"), rtol, atol)

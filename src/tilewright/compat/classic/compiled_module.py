@@ -1,0 +1,79 @@
+"""Compiled functions as `tvm.build` gives them and `tvm.runtime.load_module` reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.device_array import argument_values
+from tilewright.errors import InputError, TargetError
+from tilewright.runtime.module import Module
+from tilewright.target import Target
+
+
+class CompiledModule:
+    """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
+
+    type_key = "llvm"
+    imported_modules: Sequence[Any] = ()
+    target: Any = "another one"
+
+    def __init__(self, names: Sequence[str], code: Any) -> None:
+        self.names = list(names)
+        self.entry_name = self.names[0]
+        self._code = code
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CompiledModule:
+        """The functions that `export_library` wrote. Raises `ArtifactError` for anything else."""
+        code = Module.load(path)
+        return cls(list(code.functions), code)
+
+    @property
+    def entry_func(self) -> BuiltFunction:
+        """The first function."""
+        return self[self.entry_name]
+
+    def __getitem__(self, name: str) -> BuiltFunction:
+        return self.get_function(name)
+
+    def get_function(self, name: str, query_imports: bool = False) -> BuiltFunction:
+        """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
+        if name not in self.names:
+            raise InputError(f"the module has no function {name!r}; it has: {', '.join(self.names)}")
+        if self._code is None:
+            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
+        return BuiltFunction(self._code[name], name)
+
+    def __call__(self, *args: Any) -> None:
+        """Call the first function."""
+        self.entry_func(*args)
+
+    def time_evaluator(
+        self, func_name: str, dev: Any, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
+    ) -> Any:
+        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls."""
+        function = self[func_name]
+
+        def measure(*args: Any) -> BenchmarkResult:
+            return BenchmarkResult(function.time(*args, number=number, repeat=repeat))
+
+        return measure
+
+
+class BuiltFunction:
+    """One compiled function, of arrays and numbers."""
+
+    def __init__(self, code: Any, name: str) -> None:
+        self._code = code
+        self.name = name
+
+    def __call__(self, *args: Any) -> None:
+        """Run once; results are written to arrays among `args`."""
+        self._code(*argument_values(self._code, args))
+
+    def time(self, *args: Any, number: int, repeat: int) -> list[float]:
+        """Seconds a call takes: `repeat` times the mean of `number` calls."""
+        return list(self._code.time(*argument_values(self._code, args), number=number, repeat=repeat))
