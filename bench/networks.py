@@ -4,7 +4,7 @@
                              [--markdown FILE]
 
 Each model runs in a process of its own, all engines in turns in it with the same number of threads
-(`tilewright.cli.bench.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
+(`tilewright.cli.timing.measure`); minimum and median are over all timed calls. The models come from ../shared/models;
 the networks are filled with seeded weights first. Those of `--set zoo`, of more kinds, and of `--set brought`, as
 exporters and quantizers leave them, are built by `bench/zoo`.
 `--smoke` runs the smallest network a few times.

@@ -26,7 +26,7 @@ from networks import NETWORKS, ROOT, model_file
 from report import geometric_mean, table
 
 from tilewright import codegen
-from tilewright.cli.bench import measure
+from tilewright.cli.timing import measure
 from tilewright.compile import import_model, optimize
 from tilewright.driver.build import extract_tasks
 from tilewright.driver.lower import lower_function, search_space

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.cli.bench import TIMED_CALLS, measure
+from tilewright.cli.timing import TIMED_CALLS, measure
 from tilewright.support import trace
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tilewright.machine import MACHINES, Bandwidth, Machine, machine_of
+from tilewright.machine import MACHINES, Bandwidth, Machine, l3_share, machine_of
 from tilewright.target import PROCESSORS, Target
 
 #: Names that stand for no processor.
@@ -95,3 +95,9 @@ def test_more_is_shared_out_where_barriers_are_cheap() -> None:
 
 def test_the_peak_of_skylake_is_the_measured_one() -> None:
     assert abs(machine_of("skylake-avx512").peak_gflops - 159.5) < 1
+
+
+def test_a_few_cores_do_not_have_a_cache_of_many() -> None:
+    mebi = 1 << 20
+    assert l3_share(480 * mebi, 2) == 96 * mebi
+    assert l3_share(32 * mebi, 8) == 32 * mebi

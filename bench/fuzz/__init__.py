@@ -5,4 +5,6 @@
 `operators.py` lists them. `references.py` evaluates a graph beside us, `judge.py` says whether we are right,
 `causes.py` why references differ. `worker.py` is the process that one graph after the other runs in, and
 `minimize.py` deletes from a failing graph what it does not need to fail.
+
+`mutations.py` damages model files, which `seeds.py` makes, and saved artifacts: `python -m bench.fuzz.mutations`.
 """

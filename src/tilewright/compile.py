@@ -23,6 +23,7 @@ from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
+from tilewright.relay.ir.well_sized import refuse_unaddressable
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.fuse.split_args import split_args
@@ -39,11 +40,13 @@ from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_fl
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+from tilewright.relay.transform.simplify.check_indices import check_indices
 from tilewright.relay.transform.simplify.dead_code import dead_code
 from tilewright.relay.transform.simplify.eliminate_common_subexpr import eliminate_common_subexpr
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
+from tilewright.relay.transform.simplify.fold_empty import fold_empty
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
@@ -71,6 +74,7 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
     ("dequantized_products", lambda mod, target: dequantized_products(mod)),
     ("expand_operators", lambda mod, target: expand_operators(mod)),
+    ("fold_empty", lambda mod, target: fold_empty(mod)),
     ("simplify_inference", lambda mod, target: simplify_inference(mod)),
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
@@ -100,6 +104,7 @@ def compile(
     cache: bool = True,
     executor: str = "auto",
     specialize: int = 0,
+    check: bool = False,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -111,7 +116,9 @@ def compile(
     (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
     which runs any program), "debug" (the same operator by operator, every result to be seen) or "auto": "graph" where
     that can run the model, else "vm". With `specialize`, a graph executable with symbolic sizes is compiled again, in
-    the background, for up to that many sizes that are run often.
+    the background, for up to that many sizes that are run often. With `check`, for debugging, an index out of range
+    (of a Gather, a Scatter …) makes the run raise `InputError`, with the operator's name; without it it reads the
+    nearest element, or writes nothing. A model that has such operators then runs on the virtual machine.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -124,9 +131,10 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    executable = _compiled(model, target, input_shapes, threads, cache, executor)
+    executable = _compiled(model, target, input_shapes, threads, cache, executor, check=check)
     if specialize:
-        specialize_sizes(executable, model, specialize, partial(_compiled, model, target, cache=cache, jobs=1))
+        again = partial(_compiled, model, target, cache=cache, jobs=1, check=check)
+        specialize_sizes(executable, model, specialize, again)
     return executable
 
 
@@ -156,16 +164,23 @@ def _compiled(
     cache: bool = True,
     executor: str = "auto",
     jobs: int | None = None,
+    check: bool = False,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
-    key = _cache_key(model, target, input_shapes, store, executor) if store.directory is not None else None
+    key = (
+        _cache_key(model, target, input_shapes, store, f"{executor}{' check' * check}")
+        if store.directory is not None
+        else None
+    )
     cached = _from_cache(store, key, threads)
     if cached is not None:
         return cached
     with trace.span("frontend"):
         mod = import_model(model, input_shapes)
+    if check:
+        mod = check_indices(mod)
     executable = build(mod, target, threads, executor, jobs)
     if key is not None:
         with trace.span("write to cache"):
@@ -251,6 +266,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     if backend.refusal():
         raise UnsupportedError(backend.refusal())
     mod = infer_type(mod)
+    refuse_unaddressable(mod)
     yield "relay", mod
     for name, graph_pass in GRAPH_PASSES:
         info = PassInfo(opt_level_of(name), name)

@@ -10,6 +10,7 @@ from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
+from tilewright.runtime.signing import Key
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 
@@ -18,12 +19,16 @@ _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
 }
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None, check: bool = False) -> Model:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, check: bool = False, verify: Key | None = None
+) -> Model:
     """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable.
 
-    `check` reads all weights to see whether they are damaged, which loading alone does not.
+    `check` reads all weights to see whether they are damaged, which loading alone does not. An artifact is native code:
+    `verify`, a public key (the path of a PEM file, or its bytes), refuses one that its owner did not sign
+    (`runtime/signing.py`), before anything else in it is read.
     """
-    found = load_artifact(path, check)
+    found = load_artifact(path, check, verify)
     native(found.pool)
     name = found.manifest.executor
     if name not in _EXECUTORS:

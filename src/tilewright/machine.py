@@ -134,6 +134,18 @@ _BARRIERS_WORTH_SHARING = 4
 
 _KIB, _MIB = 1 << 10, 1 << 20
 
+#: The most of a third-level cache that a processor has for each core: 96 MiB for two of them (EPYC 9184X).
+_MOST_L3_OF_CORE = 48 * _MIB
+
+
+def l3_share(size: int, cores: int) -> int:
+    """Bytes of a third-level cache of `size` bytes that these cores have, as far as that is known without measuring.
+
+    A virtual machine with a few cores is told the size of a cache that many others fill as well.
+    """
+    return min(size, cores * _MOST_L3_OF_CORE)
+
+
 # ------------------------------------------------------------------------------------------------ x86-64, Intel
 _SKYLAKE_SP = Machine(
     name="skylake-avx512", ghz=2.49, cores=4, vector_bits=512, vector_registers=32,

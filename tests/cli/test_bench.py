@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, saved
-from tilewright.cli.bench import TIMED_CALLS, measure
 from tilewright.cli.engines import ENGINES, Engine
+from tilewright.cli.timing import TIMED_CALLS, measure
 
 
 def test_rounds_are_interleaved_and_each_turn_begins_untimed() -> None:
@@ -84,3 +84,13 @@ def test_scalars_reach_every_engine(engine: str, tilewright: Command, tmp_path: 
     assert outcome.status == 0 and outcome.err == "" and len(outcome.out.splitlines()) == 3
     outcome = tilewright("verify", path, "--against", engine, "--input", "rate=3", "--seed", "0..1")
     assert outcome.status == 0 and outcome.out.count("ok       y") == 2
+
+
+def test_memory_and_a_report(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    arguments = ("--compare", "onnxruntime", "--memory", "--rounds", 1, "--report", tmp_path / "r.html")
+    outcome = tilewright("bench", model, *arguments, "--json", tmp_path / "t.json")
+    assert outcome.status == 0 and outcome.out.count("MiB") == 2
+    memory = json.loads((tmp_path / "t.json").read_text())["memory"]
+    assert memory.keys() == {"tilewright", "onnxruntime"} and all(nbytes > 0 for nbytes in memory.values())
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "onnxruntime" in page and "memory, MiB" in page and "src=" not in page and "http" not in page

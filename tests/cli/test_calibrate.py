@@ -131,3 +131,13 @@ def test_what_differs_is_told(known: Machine) -> None:
 def test_no_dot_products_where_the_processor_has_none(timer: dict[str, float], known: Machine) -> None:
     without = dataclasses.replace(known, dot_per_cycle=0.0)
     assert calibrate.measure(without, 0.0, SIZES).dot_per_cycle == 0
+
+
+def test_the_share_of_a_large_cache_is_what_is_read_fast(monkeypatch: pytest.MonkeyPatch, known: Machine) -> None:
+    whole = dataclasses.replace(known, l3=dataclasses.replace(known.l3, size=1 << 22))
+    meter = calibrate._Meter(whole, 0.0)
+    memory = np.zeros(1 << 22, np.float32)
+    monkeypatch.setattr(meter, "read", lambda data, workers: 9.0 if data.nbytes <= 1 << 20 else 2.0)
+    assert calibrate._l3_share(meter, memory, 1 << 18, 4.0) == 1 << 20
+    monkeypatch.setattr(meter, "read", lambda data, workers: 9.0)
+    assert calibrate._l3_share(meter, memory, 1 << 18, 4.0) == 1 << 22

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,8 +64,12 @@ def test_a_library_with_a_header(tilewright: Command, model: Path) -> None:
 
 def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str], artifact: Path) -> None:
     path = model.with_name("perceptron.c")
-    outcome = tilewright("compile", model, "-o", path)
-    assert outcome.status == 0 and "perceptron.c: 0.0 MiB, made in" in outcome.out
+    outcome = tilewright("compile", model, "-o", path, "--report")
+    assert outcome.status == 0
+    first, *stages = outcome.out.splitlines()
+    took = re.fullmatch(rf"{path}: 0\.0 MiB, compiled in (\d+\.\d\d) s", first)
+    (total,) = [float(line.split()[1]) for line in stages if line.startswith("total ")]
+    assert took is not None and total > 0 and abs(float(took[1]) - total) <= 0.01
     assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
     assert "which has no C source; give the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
 
@@ -71,3 +79,48 @@ def test_the_executor_by_name(tilewright: Command, model: Path, refused: Callabl
     assert tilewright("compile", model, "-o", path, "--executor", "vm").status == 0
     assert tw.load(path).executor == "vm"
     assert "no executor 'fast'" in refused("compile", model, "-o", model.with_name("m.tw"), "--executor", "fast")
+
+
+def test_a_link_is_followed_and_a_device_is_not_replaced(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link.tw").symlink_to(tmp_path / "elsewhere" / "real.tw")
+    for _ in range(2):  # made, then replaced
+        assert tilewright("compile", model, "-o", tmp_path / "link.tw").status == 0
+        assert (tmp_path / "link.tw").is_symlink() and (tmp_path / "elsewhere" / "real.tw").is_file()
+    before = os.stat(os.devnull)
+    outcome = tilewright("compile", model, "-o", os.devnull)
+    assert outcome.status == 0 and outcome.err == ""
+    assert os.stat(os.devnull).st_ino == before.st_ino and not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_device_is_one_message(tilewright: Command, model: Path) -> None:
+    outcome = tilewright("compile", model, "-o", "/dev/full")
+    assert outcome.status == 2
+    assert outcome.err == "error: cannot write /dev/full: No space left on device\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits on the size of files")
+def test_a_full_disk_costs_the_cache_entry_and_not_the_model(model: Path, tmp_path: Path) -> None:
+    """Files may be no longer than one page: nothing can be cached, and an artifact cannot be written."""
+    program = """
+        import resource, sys
+        import numpy as np
+        import tilewright as tw
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        exe = tw.compile(sys.argv[1])
+        print(exe(np.ones((1, 8), np.float32)).shape)
+        try:
+            exe.save(sys.argv[2])
+        except tw.errors.ArtifactError as error:
+            print(error)
+    """
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), model, tmp_path / "model.tw"],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["(1, 4)", f"cannot write {tmp_path / 'model.tw'}: File too large"]
+    assert done.stderr.count("cannot write to the cache directory") == 1
+    assert not (tmp_path / "model.tw").exists() and not list((tmp_path / "cache" / "artifact").iterdir())

@@ -220,7 +220,13 @@ def test_a_knob_that_does_not_parse(refused: Refused, model: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("verb", "option", "name"),
-    [("compile", "-o", "m.tw"), ("compile", "-o", "m.so"), ("run", "--output", "y.npz"), ("bench", "--json", "t.json")],
+    [
+        ("compile", "-o", "m.tw"),
+        ("compile", "-o", "m.so"),
+        ("run", "--output", "y.npz"),
+        ("bench", "--json", "t.json"),
+        ("profile", "--report", "r.html"),
+    ],
 )
 def test_an_output_that_cannot_be_written(
     verb: str, option: str, name: str, refused: Refused, model: Path, tmp_path: Path
@@ -281,7 +287,7 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
     [
         (["verfy", "m.onnx"], "there is no verb 'verfy'; did you mean 'verify'?"),
         (["profiel"], "did you mean 'profile'?"),
-        (["xyzzy"], "there are: compile, run, bench, verify, bisect, inspect, profile, doctor"),
+        (["xyzzy"], "there are: compile, run, bench, verify, bisect, inspect, profile, keygen, sign, doctor"),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),
         (["compile", "m.onnx", "--outptu", "x"], "--output"),
@@ -406,6 +412,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         ("compile", "-o", "m.so"),
         ("run", "--output", "y.npz"),
         ("profile", "--trace", "t.json"),
+        ("profile", "--report", "r.html"),
+        ("bench", "--report", "r.html"),
     ],
 )
 def test_a_full_disk(verb: str, option: str, name: str, full_disk: Path, tilewright: Command, model: Path) -> None:

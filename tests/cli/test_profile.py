@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,12 +31,38 @@ def test_only_the_slowest(tilewright: Command, image_model: Path) -> None:
     assert len(outcome.out.splitlines()) == 4
 
 
-def test_a_trace_for_chrome(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
-    outcome = tilewright("profile", image_model, "--repeat", 1, "--trace", tmp_path / "trace.json")
-    assert outcome.status == 0
+def test_a_trace_with_a_track_for_each_worker_and_the_compilation(
+    tilewright: Command, image_model: Path, tmp_path: Path
+) -> None:
+    arguments = ("--repeat", 1, "--threads", 2, "--no-cache", "--trace", tmp_path / "trace.json")
+    assert tilewright("profile", image_model, *arguments).status == 0
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert events and all(event["ph"] == "X" and event["dur"] > 0 and event["args"]["source"] for event in events)
-    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+    names = {(e["pid"], e.get("tid")): e["args"]["name"] for e in events if e["ph"] == "M"}
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    stages = [e for e in events if e.get("cat") == "stage"]
+    assert all(e["ph"] == "X" and e["dur"] > 0 and e["ts"] >= 0 and e["args"]["source"] for e in kernels)
+    assert {names[e["pid"], e["tid"]] for e in kernels} <= {"worker 0", "worker 1"} and names[1, None] == "model"
+    assert {"frontend", "compile kernels"} <= {e["name"] for e in stages} and names[2, None] == "compilation"
+    assert max(e["ts"] + e["dur"] for e in stages) <= min(e["ts"] for e in kernels)
+    for track in {(e["pid"], e["tid"]) for e in (*kernels, *stages)}:
+        assert nested([e for e in (*kernels, *stages) if (e["pid"], e["tid"]) == track])
+
+
+def nested(events: list[dict[str, Any]]) -> bool:
+    """True if of any two events of a track one holds the other, or ends before it begins."""
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in events]
+    return all(
+        b1 <= a2 + 1e-3 or b2 <= a1 + 1e-3 or (a1 <= a2 and b2 <= b1 + 1e-3) or (a2 <= a1 and b1 <= b2 + 1e-3)
+        for i, (a1, b1) in enumerate(spans)
+        for a2, b2 in spans[:i]
+    )
+
+
+def test_a_report_that_needs_no_other_file(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    outcome = tilewright("profile", image_model, "--repeat", 1, "--no-cache", "--report", tmp_path / "report.html")
+    assert outcome.status == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "first_conv" in page and "frontend" in page and "src=" not in page and "http" not in page
 
 
 def test_a_trace_that_cannot_be_written(tilewright: Command, image_model: Path, tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.codegen.source.programs import require_target
 from tests.onnx_models import convolution, perceptron, saved
+from tilewright.compile import export_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -26,8 +29,9 @@ def run(name: str, *arguments: object) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = set(re.findall(r"\brun\(\"(\w+)\"", Path(__file__).read_text()))
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+    text = Path(__file__).read_text()
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(re.findall(r"\brun\(\"(\w+)\"", text))
+    assert {path.stem for path in EXAMPLES.glob("*.c")} == set(re.findall(r"EXAMPLES / \"(\w+)\.c\"", text))
 
 
 def test_schedule_gemm() -> None:
@@ -111,6 +115,38 @@ def test_identify_files(tmp_path: Path) -> None:
 def test_te_latency_hiding() -> None:
     cycles = [int(n) for n in re.findall(r"^\d virtual threads?: (\d+) cycles", run("te_latency_hiding"), re.MULTILINE)]
     assert len(cycles) == 2 and cycles[1] < 0.65 * cycles[0]
+
+
+def c_compiler() -> list[str]:
+    """A C compiler of this machine, or ziglang's."""
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    pytest.skip("there is no C compiler: neither cc nor the package ziglang")
+
+
+@pytest.mark.parametrize("form", ["model.c", "libmodel.so"])
+def test_call_from_c(form: str, tmp_path: Path) -> None:
+    compiler = c_compiler()
+    model, x = perceptron(), np.random.default_rng(0).standard_normal((1, 8)).astype(np.float32)
+    if form == "model.c":
+        export_source(model, tmp_path / form)
+        linked = ["-fwrapv", form, "-lm"]
+    else:
+        tw.compile(model, executor="aot").export_library(tmp_path / form)
+        linked = [form, "-Wl,-rpath,.", "-DTHREADS=2"]
+    strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-pedantic", "-I.", str(EXAMPLES / "call_from_c.c")]
+    subprocess.run([*compiler, *strict, *linked, "-o", "call_from_c"], check=True, cwd=tmp_path)
+    (tmp_path / "x.bin").write_bytes(x.tobytes())
+    command = [str(tmp_path / "call_from_c"), "x.bin", "8", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = np.float32(done.stdout.split())
+    np.testing.assert_allclose(found, tw.compile(model)(x)[0], rtol=1e-5, atol=1e-6)
+    short = subprocess.run([*command[:2], "9", "4"], capture_output=True, text=True, cwd=tmp_path)
+    assert short.returncode == 1 and "does not hold 9 numbers" in short.stderr
 
 
 def test_train_digits() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright import tir
+from tilewright.errors import TypeMismatchError
 from tilewright.tir.evaluate import evaluate
 from tilewright.tir.node import Node
 
@@ -115,3 +116,9 @@ def test_every_node_class_is_in_the_grammar() -> None:
     abstract = {"Node", "Expr", "Stmt", "BinaryExpr", "CompareExpr"}
     missing = {c.__name__ for c in classes} - abstract - {word.strip(",") for word in grammar}
     assert not missing
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2fnuz", "float8_e4m3fn", "float4_e2m1fn"])
+def test_narrow_floats_have_no_constants(dtype: str) -> None:
+    with pytest.raises(TypeMismatchError, match="no arithmetic: cast to float32 first"):
+        tir.const(0, dtype)

@@ -95,8 +95,8 @@ class Backend:
         raise self._refused()
 
     # ------------------------------------------------------------------------------------------- kernels and code
-    def fuses_depthwise(self, channels: int, height: int, width: int) -> bool:
-        """True if a depthwise convolution of such a result is computed within the 1x1 convolution that reads it."""
+    def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
+        """True if a depthwise convolution of such a result is computed in the 1x1 one to `filters` that reads it."""
         raise self._refused()
 
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:

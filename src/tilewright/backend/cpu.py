@@ -13,7 +13,7 @@ from tilewright.topi.schedule.cpu import layout
 from tilewright.topi.schedule.cpu.channel_padding import padded_channels
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
-from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
+from tilewright.topi.schedule.cpu.fused_depthwise import fuses_depthwise
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
 from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
@@ -72,9 +72,9 @@ class CpuBackend(Backend):
         """The narrowest that gives a step enough vectors."""
         return unit_block(hidden, gates, dots, self.target)
 
-    def fuses_depthwise(self, channels: int, height: int, width: int) -> bool:
-        """Where bands of rows stay in the second-level cache and there are enough of them."""
-        return bool(band_rows(channels, height, width, self._target))
+    def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
+        """Where bands of rows and the weights stay in the second-level cache and there are enough bands."""
+        return fuses_depthwise(channels, filters, height, width, self._target)
 
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
         """By the template of the anchor's tag."""

@@ -102,6 +102,8 @@ def compare(known: Machine, measured: Machine) -> list[Row]:
         a, b = getattr(known, field.name), getattr(measured, field.name)
         if isinstance(a, Bandwidth):
             rows += [Row(f"{field.name}, {who}", getattr(a, who), getattr(b, who)) for who in ("one", "all")]
+        elif field.name == "l3":
+            rows.append(Row("l3, bytes of it", a.size, b.size))
         elif field.name in MEASURED:
             rows.append(Row(field.name, a, b))
     return rows
@@ -196,8 +198,23 @@ def _memory(meter: _Meter, sizes: Mapping[str, int]) -> dict[str, object]:
         copied = copy_bandwidth(sizes[level], 1, 2 * meter.each) / meter.ghz
         factors.append(max(1.0, 2 * small[level] / copied - 1))
     found["write_factor"] = _rounded(sum(factors) / len(factors))
+    between = (small["L3"] * small["DRAM"]) ** 0.5
+    found["l3"] = dataclasses.replace(meter.known.l3, size=_l3_share(meter, memory, sizes["L3"], between))
     found["huge_page_gain"] = _rounded(_huge_page_gain(meter, _first(memory, sizes["L3"]), sizes["L3"]))
     return found
+
+
+def _l3_share(meter: _Meter, memory: Array, size: int, least: float) -> int:
+    """Bytes of the third-level cache that are ours: all, or as many as are read at `least` bytes a cycle.
+
+    From `size` bytes, which are, by powers of two; other virtual machines may have the rest.
+    """
+    whole = meter.known.l3.size
+    while 2 * size <= min(0.75 * whole, memory.nbytes / 2):
+        if meter.read(_first(memory, 2 * size), 1) < least:
+            return size
+        size *= 2
+    return whole
 
 
 def _huge_page_gain(meter: _Meter, huge: Array, nbytes: int) -> float:

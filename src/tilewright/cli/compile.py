@@ -21,18 +21,23 @@ from tilewright.support import trace
 def compile_command(model: str, output: str, options: ModelOptions, report: bool, executor: str | None) -> None:
     """Compile MODEL (.onnx) and write the result to OUTPUT."""
     check_writable(output, model)
-    library = Path(output).suffix in KINDS
     with trace.collect() as times:
-        if Path(output).suffix == ".c":
-            options.export_source(model, output)
-            click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, made in {times.seconds:.2f} s")
-            return
-        executable = options.open(model, executor or ("aot" if library else "auto"))
-        with trace.span("save"):
-            if library:
-                executable.export_library(output)
-            else:
-                executable.save(output)
+        _write(model, output, options, executor)
+    # the seconds are there when the collection has ended
     click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, compiled in {times.seconds:.2f} s")
     if report:
         click.echo(times.table())
+
+
+def _write(model: str, output: str, options: ModelOptions, executor: str | None) -> None:
+    """The model as what the name of `output` asks for."""
+    kind = Path(output).suffix
+    if kind == ".c":
+        options.export_source(model, output)
+        return
+    executable = options.open(model, executor or ("aot" if kind in KINDS else "auto"))
+    with trace.span("save"):
+        if kind in KINDS:
+            executable.export_library(output)
+        else:
+            executable.save(output)

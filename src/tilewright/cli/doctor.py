@@ -17,7 +17,7 @@ from tilewright.runtime.threads import default_workers
 from tilewright.support import cache, knobs
 from tilewright.target import Target, host_identity
 
-PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "torch")
+PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "rich", "torch")
 
 
 @click.command("doctor")

@@ -62,7 +62,7 @@ def inspect_command(
         click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
     if stage is None and kernel is None and not measure and not source:
-        for line in summary_lines(model, parse_shapes(shapes)):
+        for line in summary_lines(model, parse_shapes(shapes), target):
             click.echo(line)
         return
     usual = "fused" if kernel is None and not measure else "choice"
@@ -236,8 +236,8 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     machine's target.
     """
     from tilewright import codegen
-    from tilewright.cli.bench import measure
     from tilewright.cli.peak import fma_peak
+    from tilewright.cli.timing import measure
     from tilewright.driver.lower import lower_function
     from tilewright.relay.ir.expr import Call
     from tilewright.relay.ir.type import tensor_types

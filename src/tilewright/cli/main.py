@@ -41,6 +41,8 @@ VERBS = {
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),
+    "keygen": ("tilewright.cli.sign", "keygen_command"),
+    "sign": ("tilewright.cli.sign", "sign_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
 

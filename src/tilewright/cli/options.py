@@ -44,10 +44,17 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
 
-    def open(self, path: str, executor: str = "auto", fixed: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    def open(
+        self,
+        path: str,
+        executor: str = "auto",
+        fixed: Mapping[str, tuple[int, ...]] | None = None,
+        check: bool = False,
+    ) -> Model:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now.
 
-        `fixed` has shapes of inputs beside those of `--input-shapes`.
+        `fixed` has shapes of inputs beside those of `--input-shapes`. With `check`, which only a model can have, not an
+        artifact, indices are checked while it runs.
         """
         require_file(path)
         if is_artifact(path):
@@ -70,6 +77,7 @@ class ModelOptions:
                 threads=self.threads,
                 cache=not self.no_cache,
                 executor=executor,
+                check=check,
             )
 
     def export_source(self, path: str, output: str) -> None:

@@ -7,8 +7,11 @@ import click
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.report import PROFILE_COLUMNS, profile_page
+from tilewright.cli.tables import print_table
 from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.profile import KernelTime
+from tilewright.support.trace import collect
 
 _COLUMNS = (
     f"{'time':>12} {'predicted':>12} {'of all':>7} {'GFLOP/s':>8} {'of peak':>8}  {'bound':<10}  "
@@ -20,11 +23,20 @@ _COLUMNS = (
 @click.argument("model")
 @click.option("--top", default=30, show_default=True, type=click.IntRange(min=1), help="kernels to list")
 @click.option("--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="runs; the minimum counts")
-@click.option("--trace", type=click.Path(dir_okay=False), help="write the time line as a Chrome trace")
+@click.option(
+    "--trace", type=click.Path(dir_okay=False), help="write the time line, a track a worker, for Perfetto or Chrome"
+)
+@click.option("--report", metavar="FILE.html", help="also write the table as a page")
 @input_options
 @model_options
 def profile_command(
-    model: str, top: int, repeat: int, trace: str | None, inputs: InputOptions, options: ModelOptions
+    model: str,
+    top: int,
+    repeat: int,
+    trace: str | None,
+    report: str | None,
+    inputs: InputOptions,
+    options: ModelOptions,
 ) -> None:
     """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
 
@@ -34,13 +46,14 @@ def profile_command(
     # only when it runs: `tilewright --help` reads this module
     from tilewright.cli.peak import fma_peak
 
-    if trace is not None:
-        check_writable(trace, model)
-    executable = inputs.open(model, options)
+    for path in filter(None, (trace, report)):
+        check_writable(path, model)
+    with collect() as compiled:
+        executable = inputs.open(model, options)
     given = inputs.one(executable, model, "a profile is one of one set of inputs", seeds=(0,))
     rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
-        write_file(trace, lambda path: path.write_text(chrome_trace_text(rows)))
+        write_file(trace, lambda path: path.write_text(chrome_trace_text(rows, compiled)))
     peak = fma_peak(executable.threads, seconds=0.3)
     total = sum(row.seconds for row in rows)
     expected = sum(predicted_seconds(row, executable.threads) for row in rows)
@@ -49,20 +62,35 @@ def profile_command(
         f"{executable.threads} threads"
     )
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
-    click.echo(_COLUMNS)
-    for row in sorted(rows, key=lambda r: -r.seconds)[:top]:
-        click.echo(kernel_line(row, total, peak, executable.threads))
+    slowest = sorted(rows, key=lambda r: -r.seconds)[:top]
+    lines = [_COLUMNS, *(kernel_line(row, total, peak, executable.threads) for row in slowest)]
+    print_table(PROFILE_COLUMNS, [kernel_cells(row, total, peak, executable.threads) for row in slowest], lines)
+    if report is not None:
+        cells = [kernel_cells(row, total, peak, executable.threads) for row in rows]
+        page = profile_page(model, executable, rows, cells, peak, compiled)
+        write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
 
 
 def kernel_line(row: KernelTime, total: float, peak: float, threads: int) -> str:
     """One line of the table; `total` is in seconds, `peak` in GFLOP/s."""
-    share = row.seconds / total if total else 0.0
+    time, expected, share, speed, of_peak, bound, kernel, schedule, source = kernel_cells(row, total, peak, threads)
+    figures = f"{time:>12} {expected:>12} {share:>7} {speed:>8} {of_peak:>8}"
+    return f"{figures}  {bound:<10}  {kernel}  ({schedule})  {source}"
+
+
+def kernel_cells(row: KernelTime, total: float, peak: float, threads: int) -> tuple[str, ...]:
+    """The cells of a line, in the order of its columns."""
     speed = row.flops / row.seconds / 1e9 if row.seconds else 0.0
-    bound = str(row.choice.get("bound", "–")).replace("_", " ")
-    expected = predicted_seconds(row, threads) * 1e3
     return (
-        f"{row.seconds * 1e3:9.3f} ms {expected:9.3f} ms {100 * share:5.1f} % {speed:8.1f} "
-        f"{100 * speed / peak:6.1f} %  {bound:<10}  {row.kernel}  ({schedule_text(row)})  {row.source}"
+        f"{row.seconds * 1e3:.3f} ms",
+        f"{predicted_seconds(row, threads) * 1e3:.3f} ms",
+        f"{100 * row.seconds / total if total else 0.0:.1f} %",
+        f"{speed:.1f}",
+        f"{100 * speed / peak:.1f} %",
+        str(row.choice.get("bound", "–")).replace("_", " "),
+        row.kernel,
+        schedule_text(row),
+        row.source,
     )
 
 

@@ -29,6 +29,7 @@ Array = np.ndarray[Any, Any]
     "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
 )
 @click.option("--against", type=click.Choice(["onnxruntime"]), help="compare what --dump writes with this engine")
+@click.option("--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range")
 @input_options
 @model_options
 def run_command(
@@ -36,6 +37,7 @@ def run_command(
     output: str | None,
     folder: str | None,
     against: str | None,
+    check: bool,
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
@@ -49,7 +51,9 @@ def run_command(
         check_folder(folder)
     if (output or folder) and len(inputs.seeds) > 1:
         raise InputError("--output and --dump hold one run; give one --seed")
-    executable = inputs.open(model, options, executor="auto" if folder is None else "debug")
+    if check:
+        require_model(model, "run --check")
+    executable = inputs.open(model, options, executor="auto" if folder is None else "debug", check=check)
     agrees = True
     for given in inputs.sets(executable, model):
         if isinstance(executable, DebugMachine) and folder is not None:

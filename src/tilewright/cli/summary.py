@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from tilewright.relay.ir.module import IRModule
 
 
-def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None) -> Iterator[str]:
-    """The summary of the ONNX model at `path`; with the sizes that `shapes` fixes.
+def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target: str = "cpu") -> Iterator[str]:
+    """The summary of the ONNX model at `path`; with the sizes that `shapes` fixes, for `target`.
 
-    What is not supported is a line, no error. Raises `ModelError` where the file is no model.
+    What is not supported is a line, no error. Raises `ModelError` where the file is no model, `TargetError` for an
+    unknown target.
     """
     # only when it runs: `tilewright --help` reads this module
+    from tilewright.backend import backend_of
     from tilewright.compile import import_model
     from tilewright.frontend.onnx.load import load_model
     from tilewright.relay.ir.infer_type import infer_type
+    from tilewright.target import Target
 
+    refusal = backend_of(Target(target)).refusal()
     loaded = load_model(path)
     made_by = " ".join(part for part in (loaded.proto.producer_name, loaded.proto.producer_version) if part)
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(loaded.opsets.items()))
@@ -41,7 +45,7 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None) -> Iter
         return
     yield f"operations     {_operations(module)}"
     yield f"runs on        {_executor(module)}"
-    yield "not supported  nothing"
+    yield f"not supported  {refusal or 'nothing'}"
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

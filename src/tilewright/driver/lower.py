@@ -107,12 +107,23 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     `config` is a configuration of `search_space(function, target)`; by default the one that was chosen with the layout,
     else the one of least cost. The attribute "choice" says what it is (`topi.schedule.cpu.choice.Choice`).
     """
-    fused, backend = to_compute(function), backend_of(target)
-    config = config or chosen_config(function)
-    choice = backend.choice(fused.outputs, config)
-    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
+    with te.index_type(index_type_of(function)):
+        fused, backend = to_compute(function), backend_of(target)
+        config = config or chosen_config(function)
+        choice = backend.choice(fused.outputs, config)
+        args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+        *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
     return func.with_body(func.body, choice=choice)
+
+
+#: Elements of a tensor from which on its kernel counts in 64 bits; tiles round sizes up, by less than to twice as much.
+WIDE = 1 << 30
+
+
+def index_type_of(function: Function) -> str:
+    """The type that the kernel of a fused function counts in: "int64" where a tensor has `WIDE` elements or more."""
+    types = [tensor for node in post_order(function.body) for tensor in tensor_types(node.checked_type)]
+    return "int64" if any(type_.is_static and type_.size >= WIDE for type_ in types) else "int32"
 
 
 def chosen_config(function: Function) -> dict[str, int] | None:
@@ -123,12 +134,14 @@ def chosen_config(function: Function) -> dict[str, int] | None:
 
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
     """The configurations that the schedule of a fused function can take; None where its template has no choices."""
-    return backend_of(target).search_space(to_compute(function).outputs)
+    with te.index_type(index_type_of(function)):
+        return backend_of(target).search_space(to_compute(function).outputs)
 
 
 def schedule_choice(function: Function, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it."""
-    return backend_of(target).choice(to_compute(function).outputs, chosen_config(function))
+    with te.index_type(index_type_of(function)):
+        return backend_of(target).choice(to_compute(function).outputs, chosen_config(function))
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -139,15 +152,18 @@ def compute_positions(function: Function) -> dict[str, Position]:
 
 def kernel_picture(function: Function, name: str, target: Target) -> str:
     """The schedule of a fused function as a picture (`te.schedule_picture`), the text of an SVG file."""
-    fused = to_compute(function)
-    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    return te.schedule_picture(backend_of(target).schedule(fused.outputs, chosen_config(function)), args, name)
+    with te.index_type(index_type_of(function)):
+        fused = to_compute(function)
+        args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+        return te.schedule_picture(backend_of(target).schedule(fused.outputs, chosen_config(function)), args, name)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
     """The same and the code generator's own stages, one (stage name, function) at a time, for inspection."""
-    fused, backend = to_compute(function), backend_of(target)
-    args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-    for stage, func in backend.lower_stages(backend.schedule(fused.outputs, chosen_config(function)), args, name):
-        yield stage, func
+    with te.index_type(index_type_of(function)):
+        fused, backend = to_compute(function), backend_of(target)
+        args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+        stages = list(backend.lower_stages(backend.schedule(fused.outputs, chosen_config(function)), args, name))
+    yield from stages
+    func = stages[-1][1]
     yield from run(pipeline_of(target).code, func, target)

@@ -15,6 +15,7 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.processor import host_architecture, host_features
+from tilewright.runtime.signing import Key
 from tilewright.runtime.weights_sum import weights_sum
 
 FORMAT = "tilewright-artifact"
@@ -59,12 +60,12 @@ def save_artifact(
     write_container(path, noted, object_code, weight_parts(manifest, weights), size, durable, pool)
 
 
-def load_artifact(path: str | os.PathLike[str], check: bool = False) -> Artifact:
+def load_artifact(path: str | os.PathLike[str], check: bool = False, verify: Key | None = None) -> Artifact:
     """Open an artifact and check that this machine can run it; with `check`, also that its weights are undamaged.
 
-    Raises `ArtifactError`.
+    With `verify`, a public key, first that its owner signed the file. Raises `ArtifactError`.
     """
-    found = read_container(path, FORMAT)
+    found = read_container(path, FORMAT, verify)
     try:
         manifest = Manifest.from_json(found.manifest)
     except ArtifactError as error:

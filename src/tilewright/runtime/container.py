@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.errors import ArtifactError
 from tilewright.runtime.memory import ALIGNMENT, Array, round_up
 from tilewright.runtime.native import PoolCode
+from tilewright.runtime.signing import Key, check_signature
 from tilewright.support.cache import atomic_file, content_length
 
 MAGIC = b"\x89TILEWRIGHT\r\n\x1a\n\x00"
@@ -109,10 +110,15 @@ def is_container(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read_container(path: str | os.PathLike[str], kind: str) -> Container:
-    """Open and check a file whose manifest's ``format`` is `kind`. Raises `ArtifactError` saying what is wrong."""
+def read_container(path: str | os.PathLike[str], kind: str, verify: Key | None = None) -> Container:
+    """Open and check a file whose manifest's ``format`` is `kind`. Raises `ArtifactError` saying what is wrong.
+
+    With `verify`, nothing is read of a file that the owner of that public key did not sign.
+    """
     try:
         with open(path, "rb") as file:
+            if verify is not None:
+                check_signature(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), verify)
             layout, header, digest = _read_header(path, file)
             text = _read_section(file, *layout.manifest)
             code = _read_section(file, *layout.code)
@@ -121,6 +127,8 @@ def read_container(path: str | os.PathLike[str], kind: str) -> Container:
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:  # of mmap
+        raise ArtifactError(f"{path} is empty, and so not a Tilewright artifact") from None
     if _digest(header, text, code) != digest:
         raise ArtifactError(f"{path} is damaged: its checksum does not match. Compile the model again")
     try:

@@ -14,20 +14,17 @@ cannot reach its target goes through a stub in the mapping. Unwind tables are le
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import mmap
-import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import NoReturn
 
-from tilewright.errors import ArtifactError, EnvironmentError_
+from tilewright.errors import ArtifactError
 from tilewright.runtime import elf
 from tilewright.runtime.elf import ElfObject, Relocation, Section, Symbol, parse_object
 from tilewright.runtime.memory import round_up
 from tilewright.runtime.relocations import CALL_REACH, RELOCATIONS, STUB_BYTES, Rule, stub
+from tilewright.runtime.system import host_system
 
 _MACHINES = {"x86_64": elf.X86_64, "aarch64": elf.AARCH64}
 _LARGEST = 1 << 30  # bytes of one mapping, so that everything in it reaches everything else
@@ -57,8 +54,8 @@ def load_objects(objects: Sequence[bytes], imports: Mapping[str, int], machine: 
     mapping = _Mapping(layout.size)
     image = Image(layout, mapping.address, imports)
     mapping.fill(image.contents)
-    mapping.protect(0, layout.code_end, mmap.PROT_READ | mmap.PROT_EXEC)
-    mapping.protect(layout.code_end, layout.constants_end, mmap.PROT_READ)
+    mapping.protect(0, layout.code_end, execute=True)
+    mapping.protect(layout.code_end, layout.constants_end, execute=False)
     return LoadedCode(image, mapping)
 
 
@@ -206,7 +203,7 @@ class Image:
         return self._found[key]
 
     def _imported(self, symbol: Symbol) -> int:
-        address = self._imports.get(symbol.name) or process_symbol(symbol.name)
+        address = self._imports.get(symbol.name) or host_system().symbol(symbol.name)
         if address is None and symbol.binding != elf.STB_WEAK:
             raise ArtifactError(f"the object code does not link in this process: nothing defines {symbol.name!r}")
         return address or 0
@@ -273,54 +270,19 @@ def _part_of(section: Section) -> int:
     return 3 if is_zeros else 2
 
 
-# ------------------------------------------------------------------------------------------------------- this process
-def process_symbol(name: str) -> int | None:
-    """The address of a function or variable of libc, libm or libgcc, or of any library open to all; None without."""
-    for library in ("", "libm.so.6", "libgcc_s.so.1"):
-        opened = _library(library)
-        with suppress(AttributeError, ValueError):  # no such symbol; no name that a symbol could have
-            if opened is not None:
-                return ctypes.cast(opened[name], ctypes.c_void_p).value
-    return None
-
-
-@functools.cache
-def _library(name: str) -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(name or None, use_errno=True)
-    except OSError:
-        return None
-
-
 class _Mapping:
-    """Fresh private memory, unmapped with this object: not at the interpreter's end, when threads may still be in it.
-
-    Private also means that the child of a fork has its own copy of the data, as it needs for its own worker pool.
-    """
+    """Memory for code, given back with this object: not at the interpreter's end, when threads may still be in it."""
 
     def __init__(self, size: int) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)  # its own, as the types of arguments are set on it
-        self._mprotect, munmap, map_memory = libc.mprotect, libc.munmap, libc.mmap
-        map_memory.restype = ctypes.c_void_p
-        map_memory.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        self._mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        address = map_memory(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-        if address in (None, ctypes.c_void_p(-1).value):
-            raise EnvironmentError_(
-                f"cannot allocate {size} bytes for compiled code: {os.strerror(ctypes.get_errno())}"
-            )
-        self.address: int = address
-        weakref.finalize(self, munmap, address, size).atexit = False
+        self._system = host_system()
+        self.address = self._system.reserve(size)
+        weakref.finalize(self, self._system.release, self.address, size).atexit = False
 
     def fill(self, contents: bytearray) -> None:
         """Copy `contents` to the start."""
-        ctypes.memmove(self.address, (ctypes.c_char * len(contents)).from_buffer(contents), len(contents))
+        self._system.write(self.address, contents)
 
-    def protect(self, start: int, end: int, protection: int) -> None:
-        """Set what may be done with the pages between two offsets. Raises `EnvironmentError_`."""
-        if start < end and self._mprotect(self.address + start, end - start, protection):
-            raise EnvironmentError_(
-                f"the system does not let this process run compiled code: {os.strerror(ctypes.get_errno())}"
-            )
+    def protect(self, start: int, end: int, execute: bool) -> None:
+        """Let the pages between two offsets be read only, or read and executed. Raises `EnvironmentError_`."""
+        if start < end:
+            self._system.protect(self.address + start, end - start, execute)

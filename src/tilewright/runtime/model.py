@@ -19,12 +19,19 @@ from tilewright.runtime.link import Linked, link
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
-from tilewright.runtime.native import native
+from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name, by_position, describe
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
 from tilewright.support.forks import own_lock
+
+
+def _unpickled(
+    kind: Any, pool: PoolCode, object_code: bytes, manifest: Mapping[str, Any], weights: Array, threads: int
+) -> Model:
+    native(pool)
+    return kind(object_code, Manifest.from_json(manifest), weights, threads)
 
 
 class Model(ABC):
@@ -108,6 +115,14 @@ class Model(ABC):
     def _check(self, code: int) -> None:
         if code:
             raise InputError(f"the model stopped: {failure_text(self.manifest.messages, code)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is saved: code, manifest, weights, and the native runtime for a process without a compiler.
+
+        To unpickle is to load: it brings in native code of whoever wrote the bytes (docs/security.md).
+        """
+        parts = (self.object_code, self.manifest.to_json(), self._weights, self.threads)
+        return _unpickled, (type(self), native().pool, *parts)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"

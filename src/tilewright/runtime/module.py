@@ -25,7 +25,7 @@ from tilewright.runtime.container import read_container, write_container
 from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.link import link
 from tilewright.runtime.memory import ALIGNMENT, Array, Region, address_of, round_up
-from tilewright.runtime.native import native
+from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.packed import raise_failure
 from tilewright.runtime.record import Record
 from tilewright.runtime.tensor import Tensor
@@ -86,6 +86,11 @@ class ModuleManifest(Record):
     what: ClassVar[str] = "manifest"
 
 
+def _unpickled(kind: type[Module], pool: PoolCode, *parts: Any) -> Module:
+    native(pool)
+    return kind(*parts)
+
+
 class Module:
     """Functions compiled from one object file. `mod["name"]` is callable; `messages` are its assertions' texts."""
 
@@ -105,6 +110,11 @@ class Module:
         called = [*self.functions, *(f.workspace_function for f in self.functions.values() if f.workspace_function)]
         self._linked = link(object_code, [f"{name}__entry" for name in called], native().imports())
         self._callables: dict[str, Function] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is saved. To unpickle is to load native code (docs/security.md)."""
+        parts = (self.object_code, tuple(self.functions.values()), self.messages, self.target, self.threads)
+        return _unpickled, (type(self), native().pool, *parts)
 
     def __getitem__(self, name: str) -> Function:
         if name not in self._callables:

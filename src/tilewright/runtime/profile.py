@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import ArtifactError
-from tilewright.runtime.link import Linked
+from tilewright.runtime.link import Linked, link
 from tilewright.runtime.manifest import Kernel, SegmentManifest
 from tilewright.runtime.native import native
 
@@ -24,7 +24,9 @@ class KernelTime:
     """One kernel call: the kernel's name, the source nodes it computes, and the seconds it took.
 
     `flops` and `nbytes` are the operations of its mathematics and the bytes of inputs, weights and outputs; `choice`
-    is what the manifest tells of its schedule. They are 0 and empty where the manifest does not say.
+    is what the manifest tells of its schedule. They are 0 and empty where the manifest does not say. `shares` are the
+    begin and end of each worker in one further run, in seconds of `time.perf_counter`, (0, 0) for one that had none;
+    empty where the compiler, which makes the code that looks at the clock, is not in this process.
     """
 
     kernel: str
@@ -33,6 +35,7 @@ class KernelTime:
     flops: int = 0
     nbytes: int = 0
     choice: Mapping[str, Any] = field(default_factory=dict)
+    shares: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,45 @@ def profile_kernels(
             code = run(call.function, call.argument, threads)
             best[i] = min(best[i], clock() - start)
             check(code)
-    return [_row(kernel, seconds) for kernel, seconds in zip(kernels, best)]
+    shares = _shares(calls, threads, check)
+    return [_row(kernel, seconds, share) for kernel, seconds, share in zip(kernels, best, shares)]
 
 
-def _row(kernel: Kernel, seconds: float) -> KernelTime:
-    return KernelTime(kernel.name, kernel.source_text, seconds, kernel.flops or 0, kernel.bytes or 0, kernel.choice)
+def _row(kernel: Kernel, seconds: float, shares: tuple[tuple[float, float], ...]) -> KernelTime:
+    known = kernel.flops or 0, kernel.bytes or 0, kernel.choice
+    return KernelTime(kernel.name, kernel.source_text, seconds, *known, shares)
+
+
+def _shares(calls: list[_Call], threads: int, check: Callable[[int], None]) -> list[tuple[tuple[float, float], ...]]:
+    """Each call once more, in order: when each worker began and ended."""
+    timer = _timer()
+    if timer is None:
+        return [()] * len(calls)
+    found = []
+    for call in calls:
+        times = (ctypes.c_int64 * (2 * threads))()
+        record = (ctypes.c_uint64 * 3)(call.function, call.argument, ctypes.addressof(times))
+        check(native().parallel_run(timer, ctypes.addressof(record), threads))
+        found.append(tuple((times[i] / 1e9, times[i + 1] / 1e9) for i in range(0, 2 * threads, 2)))
+    return found
+
+
+_build_timer: Callable[[], bytes] | None = None
+_linked_timer: Linked | None = None
+
+
+def provide_timer(build: Callable[[], bytes]) -> None:
+    """Have `build` asked for the code that times the share of a worker: by the compiler, when it is there."""
+    global _build_timer
+    _build_timer = build
+
+
+def _timer() -> int | None:
+    """The address of that code; None without a compiler."""
+    global _linked_timer
+    if _linked_timer is None and _build_timer is not None:
+        _linked_timer = link(_build_timer(), ["tilewright_timed_call"])
+    return None if _linked_timer is None else _linked_timer.addresses["tilewright_timed_call"]
 
 
 def _prepare(linked: Linked, kernel: Kernel, bases: Mapping[str, Any], stride: int) -> _Call:

@@ -9,10 +9,10 @@ whole host; threads beyond the quota only get each other throttled.
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 from tilewright.errors import InputError
+from tilewright.runtime.system import host_system
 from tilewright.support import knobs
 
 MAX_WORKERS = 256  # that the pool has room for
@@ -45,10 +45,7 @@ def available_processors(root: Path = Path("/")) -> int:
 
 
 def _affinity() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return os.cpu_count() or 1
+    return host_system().processors()
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:

@@ -160,7 +160,10 @@ class DiskCache:
             self._evict(added=path)
         except (OSError, UserError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            warn_once(f"cannot write to the cache directory {self.directory} ({reason}); going on without it")
+            warn_once(
+                f"cannot write to the cache directory {self.directory} ({reason}); going on without it",
+                about=f"writing to {self.directory}",
+            )
             return None
         return path if path.exists() else None
 
@@ -302,10 +305,10 @@ _unusable_defaults: set[Path] = set()
 _warned: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Give `message` as a `RuntimeWarning`, the first time this process has it to give."""
-    if message not in _warned:
-        _warned.add(message)
+def warn_once(message: str, about: str = "") -> None:
+    """Give `message` as a `RuntimeWarning`, the first time this process has it, or one `about` the same, to give."""
+    if (about or message) not in _warned:
+        _warned.add(about or message)
         warnings.warn(f"tilewright: {message}", RuntimeWarning, stacklevel=3)
 
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.errors import TargetError
-from tilewright.machine import Machine, machine_of
+from tilewright.machine import Machine, l3_share, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
@@ -165,6 +165,10 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     bits, registers = _vectors(architecture, features)
     attributes = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items()))
     figures = dict(zip(_FIGURES, _figures(architecture, cpu, features), strict=True))
+    measured = options.get("machine", "")
+    known = (stored(measured) if measured else None) or machine_of(cpu, features)
+    if measured:
+        figures["l3"] = min(figures["l3"], known.l3.size)
     for name in _FIGURES:
         if name in options:
             if not options[name].isdigit() or int(options[name]) < 1:
@@ -175,8 +179,6 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
     if "machine" in options:
         _check_measured(options["machine"], spec)
         words.append(f"-machine={options['machine']}")
-    measured = options.get("machine", "")
-    known = (stored(measured) if measured else None) or machine_of(cpu, features)
     return made(
         CpuTarget,
         kind=kind,
@@ -297,7 +299,8 @@ def _figures(architecture: str, cpu: str, features: tuple[str, ...]) -> tuple[in
     if architecture == _architecture(_host_triple()) and cpu == _host_cpu()[0]:
         measured = _host_caches()
         sizes = tuple(measured.get(level) or default for level, default in zip((1, 2, 3), family, strict=True))
-        return sizes[0], sizes[1], sizes[2], os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+        return sizes[0], sizes[1], l3_share(sizes[2], cores), cores
     return (*family, known.cores)
 
 

@@ -6,7 +6,7 @@ from tilewright.te.auto_inline import auto_inline_broadcast, auto_inline_elemwis
 from tilewright.te.extern import ExternOp, extern
 from tilewright.te.gradient import gradient
 from tilewright.te.group import Group
-from tilewright.te.itervar import IterType, IterVar, reduce_axis, size_var, thread_axis, var
+from tilewright.te.itervar import IterType, IterVar, index_dtype, index_type, reduce_axis, size_var, thread_axis, var
 from tilewright.te.lower import lower, lower_stages
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, compute, placeholder
 from tilewright.te.picture import picture_page, schedule_picture
@@ -46,6 +46,8 @@ __all__ = [
     "extern",
     "gradient",
     "hybrid",
+    "index_dtype",
+    "index_type",
     "load_schedule",
     "lower",
     "lower_stages",

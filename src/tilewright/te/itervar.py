@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
 from tilewright.arith.range import Range
+from tilewright.support.dtype import DType
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.operators import ExprOp
@@ -52,7 +56,7 @@ class IterVar(ExprOp):
 
 
 def as_index(value: Any) -> Expr:
-    """`value` as an index expression: Python integers become int32 constants.
+    """`value` as an index expression: Python integers become constants of the index type, int32 if none is open.
 
     Raises TypeError for anything that is not an integer, an integer expression or an axis.
     """
@@ -63,10 +67,36 @@ def as_index(value: Any) -> Expr:
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{value!r} cannot be an index or a size: give an integer or an integer expression")
     else:
-        return tir_op.const(value.__index__(), "int32")
+        return _index_constant(value.__index__())
     if not expr.dtype.is_int:
         raise TypeError(f"an index or a size must be an integer; {expr!r} is {expr.dtype}")
     return expr
+
+
+_INDEX_TYPE: ContextVar[str] = ContextVar("tilewright_index_type", default="int32")
+
+
+@contextmanager
+def index_type(dtype: str) -> Iterator[None]:
+    """Within the block, sizes given as Python integers, and the axes over them, have `dtype`: "int32" or "int64"."""
+    token = _INDEX_TYPE.set(dtype)
+    try:
+        yield
+    finally:
+        _INDEX_TYPE.reset(token)
+
+
+def index_dtype() -> DType:
+    """What `index_type` says, int32 by default."""
+    return DType(_INDEX_TYPE.get())
+
+
+def _index_constant(value: int) -> Expr:
+    dtype = index_dtype()
+    low, high = dtype.limits()
+    if not low <= value <= high:
+        raise TypeError(f'{value} is no {dtype}; sizes and places beyond it need `with te.index_type("int64")`')
+    return tir_op.const(value, dtype)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:

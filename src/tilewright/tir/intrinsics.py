@@ -63,6 +63,12 @@ def _fold(call: Call) -> str | None:
     return None if x.dtype.element is call.dtype else f"gives the element type of its vector; {call.dtype} of {x.dtype}"
 
 
+def _some(call: Call) -> str | None:
+    (x,) = call.args
+    fits = call.dtype == "bool" and x.dtype.element.is_bool
+    return None if fits else f"gives one bool of many; it gives {call.dtype} of {x.dtype}"
+
+
 def _of_first(call: Call) -> str | None:
     first, *rest = call.args
     fits = first.dtype is call.dtype and all(x.dtype == "int32" for x in rest)
@@ -112,6 +118,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("if_then_else", 3, _choice, "only the side that is taken is evaluated"),
     **_group("likely", 1, _like_arguments, "its argument, which is nearly always true"),
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
+    **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),

@@ -39,6 +39,8 @@ def const(value: Any, dtype: str | None = None) -> Expr:
             return e.FloatImm(dtype, float(np.asarray(value, np.float64).astype(dtype.numpy)))
     if dtype.is_bool:
         return e.IntImm(dtype, int(bool(value)))
+    if dtype.code == "narrow" and "float" in str(dtype):
+        raise TypeMismatchError(f"there are no constants of {dtype}, and no arithmetic: cast to float32 first")
     return e.IntImm(dtype, wrap(int(value), dtype))
 
 
@@ -215,8 +217,10 @@ def _operator(cls: type[e.BinaryExpr], name: str, doc: str) -> Callable[[Any, An
 
 
 def add(a: Any, b: Any) -> Expr:
-    """a + b."""
+    """a + b; of bools whether either holds, as in NumPy."""
     a, b = match(a, b)
+    if a.dtype.element.is_bool:
+        return logical_or(a, b)
     if a.dtype.is_int:
         if is_const(a, 0):
             return b
@@ -237,8 +241,10 @@ def subtract(a: Any, b: Any) -> Expr:
 
 
 def multiply(a: Any, b: Any) -> Expr:
-    """a * b."""
+    """a * b; of bools whether both hold."""
     a, b = match(a, b)
+    if a.dtype.element.is_bool:
+        return logical_and(a, b)
     if a.dtype.is_int:
         for x, y in ((a, b), (b, a)):
             if is_const(x, 1):
@@ -418,7 +424,9 @@ def _math(name: str, doc: str) -> Callable[[Any], Expr]:
 
 
 exp = _math("exp", "e to the power of x.")
+expm1 = _math("expm1", "exp(x) - 1, exact to the last places near 0 too.")
 log = _math("log", "Natural logarithm.")
+log1p = _math("log1p", "log(1 + x), exact to the last places near 0 too.")
 sqrt = _math("sqrt", "Square root, correctly rounded.")
 rsqrt = _math("rsqrt", "1 / sqrt(x).")
 tanh = _math("tanh", "Hyperbolic tangent.")

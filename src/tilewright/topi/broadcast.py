@@ -24,7 +24,28 @@ def _power(a: Any, b: Any) -> Any:
     a, b = tir.op.match(a, b)
     if a.dtype.is_float:
         return tir.power(a, b)
-    return tir.power(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+    return _integer_power(a, b)
+
+
+def _integer_power(a: Any, b: Any) -> Any:
+    """By squaring; of a negative exponent the power cut off, which is 0 but of 1 and -1.
+
+    Exponents beyond 63, of which the power fits for 0, 1 and -1 only, count as 62 or 63.
+    """
+    one, zero, most = tir.const(1, a.dtype), tir.const(0, a.dtype), tir.const(62, a.dtype)
+    odd = tir.call_intrin(a.dtype, "bitwise_and", b, one)
+    exponent = tir.minimum(b, most + odd)
+    if b.dtype.code == "int":
+        unit = tir.logical_or(tir.eq(a, one), tir.eq(a, tir.const(-1, a.dtype)))
+        exponent = tir.select(b < zero, odd, exponent)
+    result, square = one, a
+    for k in range(6):
+        bit = tir.call_intrin(a.dtype, "bitwise_and", exponent, tir.const(1 << k, a.dtype))
+        result = tir.select(tir.ne(bit, zero), result * square, result)
+        square = square * square
+    if b.dtype.code == "int":
+        return tir.select(tir.logical_and(b < zero, tir.logical_not(unit)), zero, result)
+    return result
 
 
 add = _named(tir.add, "add", "a + b.")

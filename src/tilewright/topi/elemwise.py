@@ -17,6 +17,14 @@ def unary(x: Tensor, function: Callable[[Any], Any], name: str) -> Tensor:
     return te.compute(x.shape, lambda *i: function(x(*i)), name=f"T_{name}", tag=tag.ELEMWISE)
 
 
+def in_float32(function: Callable[..., Any], *values: Any) -> Any:
+    """`function(*values)` of several steps, of 16-bit floats computed in float32 and rounded once."""
+    dtype = values[0].dtype
+    if not (dtype.is_float and dtype.bits == 16):
+        return function(*values)
+    return function(*[value.astype("float32") for value in values]).astype(dtype)
+
+
 def _named(function: Callable[[Any], Any], name: str, doc: str) -> Callable[[Tensor], Tensor]:
     def build(x: Tensor) -> Tensor:
         return unary(x, function, name)
@@ -29,7 +37,9 @@ abs = _named(tir.abs, "abs", "|x|.")
 exp = _named(tir.exp, "exp", "e to the power of x.")
 log = _named(tir.log, "log", "Natural logarithm.")
 sqrt = _named(tir.sqrt, "sqrt", "Square root.")
-rsqrt = _named(lambda x: tir.const(1, x.dtype) / tir.sqrt(x), "rsqrt", "1 / sqrt(x), to full precision.")
+rsqrt = _named(
+    lambda x: in_float32(lambda v: tir.const(1, v.dtype) / tir.sqrt(v), x), "rsqrt", "1 / sqrt(x), to full precision."
+)
 tanh = _named(tir.tanh, "tanh", "Hyperbolic tangent.")
 sigmoid = _named(tir.sigmoid, "sigmoid", "1 / (1 + exp(-x)).")
 erf = _named(tir.erf, "erf", "The error function.")

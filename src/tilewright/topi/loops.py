@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tilewright.te import index_dtype
 from tilewright.tir import op
 from tilewright.tir.ir_builder import BufferVar, IRBuilder
 from tilewright.topi.util import unflatten_index
@@ -24,7 +25,7 @@ def for_each(ib: IRBuilder, shape: Sequence[Any], kind: str = "serial") -> Itera
 
 def count(shape: Sequence[Any]) -> Any:
     """The number of elements of `shape`."""
-    return math.prod(shape, start=op.const(1, "int32"))
+    return math.prod(shape, start=op.const(1, index_dtype()))
 
 
 def copy_elements(ib: IRBuilder, source: BufferVar, target: BufferVar) -> None:

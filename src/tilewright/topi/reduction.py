@@ -60,6 +60,8 @@ def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
     shape = [size_hint(size) for size in shape]
+    if 0 in shape:
+        return None
     results = math.prod(s for d, s in enumerate(shape) if d not in axes)
     if len(shape) - 1 not in axes:
         results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS
@@ -79,16 +81,20 @@ def full_indices(
 
 def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
     """The sum over `axis`; half floats are summed in float32 and rounded once."""
+    return _in_wide(x, te.sum, axis, keepdims, exclude, "sum")
+
+
+def _in_wide(x: Tensor, reducer: Any, axis: Axis, keepdims: bool, exclude: bool, name: str) -> Tensor:
     wide = accumulator_dtype(x.dtype)
     if wide == x.dtype:
-        return reduce(x, te.sum, axis, keepdims, exclude, "sum")
-    total = reduce(x, te.sum, axis, keepdims, exclude, "sum", lambda *i: x(*i).astype(wide))
-    return unary(total, lambda v: v.astype(x.dtype), "sum_cast")
+        return reduce(x, reducer, axis, keepdims, exclude, name)
+    total = reduce(x, reducer, axis, keepdims, exclude, name, lambda *i: x(*i).astype(wide))
+    return unary(total, lambda v: v.astype(x.dtype), f"{name}_cast")
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The product over `axis`."""
-    return reduce(x, te.prod, axis, keepdims, exclude, "prod")
+    """The product over `axis`; half floats are multiplied in float32 and rounded once."""
+    return _in_wide(x, te.prod, axis, keepdims, exclude, "prod")
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:

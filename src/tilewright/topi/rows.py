@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.te import index_dtype
 from tilewright.tir import op
 from tilewright.tir.ir_builder import IRBuilder
 from tilewright.topi.util import unflatten_index
@@ -27,7 +28,7 @@ class Rows:
     @property
     def count(self) -> Any:
         """The number of rows."""
-        return math.prod(self.others, start=op.const(1, "int32"))
+        return math.prod(self.others, start=op.const(1, index_dtype()))
 
     @property
     def size(self) -> Any:

@@ -1,9 +1,9 @@
 """Sorting along an axis: which positions the elements come from, by radix sort, or by keeping the best of a few.
 
-Elements become unsigned keys whose order is the one wanted: NaN last, -0 and 0 equal. Pairs of a key and its position
-are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in order
-(radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Digits that all keys share are skipped. Few pairs are
-sorted by insertion. Where few positions are wanted, a row is read once: what is better than the worst one kept is
+Elements become unsigned keys whose order is the one wanted: NaN above all numbers, -0 and 0 equal. Pairs of a key and
+its position are dealt into buckets by one digit of the key after another, from the last on, which leaves equal keys in
+order (radix sort: Knuth, The Art of Computer Programming 3, 5.2.5). Digits that all keys share are skipped. Few pairs
+are sorted by insertion. Where few positions are wanted, a row is read once: what is better than the worst one kept is
 collected, and sorted together with those kept whenever it is many.
 """
 
@@ -38,7 +38,7 @@ Key = Callable[[Any], Any]
 def argsort(
     x: Tensor, axis: int = -1, is_ascend: bool = True, dtype: str = "int32", count: int | None = None
 ) -> Tensor:
-    """The first `count` (default: all) positions that sort x along `axis`; equal elements in order, NaN last.
+    """The first `count` (default: all) positions that sort x along `axis`; equal elements in order, NaN the greatest.
 
     An axis of symbolic size must have `count` elements; whoever runs the kernel checks it.
     """
@@ -66,7 +66,7 @@ def argsort(
 
 # ----------------------------------------------------------------------------------------------------------- keys
 def sort_key(x: Any, ascending: bool) -> Any:
-    """An unsigned integer that is less where `x` sorts before; NaN is the greatest, and both zeros are equal."""
+    """An unsigned integer that is less where `x` sorts before; NaN is above infinity, and both zeros are equal."""
     if x.dtype.is_float and x.dtype.bits < 32:
         x = x.astype("float32")
     if x.dtype.is_bool or x.dtype.is_narrow:
@@ -80,7 +80,8 @@ def sort_key(x: Any, ascending: bool) -> Any:
     zero = tir.const(0, x.dtype)
     pattern = tir.reinterpret(dtype, tir.select(tir.eq(x, zero), zero, x))
     key = _xor(pattern, tir.select(tir.less(pattern, top), top, every))
-    return tir.select(tir.isnan(x), every, key if ascending else _xor(key, every))
+    key = tir.select(tir.isnan(x), every, key)
+    return key if ascending else _xor(key, every)
 
 
 def _xor(a: Any, b: Any) -> Any:

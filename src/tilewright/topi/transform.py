@@ -204,13 +204,15 @@ def strided_slice(
 
 def _safe_index(index: Any, size: int, mode: str) -> Any:
     """`index` made valid for an axis of `size`: modulo for wrap, unchecked for fast, else from the back and clipped."""
-    index = as_index(index)
     if mode == "fast":
-        return index
+        return as_index(index)
+    if index.dtype != "int64":  # a wider index is an index type only when it is known to be in range
+        index = as_index(index)
+    bound = size if isinstance(size, int) else size.astype(index.dtype)
     if mode == "wrap":
-        return index % size
-    from_back = tir.select(index < 0, index + size, index)
-    return tir.minimum(tir.maximum(from_back, 0), size - 1)
+        return as_index(index % bound)
+    from_back = tir.select(index < 0, index + bound, index)
+    return as_index(tir.minimum(tir.maximum(from_back, 0), bound - 1))
 
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:

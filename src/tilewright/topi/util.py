@@ -9,7 +9,7 @@ from typing import Any
 from tilewright import tir
 from tilewright.errors import TypeMismatchError, UnsupportedError
 from tilewright.support.dtype import DType
-from tilewright.te import Tensor
+from tilewright.te import Tensor, index_dtype
 from tilewright.tir import Expr, IntImm, cast
 
 
@@ -63,8 +63,8 @@ def unflatten_index(flat: Any, shape: Sequence[Any]) -> list[Any]:
 
 
 def as_index(value: Expr) -> Expr:
-    """An integer value as an index (int32)."""
-    return cast("int32", value)
+    """An integer value as an index, of the index type that is open."""
+    return cast(index_dtype(), value)
 
 
 def clamped(index: Any, size: Any) -> Any:

@@ -382,3 +382,69 @@ def test_damaged_bytes_never_crash_the_importer() -> None:
         except UserError:
             refused += 1
     assert refused > 300
+
+
+def small_model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], opset: int = 17) -> onnx.ModelProto:
+    """A model of `nodes` from a float32 input x to y."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4,))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.mark.parametrize("version", [-1, 1 << 31, 1 << 62])
+def test_operator_sets_that_cannot_be(version: int) -> None:
+    with pytest.raises(ModelError, match=f"asks for version {version} of the operator set 'ai.onnx'"):
+        from_onnx(relu_model(opset=version))
+
+
+@pytest.mark.parametrize("number", [-1, 999])
+def test_element_types_that_cannot_be(number: int) -> None:
+    model = relu_model()
+    model.graph.input[0].type.tensor_type.elem_type = number
+    with pytest.raises(UnsupportedError, match=f"element type {number}"):
+        from_onnx(model)
+
+
+def test_functions_that_call_themselves() -> None:
+    model = small_model([helper.make_node("Again", ["x"], ["y"], domain="own")], {})
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    body = [helper.make_node("Again", ["a"], ["b"], domain="own")]
+    model.functions.append(helper.make_function("own", "Again", ["a"], ["b"], body, opsets))
+    with pytest.raises(ModelError, match="functions that the model defines cannot be put in place of their calls"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("node", "weights"),
+    [
+        (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": np.array([3], np.int64)}),
+        (helper.make_node("Pad", ["x", "s"], ["y"]), {"s": np.array([1, 1, 1, 1], np.int64)}),
+        (helper.make_node("Unique", ["x", "s"], ["y"]), {"s": np.array([1], np.int64)}),
+        (helper.make_node("Conv", ["x", "s"], ["y"]), {"s": np.ones((1, 1), np.float32)}),
+    ],
+    ids=["Expand", "Pad", "Unique", "Conv"],
+)
+def test_nodes_that_do_not_fit_their_inputs(node: onnx.NodeProto, weights: dict[str, np.ndarray]) -> None:
+    with pytest.raises(ModelError, match=f"node .*{node.op_type}.*opset 17"):
+        from_onnx(small_model([node], weights))
+
+
+@pytest.mark.parametrize("size", [1 << 37, 1 << 62])
+def test_a_constant_of_a_huge_shape_takes_no_memory(size: int) -> None:
+    """What asks for its shape is told; what needs its elements is an error, before anything is allocated."""
+    fill = helper.make_node("ConstantOfShape", ["s"], ["c"])
+    shape = from_onnx(small_model([fill, helper.make_node("Shape", ["c"], ["y"])], {"s": np.array([size])}))[0]
+    assert shape["main"].body.data.tolist() == [size]
+    mod = from_onnx(small_model([fill, helper.make_node("ReduceMax", ["c"], ["y"])], {"s": np.array([size])}))[0]
+    assert "reduce" in repr(mod) or "max" in repr(mod)
+
+
+def test_a_constant_of_a_negative_shape() -> None:
+    with pytest.raises(ModelError, match=r"a tensor cannot have the shape \[-5\]"):
+        from_onnx(small_model([helper.make_node("ConstantOfShape", ["s"], ["y"])], {"s": np.array([-5])}))

@@ -40,9 +40,11 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "fabs": np.abs,
     "floor": np.floor,
     "sqrt": np.sqrt,
-    "shift_left": lambda a, b: (a.astype(np.int64) << b).astype(a.dtype),
+    "shift_left": operator.lshift,
     "shift_right": operator.rshift,
     "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "if_then_else": np.where,
 }
 
 

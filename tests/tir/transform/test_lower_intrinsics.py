@@ -13,8 +13,14 @@ from tilewright.tir.stmt import BufferStore, PrimFunc
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.visitor import post_order
 
-KNOWN = {"fma", "fabs", "floor", "sqrt", "reinterpret", "shift_left", "shift_right", "bitwise_and", "call_extern"}
-FUNCTIONS = [op.exp, op.log, op.tanh, op.sigmoid, op.erf, op.sin, op.cos, op.tan, op.rsqrt, lambda x: op.power(x, x)]
+KNOWN = {
+    "fma", "fabs", "floor", "sqrt", "reinterpret", "shift_left", "shift_right", "bitwise_and", "bitwise_or",
+    "if_then_else", "any_lane", "call_extern",
+}  # fmt: skip
+FUNCTIONS = [
+    op.exp, op.expm1, op.log, op.log1p, op.tanh, op.sigmoid, op.erf, op.sin, op.cos, op.tan, op.rsqrt,
+    lambda x: op.power(x, x),
+]  # fmt: skip
 
 
 def lower(build, dtype="float32", lanes=8):

@@ -190,6 +190,14 @@ def _vector_reduce(b: FunctionBuilder, expr: Call) -> Value:
     return b.value(x)
 
 
+def _any_lane(b: FunctionBuilder, expr: Call) -> Value:
+    (condition,) = expr.args
+    kind = register_type(condition.dtype)
+    callee = b.module.declare(f"llvm.vector.reduce.or.v{condition.dtype.lanes}i1", "i1", kind)
+    value = b.value(condition)
+    return b.define(f"call i1 {callee}({kind} {value.text})", value)
+
+
 # -------------------------------------------------------------------------------------------------- conditionals
 def _if_then_else(b: FunctionBuilder, expr: Call) -> Value:
     """Only the side taken is evaluated: two blocks joined by a phi."""
@@ -339,6 +347,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "likely": _likely,
     "if_then_else": _if_then_else,
     **dict.fromkeys(_COMBINE, _vector_reduce),
+    "any_lane": _any_lane,
     "dot4": dot4,
     "worker_id": _context(0),
     "num_workers": _context(4),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -21,15 +22,14 @@ def hard_sigmoid(node: OnnxNode, data: Expr, alpha: float, beta: float) -> Expr:
 
 def elu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
     """x where positive, else alpha * (e^x - 1)."""
-    zero, one = scalar_like(node, 0, data), scalar_like(node, 1, data)
-    tail = op.multiply(op.subtract(op.exp(op.minimum(data, zero)), one), scalar_like(node, alpha, data))
+    zero = scalar_like(node, 0, data)
+    tail = op.multiply(op.expm1(op.minimum(data, zero)), scalar_like(node, alpha, data))
     return op.where(op.less(data, zero), tail, data)
 
 
 def softplus(node: OnnxNode, data: Expr) -> Expr:
     """log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which does not overflow."""
-    one = scalar_like(node, 1, data)
-    return op.add(op.nn.relu(data), op.log(op.add(one, op.exp(op.negative(op.abs(data))))))
+    return op.add(op.nn.relu(data), op.log1p(op.exp(op.negative(op.abs(data)))))
 
 
 def softsign(node: OnnxNode, data: Expr) -> Expr:
@@ -48,24 +48,28 @@ def thresholded_relu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
 
 
 @converts("HardSigmoid")
+@in_float32
 def convert_hard_sigmoid(node: OnnxNode) -> Expr:
     """Piecewise-linear sigmoid."""
     return hard_sigmoid(node, node[0], node.attr("alpha", 0.2), node.attr("beta", 0.5))
 
 
 @converts("HardSwish", since=14)
+@in_float32
 def convert_hard_swish(node: OnnxNode) -> Expr:
-    """x * clip(x / 6 + 1/2, 0, 1)."""
-    return op.multiply(node[0], hard_sigmoid(node, node[0], 1 / 6, 0.5))
+    """x * clip(x / 6 + 1/2, 0, 1), with the 1/6 of HardSigmoid's attribute, a float32."""
+    return op.multiply(node[0], hard_sigmoid(node, node[0], float(np.float32(1 / 6)), 0.5))
 
 
 @converts("Elu")
+@in_float32
 def convert_elu(node: OnnxNode) -> Expr:
     """Exponential linear unit."""
     return elu(node, node[0], node.attr("alpha", 1.0))
 
 
 @converts("Selu")
+@in_float32
 def convert_selu(node: OnnxNode) -> Expr:
     """gamma * elu(x, alpha); the default constants are those of the paper (opset 1 had rounded ones)."""
     exact = node.opset >= 6
@@ -75,6 +79,7 @@ def convert_selu(node: OnnxNode) -> Expr:
 
 
 @converts("Celu", since=12)
+@in_float32
 def convert_celu(node: OnnxNode) -> Expr:
     """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
     data, alpha = node[0], node.attr("alpha", 1.0)
@@ -83,6 +88,7 @@ def convert_celu(node: OnnxNode) -> Expr:
 
 
 @converts("LeakyRelu")
+@in_float32
 def convert_leaky_relu(node: OnnxNode) -> Expr:
     """Slope alpha below zero."""
     return leaky_relu(node, node[0], node.attr("alpha", 0.01))
@@ -104,18 +110,21 @@ def convert_thresholded_relu(node: OnnxNode) -> Expr:
 
 
 @converts("Softplus")
+@in_float32
 def convert_softplus(node: OnnxNode) -> Expr:
     """Smooth rectifier."""
     return softplus(node, node[0])
 
 
 @converts("Softsign")
+@in_float32
 def convert_softsign(node: OnnxNode) -> Expr:
     """Rational sigmoid."""
     return softsign(node, node[0])
 
 
 @converts("Swish", since=24)
+@in_float32
 def convert_swish(node: OnnxNode) -> Expr:
     """x * sigmoid(alpha * x)."""
     data = node[0]
@@ -123,6 +132,7 @@ def convert_swish(node: OnnxNode) -> Expr:
 
 
 @converts("Mish", since=18)
+@in_float32
 def convert_mish(node: OnnxNode) -> Expr:
     """x * tanh(softplus(x))."""
     return op.multiply(node[0], op.tanh(softplus(node, node[0])))
@@ -130,6 +140,7 @@ def convert_mish(node: OnnxNode) -> Expr:
 
 @converts("Gelu", since=20)
 @converts("Gelu", domain="com.microsoft")
+@in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """x * Φ(x), exact with erf or in the tanh approximation."""
     data = node[0]
@@ -144,13 +155,16 @@ def convert_gelu(node: OnnxNode) -> Expr:
 
 
 @converts("Shrink", since=9)
+@in_float32
 def convert_shrink(node: OnnxNode) -> Expr:
-    """Zero within ±lambd, shifted toward zero by bias outside."""
-    data, lambd, bias = node[0], node.attr("lambd", 0.5), scalar_like(node, node.attr("bias", 0.0), node[0])
+    """Zero within ±lambd, shifted toward zero by bias outside; of integers computed in float64, and cut off."""
     dtype = node.dtype()
-    threshold = constant(lambd, dtype) if dtype.is_float else constant(math.floor(lambd), dtype)
-    upper = op.where(op.greater(data, threshold), op.subtract(data, bias), scalar_like(node, 0, data))
-    return op.where(op.less(data, op.negative(threshold)), op.add(data, bias), upper)
+    data = node[0] if dtype.is_float else op.cast(node[0], dtype="float64")
+    lambd, bias = node.attr("lambd", 0.5), scalar_like(node, node.attr("bias", 0.0), data)
+    upper = op.where(
+        op.greater(data, scalar_like(node, lambd, data)), op.subtract(data, bias), scalar_like(node, 0, data)
+    )
+    return cast(node, op.where(op.less(data, scalar_like(node, -lambd, data)), op.add(data, bias), upper), dtype)
 
 
 def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
@@ -166,6 +180,8 @@ def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
 def convert_softmax(node: OnnxNode) -> Expr:
     """Softmax along an axis, or before opset 13 over all axes from `axis` on."""
     data, axis = _over_rows(node, 1)
+    if 0 in node.shape():
+        return node[0]
     function = op.nn.softmax if node.op_type == "Softmax" else op.nn.log_softmax
     return reshape(node, function(data, axis=axis), node.shape())
 
@@ -174,6 +190,8 @@ def convert_softmax(node: OnnxNode) -> Expr:
 def convert_hardmax(node: OnnxNode) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     data, axis = _over_rows(node, 1)
+    if 0 in node.shape():
+        return node[0]
     extent = node.shape(data)[axis]
     best = cast(node, op.argmax(data, axis=axis, keepdims=True), "int64")
     shape = [1] * node.rank(data)

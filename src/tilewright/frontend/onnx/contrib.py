@@ -14,6 +14,7 @@ from tilewright.frontend.onnx.build import (
     slice_axis,
     transpose,
 )
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
@@ -37,18 +38,21 @@ def fast_gelu(node: OnnxNode, x: Expr) -> Expr:
 
 
 @converts("Gelu", "BiasGelu", domain=MICROSOFT)
+@in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """Gelu by the error function, of the sum with a bias if there is one."""
     return _gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
 
 
 @converts("FastGelu", domain=MICROSOFT)
+@in_float32
 def convert_fast_gelu(node: OnnxNode) -> Expr:
     """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
     return fast_gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
 
 
 @converts("QuickGelu", domain=MICROSOFT)
+@in_float32
 def convert_quick_gelu(node: OnnxNode) -> Expr:
     """x * sigmoid(alpha x)."""
     alpha = scalar_like(node, float(node.attr("alpha", 1.702)), node[0])
@@ -128,6 +132,7 @@ def _with_sum(node: OnnxNode, result: Expr, total: Expr) -> list[Expr | None]:
 
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
+@in_float32
 def convert_skip_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """The sum of input, skip and bias, normalized over the last axis."""
     total = _skip_sum(node, 4)
@@ -136,6 +141,7 @@ def convert_skip_layer_normalization(node: OnnxNode) -> list[Expr | None]:
 
 
 @converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+@in_float32
 def convert_skip_simplified_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """The sum of input, skip and bias over its root mean square."""
     total = _skip_sum(node, 3)
@@ -144,6 +150,7 @@ def convert_skip_simplified_layer_normalization(node: OnnxNode) -> list[Expr | N
 
 @converts("SimplifiedLayerNormalization")
 @converts("SimplifiedLayerNormalization", domain=MICROSOFT)
+@in_float32
 def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
     """The input over its root mean square in the last axis."""
     if node.axis(-1) != node.rank() - 1:
@@ -152,6 +159,7 @@ def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
 
 
 @converts("EmbedLayerNormalization", domain=MICROSOFT)
+@in_float32
 def convert_embed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """Word, position and segment embeddings added up and normalized; and how many tokens the mask leaves."""
     tables = [node[index] if node.has(index) else None for index in range(2, 7)]

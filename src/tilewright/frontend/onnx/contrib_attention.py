@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape, scalar_like, slice_axis, transpose
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import matmul
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import integer_product
@@ -173,6 +174,7 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
 
 
 @converts("RotaryEmbedding", domain=MICROSOFT)
+@in_float32
 def convert_rotary_embedding(node: OnnxNode) -> Expr:
     """Pairs of elements turned by an angle that grows with the position."""
     node.ignore("is_packed_batching")

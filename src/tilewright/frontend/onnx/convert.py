@@ -34,7 +34,6 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
     shape,
     tensor,
     training,
-    trigonometry,
 )
 from tilewright.frontend.onnx.importer import GraphImporter
 from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx.checker import ValidationError
+from onnx.shape_inference import InferenceError
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.onnx import symbolic
@@ -56,9 +58,14 @@ _RANDOM = (
 )
 _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 #: Operators whose definition is computed in float32 where their types are narrower: ONNX leaves open where they round.
-_WIDENED = frozenset({"Attention"})
+_WIDENED = frozenset(
+    ("Attention", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
+     "SoftmaxCrossEntropyLoss", "SwiGLU")
+)  # fmt: skip
 _NARROW = ("float16", "bfloat16")
 NO_CONVERTER = "no converter for this operator"
+#: What Python, NumPy and ONNX raise where a node's attributes and the values of its inputs do not go together.
+_OF_DATA = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, ValidationError, InferenceError)
 
 
 def _wide(value: Expr | None) -> Expr | None:
@@ -181,6 +188,8 @@ class GraphImporter(Importer):
                 reason = f"its inputs {', '.join(open_shapes)} have dimensions that vary from run to run"
                 self.problems.setdefault(f"{label}: {reason}; fix them with --input-shapes (input_shapes=…)", None)
                 return [UNAVAILABLE] * len(proto.output)
+            if isinstance(error, _OF_DATA):
+                raise ModelError(_does_not_fit(label, inputs, error)) from error
             raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
         return [UNAVAILABLE] * len(proto.output)
 
@@ -291,6 +300,14 @@ class GraphImporter(Importer):
             done[node] = fresh
             self._finished.add(fresh)
         return done.get(root, root)
+
+
+def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:
+    types = ", ".join(str(type_of(value)) if isinstance(value, Expr) else "none" for value in inputs)
+    return (
+        f"{label} does not fit its inputs ({types or 'none'}): {type(error).__name__}: {error}. "
+        "If onnx.checker.check_model(model, full_check=True) accepts the model, it is our fault: please report it"
+    )
 
 
 def _leaves(type_: Type) -> list[TensorType] | None:

@@ -63,6 +63,8 @@ def convert_gather_nd(node: OnnxNode) -> Expr:
 def convert_one_hot(node: OnnxNode) -> Expr:
     """on where the index equals the position along a new axis, else off."""
     depth = int(node.static(1, "depth").reshape(-1)[0])
+    if depth < 0:
+        raise ModelError(f"{node.label}: the depth {depth} is negative")
     axis = node.axis(-1, node.rank() + 1)
     off, on = (reshape(node, index_axis(node, node[2], 0, position), ()) for position in (0, 1))
     return op.one_hot(cast(node, node[0], "int64"), on, off, depth=depth, axis=axis, dtype=str(node.dtype(2)))
@@ -96,7 +98,7 @@ def convert_reverse_sequence(node: OnnxNode) -> Expr:
     steps = node.shape()[time_axis]
     order = [time_axis, batch_axis, *(axis for axis in range(node.rank()) if axis not in (time_axis, batch_axis))]
     moved = transpose(node[0], order)
-    samples = []
+    samples = [] if len(lengths) else [moved]  # no sample: nothing to turn round
     for sample, length in enumerate(lengths.tolist()):
         picked = np.arange(steps)
         picked[:length] = picked[:length][::-1]

@@ -51,8 +51,19 @@ def load_model(model: str | os.PathLike[str] | bytes | ModelProto) -> LoadedMode
         proto, weights = _parse(_map(path), label)
     opsets = _check(proto, label)
     if proto.functions:
-        proto = inline_local_functions(proto)
+        proto = _without_functions(proto, label)
     return LoadedModel(proto, weights, opsets, directory, label)
+
+
+def _without_functions(proto: ModelProto, label: str) -> ModelProto:
+    """The model with its functions inlined. Raises `ModelError` where one calls itself or they are malformed."""
+    try:
+        return inline_local_functions(proto)
+    except Exception as error:  # of ONNX's C++ code, which says it by classes of its own
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(
+            f"the functions that {label} defines cannot be put in place of their calls: {reason}"
+        ) from None
 
 
 def normalize_domain(domain: str) -> str:
@@ -99,6 +110,11 @@ def _check(proto: Any, label: str) -> dict[str, int]:
     opsets = {normalize_domain(entry.domain): int(entry.version) for entry in proto.opset_import}
     if not opsets:
         raise ModelError(f"{label} names no operator set (opset_import); the file is truncated or damaged")
+    for domain, number in opsets.items():
+        if not 0 <= number < 1 << 31:
+            raise ModelError(
+                f"{label} asks for version {number} of the operator set {domain or 'ai.onnx'!r}, which is none"
+            )
     version = opsets.setdefault(DEFAULT_DOMAIN, 1)
     if version > MAX_OPSET:
         raise UnsupportedError(

@@ -8,6 +8,7 @@ from functools import reduce
 from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import cast_to
 from tilewright.frontend.onnx.registry import converts
@@ -19,14 +20,12 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Abs": op.abs,
     "Neg": op.negative,
     "Sign": op.sign,
-    "IsNaN": op.isnan,
     "BitwiseNot": op.bitwise_not,
     "Exp": op.exp,
     "Log": op.log,
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
     "Sigmoid": op.sigmoid,
-    "Erf": op.erf,
     "Floor": op.floor,
     "Ceil": op.ceil,
     "Round": op.round,
@@ -34,6 +33,14 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Cos": op.cos,
     "Tan": op.tan,
     "Relu": op.nn.relu,
+    "Asin": op.asin,
+    "Acos": op.acos,
+    "Atan": op.atan,
+    "Sinh": op.sinh,
+    "Cosh": op.cosh,
+    "Asinh": op.asinh,
+    "Acosh": op.acosh,
+    "Atanh": op.atanh,
 }
 
 
@@ -43,41 +50,18 @@ def convert_unary(node: OnnxNode) -> Expr:
     return _UNARY[node.op_type](node[0])
 
 
+@converts("Erf", since=9)
+def convert_erf(node: OnnxNode) -> Expr:
+    """The error function; of integers, which ONNX allows, in float32 and cut off."""
+    dtype = node.dtype()
+    data = node[0] if dtype.is_float else cast(node, node[0], "float32")
+    return cast(node, op.erf(data), dtype)
+
+
 @converts("Reciprocal")
 def convert_reciprocal(node: OnnxNode) -> Expr:
     """1 / x."""
     return op.divide(scalar_like(node, 1, node[0]), node[0])
-
-
-@converts("Sinh", "Cosh")
-def convert_hyperbolic(node: OnnxNode) -> Expr:
-    """(e^x ∓ e^-x) / 2."""
-    rising, falling = op.exp(node[0]), op.exp(op.negative(node[0]))
-    combine = op.subtract if node.op_type == "Sinh" else op.add
-    return op.multiply(combine(rising, falling), scalar_like(node, 0.5, node[0]))
-
-
-@converts("Asinh")
-def convert_asinh(node: OnnxNode) -> Expr:
-    """sign(x) * log(|x| + sqrt(x² + 1)); the magnitude is taken first so that no cancellation occurs below zero."""
-    data, one, zero = node[0], scalar_like(node, 1, node[0]), scalar_like(node, 0, node[0])
-    size = op.abs(data)
-    root = op.log(op.add(size, op.sqrt(op.add(op.multiply(size, size), one))))
-    return op.where(op.less(data, zero), op.negative(root), root)
-
-
-@converts("Acosh")
-def convert_acosh(node: OnnxNode) -> Expr:
-    """log(x + sqrt(x² - 1))."""
-    data, one = node[0], scalar_like(node, 1, node[0])
-    return op.log(op.add(data, op.sqrt(op.subtract(op.multiply(data, data), one))))
-
-
-@converts("Atanh")
-def convert_atanh(node: OnnxNode) -> Expr:
-    """log((1 + x) / (1 - x)) / 2."""
-    data, one = node[0], scalar_like(node, 1, node[0])
-    return op.multiply(op.log(op.divide(op.add(one, data), op.subtract(one, data))), scalar_like(node, 0.5, data))
 
 
 # Binary operators. Before opset 7 broadcasting was asked for by attributes and aligned at `axis`.
@@ -133,6 +117,7 @@ def convert_bit_shift(node: OnnxNode) -> Expr:
 
 
 @converts("Pow")
+@in_float32
 def convert_pow(node: OnnxNode) -> Expr:
     """base ** exponent in the base's type; small constant exponents become multiplications."""
     base, exponent = operands(node)
@@ -145,6 +130,8 @@ def convert_pow(node: OnnxNode) -> Expr:
         if value == 0.5 and dtype.is_float:
             return op.sqrt(base)
     if dtype.is_float:
+        return op.power(base, cast(node, exponent, dtype))
+    if node.dtype(exponent).is_int:
         return op.power(base, cast(node, exponent, dtype))
     wide = "float64" if dtype.bits > 16 else "float32"
     return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
@@ -167,12 +154,14 @@ _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": 
 
 
 @converts(*_VARIADIC)
+@in_float32
 def convert_variadic(node: OnnxNode) -> Expr:
     """Left fold of a binary operator over all inputs."""
     return reduce(_VARIADIC[node.op_type], node.given())
 
 
 @converts("Mean")
+@in_float32
 def convert_mean(node: OnnxNode) -> Expr:
     """Sum of the inputs over their count."""
     values = node.given()
@@ -242,11 +231,23 @@ def convert_bit_cast(node: OnnxNode) -> Expr:
     return data if node.dtype(data) == target else op.reinterpret(data, dtype=str(target))
 
 
+def _computable(node: OnnxNode) -> Expr:
+    """The input; float8, which is moved and cast only, as float32."""
+    return cast(node, node[0], "float32") if node.dtype().is_narrow else node[0]
+
+
+@converts("IsNaN", since=9)
+def convert_isnan(node: OnnxNode) -> Expr:
+    """True where an element is no number."""
+    return op.isnan(_computable(node))
+
+
 @converts("IsInf", since=10)
 def convert_isinf(node: OnnxNode) -> Expr:
-    """Either infinity, or one of the two as the attributes select."""
+    """Either infinity, or one of the two as the attributes select; with neither, nothing."""
     negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
-    data, zero = node[0], scalar_like(node, 0, node[0])
+    data = _computable(node)
+    zero = scalar_like(node, 0, data)
     found = op.isinf(data)
     if not positive:
         found = op.logical_and(found, op.less(data, zero))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -43,6 +46,7 @@ def _trained_batch_norm(node: OnnxNode) -> list[Expr]:
 
 
 @converts("LayerNormalization", since=17)
+@partial(in_float32, statistics=(1, 2))
 def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
     """Normalization over all axes from `axis` on; Mean and InvStdDev are computed only if used."""
     shape, axis = node.shape(), node.axis(-1)
@@ -65,7 +69,8 @@ def _spread(node: OnnxNode, value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr]:
-    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1."""
+    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1; those of 16-bit floats are float32."""
+    data = cast(node, data, "float32") if node.dtype(data).itemsize < 4 else data
     mean = op.mean(data, axis=axes, keepdims=True)
     centred = op.subtract(data, mean)
     variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
@@ -73,12 +78,14 @@ def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: floa
 
 
 @converts("InstanceNormalization")
+@in_float32
 def convert_instance_normalization(node: OnnxNode) -> Expr:
     """Statistics over the spatial axes of each sample and channel."""
     return op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.attr("epsilon", 1e-5)))
 
 
 @converts("GroupNormalization", since=18)
+@in_float32
 def convert_group_normalization(node: OnnxNode) -> Expr:
     """Statistics over groups of channels; scale and bias count groups in opset 18 and channels from 21 on."""
     channels, groups = node.shape()[1], int(node.require("num_groups"))
@@ -90,6 +97,7 @@ def convert_group_normalization(node: OnnxNode) -> Expr:
 
 
 @converts("LpNormalization")
+@in_float32
 def convert_lp_normalization(node: OnnxNode) -> Expr:
     """x over its 1- or 2-norm along an axis; a zero norm gives zero."""
     data, axis = node[0], node.axis(-1)
@@ -102,6 +110,7 @@ def convert_lp_normalization(node: OnnxNode) -> Expr:
 
 
 @converts("LRN")
+@in_float32
 def convert_lrn(node: OnnxNode) -> Expr:
     """x / (bias + alpha * mean of squares over `size` neighbouring channels) ^ beta; outside channels count as zero."""
     return op.nn.lrn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,13 +151,20 @@ def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
     return reshape(node, node[0], shape)
 
 
+#: Bytes up to which a tensor of one value is a constant, which is folded and stored like any other. A larger one is
+#: filled when the model runs, if what reads it does not do without: a file of 100 bytes may ask for 512 GiB.
+_LARGEST_FILLED = 1 << 28
+
+
 @converts("ConstantOfShape", since=9)
 def convert_constant_of_shape(node: OnnxNode) -> Expr:
     """A tensor filled with one value (default float zero)."""
     shape = node.dims(0, "shape")
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
-    if not is_static(shape):
+    if is_static(shape) and any(dim < 0 for dim in shape):
+        raise ModelError(f"{node.label}: a tensor cannot have the shape {list(shape)}")
+    if not is_static(shape) or math.prod(shape) * value.itemsize > _LARGEST_FILLED:
         return op.broadcast_to(Constant(value.reshape(())), shape=tuple(shape))
     # A broadcast view: no memory is spent on what may never be materialized.
     return Constant(np.broadcast_to(value.reshape(()), shape))
@@ -168,9 +176,13 @@ _LONGEST_RANGE = 1 << 28  # elements; more is a damaged model rather than an ind
 @converts("Range", since=11)
 @converts("Range", domain=MICROSOFT)
 def convert_range(node: OnnxNode) -> Expr:
-    """start, start + delta, … below limit; the bounds must be constant."""
+    """start, start + delta, … below limit; the bounds must be constant, or integers made of the model's extents."""
     node.ignore("stash_type")
     names = ("start", "limit", "delta")
+    if node.dtype().is_int:
+        (first,), (last,), (step,) = (node.dims(index, name) for index, name in enumerate(names))
+        if not is_static((first, last)) and is_static((step,)) and step > 0:
+            return op.arange(first, last, step, dtype=str(node.dtype()))
     start, limit, delta = (node.static(index, name).reshape(-1)[0] for index, name in enumerate(names))
     if not delta or abs((float(limit) - float(start)) / float(delta)) > _LONGEST_RANGE:
         raise ModelError(f"{node.label}: the range from {start} to {limit} in steps of {delta} is not usable")

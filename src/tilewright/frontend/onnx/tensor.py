@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import tir
-from tilewright.errors import ModelError
+from tilewright.errors import ModelError, ShapeError
 from tilewright.frontend.onnx.build import (
     broadcast_to,
     cast,
@@ -149,15 +149,22 @@ def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int)
     extent = node.shape()[axis]
     if isinstance(extent, Any_) or step < 1:
         raise NeedsValue(f"{node.label}: the extent of axis {axis} is not known at import time")
-    begin = 0 if isinstance(start, int) and start == 0 else as_dim(extent + start) if _below_zero(start) else start
+    begin = 0 if isinstance(start, int) and start == 0 else _from_back(extent, start) if _below_zero(start) else start
     if isinstance(end, int) and end >= _FAR:
         stop = extent
     else:
-        stop = as_dim(extent + end) if _below_zero(end) else end
+        stop = _from_back(extent, end) if _below_zero(end) else end
     if isinstance(stop, int) and not isinstance(extent, int):
         stop = as_dim(tir.minimum(tir.convert(stop), extent))
     whole = isinstance(begin, int) and begin == 0 and stop is extent and step == 1
     return [] if whole else [(axis, begin, stop, step)]
+
+
+def _from_back(extent: Any, place: int) -> Any:
+    """A place counted from the back; the first one where that lies before it."""
+    if place <= -_FAR:
+        return 0
+    return as_dim(tir.maximum(tir.convert(extent + place), tir.convert(0)))
 
 
 def _below_zero(place: Any) -> bool:
@@ -219,27 +226,50 @@ def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) 
     mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
     shape = node.shape()
     axes = list(range(len(shape))) if axes is None else node.normalize_axes(axes, len(shape))
+    if len(pads) != 2 * len(axes):
+        raise ModelError(f"{node.label}: {len(pads)} amounts are given for {len(axes)} axes, which take two each")
     before, after = [0] * len(shape), [0] * len(shape)
     for position, axis in enumerate(axes):
         before[axis], after[axis] = pads[position], pads[position + len(axes)]
-    data = node[0]
-    for axis, extent in enumerate(shape):  # A negative amount cuts off.
-        data = slice_axis(node, data, axis, max(-before[axis], 0), extent - max(-after[axis], 0))
+    data, beyond = node[0], False
+    for axis, extent in enumerate(shape):
+        beyond |= _cuts_beyond(node, mode, axis, extent, before[axis], after[axis])
     width = tuple((max(low, 0), max(high, 0)) for low, high in zip(before, after))
-    if not any(low or high for low, high in width):
+    if beyond:  # what is cut off is padding too
+        data = op.nn.pad(data, pad_width=width, pad_value=value)
+    for axis in range(len(shape)):  # A negative amount cuts off.
+        data = slice_axis(node, data, axis, max(-before[axis], 0), node.shape(data)[axis] - max(-after[axis], 0))
+    if beyond or not any(low or high for low, high in width):
         return data
     if mode == "wrap":
         return _pad_wrapped(node, data, width)
     return op.nn.pad(data, pad_width=width, pad_value=value, pad_mode=mode)
 
 
+def _cuts_beyond(node: OnnxNode, mode: str, axis: int, extent: Any, before: int, after: int) -> bool:
+    """True if negative amounts cut off more than the data itself; raises ShapeError where nothing can be left."""
+    if not isinstance(extent, int):
+        return False
+    what = f"{node.label}: pads {before} and {after} of axis {axis}, whose extent is {extent},"
+    if extent + before + after < 0:
+        raise ShapeError(f"{what} cut off more than there is; the result would have a negative extent")
+    left = extent + min(before, 0) + min(after, 0)
+    if mode != "constant" and left <= 0 and max(before, after) > 0:
+        raise ShapeError(f"{what} leave no element for mode {mode!r} to repeat; use mode 'constant' or smaller pads")
+    return left < 0
+
+
 def _pad_wrapped(node: OnnxNode, data: Expr, width: Sequence[tuple[int, int]]) -> Expr:
     for axis, (low, high) in enumerate(width):
         extent = node.shape(data)[axis]
-        if low > extent or high > extent:
-            node.unsupported(f"mode 'wrap' by more than the extent {extent} of axis {axis}")
-        parts = [slice_axis(node, data, axis, extent - low, extent)] if low else []
-        parts += [data] + ([slice_axis(node, data, axis, 0, high)] if high else [])
+        if not isinstance(extent, int) and (low or high):
+            node.unsupported(f"mode 'wrap' of axis {axis}, whose extent is symbolic")
+        if not low and not high:
+            continue
+        (rounds_before, rest_before), (rounds_after, rest_after) = divmod(low, extent), divmod(high, extent)
+        parts = [slice_axis(node, data, axis, extent - rest_before, extent)] if rest_before else []
+        parts += [data] * (rounds_before + 1 + rounds_after)
+        parts += [slice_axis(node, data, axis, 0, rest_after)] if rest_after else []
         data = concatenate(parts, axis)
     return data
 

@@ -50,8 +50,8 @@ def dtype_of(element_type: int, where: str) -> DType:
     """The dtype of an ONNX element type code; `where` names the tensor in the `UnsupportedError` of an unknown one."""
     name = _DTYPES.get(element_type)
     if name is None:
-        known = TensorProto.DataType.keys()
-        label = TensorProto.DataType.Name(element_type) if element_type < len(known) else str(element_type)
+        named = element_type in TensorProto.DataType.values()
+        label = TensorProto.DataType.Name(element_type) if named else str(element_type)
         raise UnsupportedError(
             f"{where} has the element type {label}, which Tilewright does not support; "
             f"supported: {', '.join(sorted(_DTYPES.values()))}"

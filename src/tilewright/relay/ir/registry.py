@@ -141,6 +141,18 @@ ScaledWeights = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "Attrs
 Static = Callable[..., "Expr | None"]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Axes of the first operand that the numbers of the second one are places on; none for its elements in a row.
+
+    `coordinates`: one axis for each slice of the first axis of the indices. `from_back`: -1 is the last place.
+    """
+
+    axes: tuple[int, ...]
+    coordinates: bool = False
+    from_back: bool = True
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Op(Operator):
     """An operator; see the module's docstring for the conventions. `num_inputs` is -1 where it varies."""
@@ -196,6 +208,8 @@ class Op(Operator):
     identity_on_same_type: bool = False
     """its result is its input where both have one type"""
     view: View | None = None
+    places: Callable[[Call], Places | None] | None = None
+    """where it reads or writes at the numbers of its second operand; None where any number will do"""
     spatial_axes: int = 0
     """of images, the axes beside batch and channels, whose order a program may choose (`convert_layout`)"""
     reorder: Reorder | None = None

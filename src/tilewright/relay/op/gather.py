@@ -7,8 +7,9 @@ from typing import Any
 from tilewright import topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
-from tilewright.relay.ir.registry import OpPattern, Precision, register
+from tilewright.relay.ir.registry import OpPattern, Places, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -45,6 +46,7 @@ register(
     compute=with_attrs(topi.take, "axis", "mode"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
+    places=lambda call: None if call.attrs["mode"] == "wrap" else _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
     picks=True,
@@ -77,6 +79,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.gather(inputs[0], attrs["axis"], inputs[1])],
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
+    places=lambda call: _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.integer()},
     picks=True,
@@ -86,6 +89,17 @@ register(
 def gather(data: Expr, axis: int, indices: Expr) -> Call:
     """out[i, j, …] = data[i, …, indices[i, j, …], …] with the index on `axis` (ONNX GatherElements)."""
     return call("gather", data, indices, axis=axis)
+
+
+def _on_axis(call: Call) -> Places:
+    axis = call.attrs["axis"]
+    return Places(() if axis is None else (axis % tensor_type_of(call.args[0]).ndim,))
+
+
+def coordinates(call: Call, first: int = 0, from_back: bool = True) -> Places:
+    """Places of tuples of numbers, which the first axis of the indices holds, on the axes from `first` on."""
+    depth = known_size(tensor_type_of(call.args[1]).shape[0], "the number of coordinates")
+    return Places(tuple(range(first, first + depth)), coordinates=True, from_back=from_back)
 
 
 def _gather_nd_type(types: Types, attrs: Attrs) -> Type:
@@ -107,6 +121,7 @@ register(
     compute=with_attrs(topi.gather_nd, "batch_dims"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
+    places=lambda call: coordinates(call, call.attrs["batch_dims"]),
     precision=Precision.FOLLOW,
     attributes={"batch_dims": attr.integer(0)},
     picks=True,

@@ -102,6 +102,19 @@ register_host(
 )
 
 
+register_host(
+    "check_indices",
+    num_inputs=2,
+    type_rule=lambda types, _attrs: types[0],
+    attributes={
+        "axes": attr.integers(),
+        "coordinates": attr.flag(False),
+        "from_back": attr.flag(True),
+        "label": attr.text(""),
+    },
+)
+
+
 def empty_list(element: Type) -> Call:
     """An empty list of `element`s."""
     return call("list.empty", element=element)

@@ -30,7 +30,7 @@ def _unary(name: str, reference: Callable[[Any], Any]) -> Any:
         type_rule=same_as_float_input,
         compute=one(function),
         pattern=OpPattern.ELEMWISE,
-        reference=lambda _attrs, x: reference(x).astype(x.dtype),
+        reference=lambda _attrs, x: reference(ref.at_least_float32(x)).astype(x.dtype),
         layout=layout_rules.follow_input,
         costly=True,
     )
@@ -45,6 +45,8 @@ atan = _unary("atan", np.arctan)
 atanh = _unary("atanh", np.arctanh)
 cosh = _unary("cosh", np.cosh)
 sinh = _unary("sinh", np.sinh)
+expm1 = _unary("expm1", np.expm1)
+log1p = _unary("log1p", np.log1p)
 log2 = _unary("log2", np.log2)
 log10 = _unary("log10", np.log10)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright import topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.registry import OpPattern, Places, register
 from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -18,6 +19,7 @@ from tilewright.relay.op.common import (
     same_dims,
     tensors,
 )
+from tilewright.relay.op.gather import coordinates
 from tilewright.topi.reference import scatter as ref
 from tilewright.topi.scatter import MODES
 
@@ -55,6 +57,7 @@ def _register_elements(name: str, mode: str, **more: attr.Attribute) -> None:
         reference=lambda attrs, x, indices, updates: ref.scatter_elements(
             x, indices, updates, attrs["axis"], attrs.get("reduction", mode)
         ),
+        places=lambda call: Places((call.attrs["axis"] % tensor_type_of(call.args[0]).ndim,), from_back=False),
         attributes={"axis": attr.integer(0), **more},
     )
 
@@ -96,6 +99,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.scatter_nd(inputs[0], inputs[1], inputs[2], attrs["mode"])],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, indices, updates: ref.scatter_nd(x, indices, updates, attrs["mode"]),
+    places=lambda call: coordinates(call, from_back=False),
     attributes={"mode": attr.text("update")},
 )
 

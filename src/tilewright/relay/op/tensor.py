@@ -29,6 +29,7 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.support.named import named
+from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.elemwise import bounds
 from tilewright.topi.reference import math as ref
@@ -83,7 +84,7 @@ sign = _unary("sign", np.sign, _numeric_input)
 exp = _unary("exp", np.exp, costly=True, precision=Precision.NEVER, fast="fast_exp")
 log = _unary("log", np.log, costly=True, precision=Precision.NEVER)
 sqrt = _unary("sqrt", np.sqrt, precision=Precision.NEVER)
-rsqrt = _unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), precision=Precision.NEVER)
+rsqrt = _unary("rsqrt", lambda x: (1 / np.sqrt(ref.at_least_float32(x))).astype(x.dtype), precision=Precision.NEVER)
 tanh = _unary("tanh", np.tanh, costly=True, precision=Precision.FOLLOW, fast="fast_tanh")
 sigmoid = _unary("sigmoid", ref.sigmoid, costly=True, precision=Precision.FOLLOW)
 erf = _unary("erf", ref.erf, costly=True, precision=Precision.NEVER, fast="fast_erf")
@@ -198,7 +199,7 @@ def _binary(
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.asarray(a).dtype.kind in "iu":
-        return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+        return ref.integer_power(a, b)
     return np.power(a, b)
 
 
@@ -328,7 +329,7 @@ def _count(attrs: Attrs) -> Dim:
         raise TypeMismatchError("the step must not be 0")
     span = attrs["stop"] - attrs["start"]
     if isinstance(span, TirExpr):
-        return simplified((span + attrs["step"] - 1) // attrs["step"])
+        return simplified(tir_op.maximum((span + attrs["step"] - 1) // attrs["step"], 0))
     return max(0, int(np.ceil(span / attrs["step"])))
 
 

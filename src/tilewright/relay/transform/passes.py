@@ -141,6 +141,7 @@ def opt_level_of(name: str) -> int:
 #: Passes of the pipeline that have no classic name, or a classic level for programs that ask for them by themselves.
 _PIPELINE = {
     "expand_operators": 0,
+    "fold_empty": 0,
     "simplify_expr": 1,
     "compute_in_float32": 2,
     "fake_quantization_to_integer": 2,

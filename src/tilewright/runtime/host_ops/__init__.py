@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
+    checks,
     classic,
     detection,
     dynamic,
     external,
+    indexing,
     lists,
     ml,
     random,
@@ -23,12 +25,14 @@ from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 __all__ = [
     "HOST_OPS",
     "HostOp",
+    "checks",
     "classic",
     "detection",
     "dynamic",
     "external",
     "find",
     "host_op",
+    "indexing",
     "lists",
     "ml",
     "random",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.errors import ArtifactError, InternalError
+from tilewright.errors import ArtifactError, EnvironmentError_, InternalError
 from tilewright.support import plugins
 
 HostOp = Callable[..., Any]
@@ -40,4 +40,11 @@ def find(name: str, attrs: Mapping[str, Any]) -> Callable[..., Any]:
     function = HOST_OPS.get(name)
     if function is None:
         raise ArtifactError(f"this version of Tilewright has no host operator {name!r}; compile the model again")
-    return lambda *values: function(attrs, *values)
+
+    def run(*values: Any) -> Any:
+        try:
+            return function(attrs, *values)
+        except MemoryError as error:
+            raise EnvironmentError_(f"the operator {name} found no memory for its result: {error}") from None
+
+    return run

@@ -5,13 +5,13 @@ library; `tir/transform/lower_intrinsics.py` applies them. Bounds are checked by
 """
 
 from tilewright.tir.math.erf import lower_erf
-from tilewright.tir.math.exp import lower_exp
+from tilewright.tir.math.exp import lower_exp, lower_expm1
 from tilewright.tir.math.hyperbolic import lower_sigmoid, lower_tanh
-from tilewright.tir.math.log import lower_log
+from tilewright.tir.math.log import lower_log, lower_log1p
 from tilewright.tir.math.power import lower_pow
 from tilewright.tir.math.trigonometric import lower_cos, lower_sin, lower_tan
 
 __all__ = [
-    "lower_cos", "lower_erf", "lower_exp", "lower_log", "lower_pow", "lower_sigmoid", "lower_sin", "lower_tan",
-    "lower_tanh",
+    "lower_cos", "lower_erf", "lower_exp", "lower_expm1", "lower_log", "lower_log1p", "lower_pow", "lower_sigmoid",
+    "lower_sin", "lower_tan", "lower_tanh",
 ]  # fmt: skip

@@ -12,7 +12,9 @@ from tilewright.tir.transform.folding import FoldingRewriter
 
 _POLYNOMIALS: dict[str, Callable[..., Expr]] = {
     "exp": tir_math.lower_exp,
+    "expm1": tir_math.lower_expm1,
     "log": tir_math.lower_log,
+    "log1p": tir_math.lower_log1p,
     "tanh": tir_math.lower_tanh,
     "sigmoid": tir_math.lower_sigmoid,
     "erf": tir_math.lower_erf,

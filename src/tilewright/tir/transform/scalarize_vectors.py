@@ -109,6 +109,8 @@ class _Scalarizer(FoldingRewriter):
     @nested
     def lane(self, x: Expr, i: Expr) -> Expr:
         """Lane `i` of a vector; a scalar is the same in every lane."""
+        if isinstance(x, Call) and x.op == "any_lane":
+            return self.lane(x.args[0], i)  # what was worth a branch for all is asked of each
         if x.dtype.lanes == 1:
             made: Expr = self(x)
             return made

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
-from tilewright.topi.elemwise import unary
+from tilewright.topi.elemwise import in_float32, unary
 from tilewright.topi.util import extents, normalize_axis
 
 
@@ -18,7 +18,11 @@ def relu(x: Tensor) -> Tensor:
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
     """x where positive, alpha * x elsewhere."""
-    return unary(x, lambda v: tir.select(v > tir.const(0, x.dtype), v, v * tir.const(alpha, x.dtype)), "leaky_relu")
+
+    def body(v: Any) -> Any:
+        return tir.select(v > tir.const(0, v.dtype), v, v * tir.const(alpha, v.dtype))
+
+    return unary(x, lambda v: in_float32(body, v), "leaky_relu")
 
 
 def _per_channel(values: Tensor, indices: Any, axis: int) -> Any:

@@ -16,6 +16,9 @@ from tilewright.topi.util import extents
 #: Images of up to so many rows of results have enough taps beside them to leave these out.
 _CUT_ROWS = 14
 
+#: Images of fewer rows and columns have no rows worth keeping apart.
+_WHOLE_ROWS = 14
+
 #: Windows that an element of the image is in, or rows and columns of results, up to which taps beside it are left
 #: out: a larger window meets the borders of a larger image in more ways than versions of the code can be made for.
 _CUT_TAPS, _CUT_SIZE = 9, 32
@@ -41,7 +44,7 @@ def conv2d_NCHWc(
     wide = sum_dtype(data, out_dtype)
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
     facts = workload(strides, padding, dilation, 1, ic_block=ib, oc_block=ob)
-    if _is_product((h, w), (kh, kw), strides, padding):
+    if is_product((h, w), (kh, kw), strides, padding):
 
         def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
             value = data(b, outer, p // ow, p % ow, inner).astype(wide)
@@ -84,7 +87,7 @@ def conv2d_first_NCHWc(
     wide = sum_dtype(data, out_dtype)
     rc = te.reduce_axis((0, c), name="ic")
     facts = workload(strides, padding, dilation, 1, oc_block=ob)
-    if _is_product((h, w), (kh, kw), strides, padding):
+    if is_product((h, w), (kh, kw), strides, padding):
 
         def pixel(b: Any, oc: Any, p: Any, block: Any) -> Any:
             value = data(b, rc, p // ow, p % ow).astype(wide)
@@ -108,12 +111,14 @@ def conv2d_first_NCHWc(
     return finish(out, data, out_dtype)
 
 
-def _is_product(size: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], padding: Sequence[int]) -> bool:
-    """True if the convolution is to run as a product over all pixels: one tap on images of symbolic size.
+def is_product(size: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], padding: Sequence[int]) -> bool:
+    """True if a blocked convolution runs as a product over all pixels: one tap, on images of symbolic or of small size.
 
     Their rows need not be whole register tiles, so that each row would have a tile that is partly wasted.
     """
-    return (*kernel, *strides) == (1, 1, 1, 1) and not any(padding) and not all(isinstance(s, int) for s in size)
+    known = [s for s in size if isinstance(s, int)]
+    one_tap = (*kernel, *strides) == (1, 1, 1, 1) and not any(padding)
+    return one_tap and (len(known) < 2 or max(known) < _WHOLE_ROWS)
 
 
 def _image(product: Tensor, height: Any, width: Any) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
+from tilewright.topi.elemwise import in_float32
 from tilewright.topi.util import accumulator_dtype, extents, normalize_axis
 
 
@@ -15,11 +16,19 @@ def _statistics(
     shape: Sequence[int],
     ranges: Sequence[tuple[int, str]],
     read: Callable[..., Any],
-    count: int,
+    count: Any,
     epsilon: float,
     prefix: str,
 ) -> tuple[Tensor, Tensor]:
-    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over `ranges`; the variance in a second pass."""
+    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over `ranges`; the variance in a second pass.
+
+    `count`, the number of elements read, is a number or an expression of symbolic sizes.
+    """
+
+    def share(dtype: Any) -> Any:
+        if isinstance(count, int):
+            return tir.const(1.0 / count, dtype)
+        return tir.div(tir.const(1.0, dtype), count.astype(dtype))
 
     def reduced(source: Callable[..., Any], name: str) -> Tensor:
         axes = [te.reduce_axis((0, size), name=label) for size, label in ranges]
@@ -28,9 +37,7 @@ def _statistics(
         )
 
     total = reduced(read, f"{prefix}_sum")
-    mean = te.compute(
-        shape, lambda *i: total(*i) * tir.const(1.0 / count, total.dtype), name=f"{prefix}_mean", tag=tag.ELEMWISE
-    )
+    mean = te.compute(shape, lambda *i: total(*i) * share(total.dtype), name=f"{prefix}_mean", tag=tag.ELEMWISE)
 
     def squared(i: Any, k: Any) -> Any:
         centred = read(i, k) - mean(*i)
@@ -39,7 +46,7 @@ def _statistics(
     squares = reduced(squared, f"{prefix}_squares")
 
     def scale(*i: Any) -> Any:
-        variance = squares(*i) * tir.const(1.0 / count, squares.dtype)
+        variance = squares(*i) * share(squares.dtype)
         return tir.const(1.0, squares.dtype) / tir.sqrt(variance + tir.const(epsilon, squares.dtype))
 
     return mean, te.compute(shape, scale, name=f"{prefix}_scale", tag=tag.ELEMWISE)
@@ -77,7 +84,7 @@ def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, num_groups: int, axis: in
     shape = extents(x)
     part = shape[at] // num_groups
     ranges = [(part if d == at else s, f"k{d}") for d, s in enumerate(shape) if d]
-    count = 1
+    count: Any = 1
     for size, _ in ranges:
         count *= size
 
@@ -111,30 +118,32 @@ def batch_norm(
     """
     at = normalize_axis(axis, x.ndim)
 
+    def normalized(value: Any, scale: Any, shift: Any, centre: Any, spread: Any) -> Any:
+        return (value - centre) * (scale / tir.sqrt(spread + tir.const(epsilon, value.dtype))) + shift
+
     def body(*i: Any) -> Any:
         c = i[at]
-        scale = gamma(c) / tir.sqrt(variance(c) + tir.const(epsilon, x.dtype))
-        return (x(*i) - mean(c)) * scale + beta(c)
+        return in_float32(normalized, x(*i), gamma(c), beta(c), mean(c), variance(c))
 
     return te.compute(x.shape, body, name="batch_norm", tag=tag.BROADCAST)
 
 
 def lrn(x: Tensor, size: int, axis: int, alpha: float, beta: float, bias: float) -> Tensor:
     """x / (bias + alpha / size * sum of squares over `size` neighbours along `axis`) ** beta."""
-    at, shape = normalize_axis(axis, x.ndim), extents(x)
+    at, shape, wide = normalize_axis(axis, x.ndim), extents(x), accumulator_dtype(x.dtype)
     before = (size - 1) // 2
     k = te.reduce_axis((0, size), name="k")
 
     def square(*i: Any) -> Any:
         where = i[at] + k - before
         inside = tir.all(where >= 0, where < shape[at])
-        value = tir.if_then_else(inside, x(*i[:at], where, *i[at + 1 :]), tir.const(0, x.dtype))
+        value = tir.if_then_else(inside, x(*i[:at], where, *i[at + 1 :]), tir.const(0, x.dtype)).astype(wide)
         return te.sum(value * value, axis=k)
 
     squares = te.compute(shape, square, name="lrn_squares", tag=tag.COMM_REDUCE)
 
     def body(*i: Any) -> Any:
-        base = tir.const(bias, x.dtype) + tir.const(alpha / size, x.dtype) * squares(*i)
-        return x(*i) / tir.power(base, tir.const(beta, x.dtype))
+        base = tir.const(bias, wide) + tir.const(alpha / size, wide) * squares(*i)
+        return (x(*i).astype(wide) / tir.power(base, tir.const(beta, wide))).astype(x.dtype)
 
     return te.compute(shape, body, name="lrn", tag=tag.ELEMWISE)

@@ -340,11 +340,11 @@ def activation_of(activation: Activation, x: Any) -> Any:
 
 def _elu(x: Any, alpha: Any, _: Any) -> Any:
     zero = tir.const(0, x.dtype)
-    return tir.select(x < zero, alpha * (tir.exp(tir.minimum(x, zero)) - 1), x)
+    return tir.select(x < zero, alpha * tir.expm1(tir.minimum(x, zero)), x)
 
 
 def _softplus(x: Any, *_: Any) -> Any:
-    return tir.maximum(x, tir.const(0, x.dtype)) + tir.log(tir.exp(-tir.abs(x)) + 1)
+    return tir.maximum(x, tir.const(0, x.dtype)) + tir.log1p(tir.exp(-tir.abs(x)))
 
 
 def _hard_sigmoid(x: Any, alpha: Any, beta: Any) -> Any:

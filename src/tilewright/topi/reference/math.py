@@ -15,6 +15,11 @@ def _wide(x: np.ndarray) -> np.ndarray:
     return np.asarray(x, np.float64)
 
 
+def at_least_float32(x: np.ndarray) -> np.ndarray:
+    """Floats of 16 bits as float32, others as they are: what functions of several steps are computed in."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
 def _like(value: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.asarray(value).astype(np.asarray(x).dtype)
 
@@ -81,6 +86,18 @@ def trunc_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Remainder of `trunc_divide`, with the sign of `a` (C's % and fmod); of integers by 0 it is 0."""
     with np.errstate(divide="ignore"):
         return np.fmod(a, b)
+
+
+def integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a to the power of b; of a negative exponent cut off, which is 0 but of 1 and -1.
+
+    Exponents beyond 63, of which the power fits for 0, 1 and -1 only, count as 62 or 63.
+    """
+    odd = b & 1
+    unit = (a == 1) | ((a == -1) if a.dtype.kind == "i" else False)
+    exponent = np.where(b < 0, odd, np.minimum(b, 62 + odd)).astype(a.dtype)
+    with np.errstate(over="ignore"):
+        return np.where((b < 0) & ~unit, 0, np.power(a, exponent)).astype(a.dtype)
 
 
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:

@@ -6,11 +6,9 @@ import numpy as np
 
 
 def argsort(x: np.ndarray, axis: int, ascending: bool) -> np.ndarray:
-    """Positions that sort `x` along `axis`, equal elements in order, NaN last either way."""
+    """Positions that sort `x` along `axis`, equal elements in order, NaN as the greatest."""
     if ascending:
         return np.argsort(x, axis=axis, kind="stable")
-    if x.dtype.kind == "f":
-        return np.argsort(-x, axis=axis, kind="stable")
     # Descending and stable: sort the reversed row, and read it backwards.
     last = x.shape[axis] - 1
     return last - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)

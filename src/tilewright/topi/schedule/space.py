@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -105,4 +106,6 @@ class ConfigSpace:
 
 def divisors(value: int, limit: int) -> list[int]:
     """Divisors of `value` up to `limit`, ascending."""
-    return [d for d in range(1, min(value, limit) + 1) if value % d == 0]
+    small = [d for d in range(1, min(math.isqrt(max(value, 0)), limit) + 1) if value % d == 0]
+    large = [value // d for d in reversed(small) if d * d != value]
+    return small + [d for d in large if d <= limit]

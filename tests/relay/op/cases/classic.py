@@ -14,7 +14,7 @@ def lengths(count: int, longest: int, dtype: str = "int32") -> Constant:
     return const(RNG.integers(0, longest + 1, count).astype(dtype))
 
 
-EVERYWHERE = ("asinh", "atan", "cosh", "sinh", "fast_exp", "fast_erf", "fast_tanh")
+EVERYWHERE = ("asinh", "atan", "cosh", "expm1", "sinh", "fast_exp", "fast_erf", "fast_tanh")
 INSIDE = ("acos", "asin", "atanh")
 ALIGNMENTS = ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT")
 MARKS = {
@@ -33,6 +33,7 @@ CASES = {
        for name in EVERYWHERE},
     **{name: [getattr(op, name)(f(3, 5, 19, low=-0.99, high=0.99))] for name in INSIDE},
     "acosh": [op.acosh(f(4, 19, low=1.01, high=30))],
+    "log1p": [op.log1p(f(4, 19, low=-0.9, high=30)), op.log1p(f(7, low=-1e-3, high=1e-3))],
     "log2": [op.log2(f(4, 19, low=0.1, high=30))],
     "log10": [op.log10(f(4, 19, low=0.1, high=30))],
     "reinterpret": [op.reinterpret(f(4, 19), "int32"), op.reinterpret(i(9), "float64")],

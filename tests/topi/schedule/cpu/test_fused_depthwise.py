@@ -10,7 +10,7 @@ import pytest
 from tests.topi.schedule.cpu.kernels import run, sample
 from tilewright import topi
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.fused_depthwise import band_rows
+from tilewright.topi.schedule.cpu.fused_depthwise import band_rows, fuses_depthwise
 
 
 @pytest.mark.parametrize(("channels", "size", "stride", "outputs", "block", "taps"), [
@@ -46,3 +46,10 @@ def test_bands_give_even_shares_and_fit_the_cache() -> None:
     assert band_rows(960, 7, 7, target) == []
     assert band_rows(2048, 56, 56, target) == []
     assert band_rows(2048, 56, 56, Target("llvm -mcpu=znver4 -l2=4194304")) == [2, 1]
+
+
+def test_all_weights_must_stay_in_the_cache() -> None:
+    """768 to 768 channels have 2.4 MB of weights, which every band would read again."""
+    small, large = (Target(f"llvm -mcpu=znver4 -l2={size << 20}") for size in (2, 4))
+    assert not fuses_depthwise(768, 768, 32, 32, small) and fuses_depthwise(768, 768, 32, 32, large)
+    assert fuses_depthwise(384, 64, 14, 14, small) and not fuses_depthwise(960, 160, 7, 7, small)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import TARGET, placeholders, sample
+from tests.topi.schedule.cpu.kernels import TARGET, placeholders, run, sample
 from tilewright import codegen, te, topi
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
@@ -100,6 +100,21 @@ def test_the_facts_of_a_graph_and_of_a_computation_give_one_choice(size):
         out = topi.nn.conv2d_NCHWc(data, weight, (1, 1), (1, 1, 1, 1))
     space = space_of([out], ZEN4)
     assert space is not None and space.default == way.config
+
+
+@pytest.mark.parametrize("size", [7, 13, 14])
+def test_pixels_of_small_images_are_one_row(size):
+    """A tile of 7x7 pixels need not end with a row; the facts of the graph say so too."""
+    plain = Conv2DWorkload(1, 64, 64, size, size, size, size)
+    data, weight = sample(1, 4, size, size, 16), sample(4, 4, 1, 1, 16, 16, seed=1)
+    inputs = placeholders([data, weight])
+    out = topi.nn.conv2d_NCHWc(*inputs, (1, 1), (0, 0, 0, 0))
+    space = space_of([out], ZEN4)
+    assert space is not None and space.default == conv2d_layouts(plain, ZEN4, 16)[0].config
+    assert (space.default["tile_columns"] > size) == (size == 7)
+    found = run(lambda x, w: topi.nn.relu(topi.nn.conv2d_NCHWc(x, w, (1, 1), (0, 0, 0, 0))), data, weight)
+    expected = np.einsum("nchwi,ocxyij->nohwj", data.astype("float64"), weight)
+    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
 
 
 def test_the_size_of_the_second_level_cache_changes_the_choice():

@@ -49,6 +49,8 @@ elementwise(
         "atanh": lambda g, x, y: g / (number(1, x) - x * x),
         "cosh": lambda g, x, y: g * sinh(x),
         "sinh": lambda g, x, y: g * cosh(x),
+        "expm1": lambda g, x, y: g * (y + number(1, x)),
+        "log1p": lambda g, x, y: g / (x + number(1, x)),
         "log2": lambda g, x, y: g / (x * number(math.log(2), x)),
         "log10": lambda g, x, y: g / (x * number(math.log(10), x)),
         "copy": lambda g, x, y: g,

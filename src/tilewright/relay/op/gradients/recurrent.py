@@ -17,7 +17,7 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, 
 from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import substitute
-from tilewright.relay.op import nn, reduce, tensor, transform
+from tilewright.relay.op import math, nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
@@ -30,14 +30,12 @@ _FUNCTIONS: dict[str, Callable[[Expr, float, float, Number], Expr]] = {
     "Sigmoid": lambda x, a, b, n: tensor.sigmoid(x),
     "Tanh": lambda x, a, b, n: tensor.tanh(x),
     "Relu": lambda x, a, b, n: nn.relu(x),
-    "Softplus": lambda x, a, b, n: nn.relu(x) + tensor.log(n(1) + tensor.exp(tensor.negative(tensor.abs(x)))),
+    "Softplus": lambda x, a, b, n: nn.relu(x) + math.log1p(tensor.exp(tensor.negative(tensor.abs(x)))),
     "Softsign": lambda x, a, b, n: x / (n(1) + tensor.abs(x)),
     "HardSigmoid": lambda x, a, b, n: tensor.clip(n(a) * x + n(b), 0, 1),
     "LeakyRelu": lambda x, a, b, n: tensor.where(tensor.less(x, n(0)), n(a) * x, x),
     "ThresholdedRelu": lambda x, a, b, n: tensor.where(tensor.greater(x, n(a)), x, n(0)),
-    "Elu": lambda x, a, b, n: tensor.where(
-        tensor.less(x, n(0)), n(a) * (tensor.exp(tensor.minimum(x, n(0))) - n(1)), x
-    ),
+    "Elu": lambda x, a, b, n: tensor.where(tensor.less(x, n(0)), n(a) * math.expm1(tensor.minimum(x, n(0))), x),
     "ScaledTanh": lambda x, a, b, n: n(a) * tensor.tanh(n(b) * x),
     "Affine": lambda x, a, b, n: n(a) * x + n(b),
 }

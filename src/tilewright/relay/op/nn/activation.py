@@ -56,7 +56,7 @@ register(
     type_rule=same_as_float_input,
     compute=with_attrs(topi.nn.leaky_relu, "alpha"),
     pattern=OpPattern.ELEMWISE,
-    reference=lambda attrs, x: np.where(x > 0, x, x * np.asarray(attrs["alpha"], x.dtype)),
+    reference=lambda attrs, x: np.where(x > 0, x, (x.astype(np.float64) * attrs["alpha"]).astype(x.dtype)),
     layout=follow_input,
     precision=Precision.FOLLOW,
     homogeneous=True,

@@ -26,4 +26,5 @@ def is_depthwise_pair(depthwise: Call, pointwise: Call, backend: Backend) -> boo
         return False
     _, channels, height, width = transform_shape(data.shape, layout, "NCHW")
     is_depthwise = depthwise.attrs["groups"] == channels and depthwise.attrs["data_layout"] == layout
-    return is_depthwise and channels > 1 and backend.fuses_depthwise(channels, height, width)
+    filters = kernel.shape[0] * kernel.shape[5]
+    return is_depthwise and channels > 1 and backend.fuses_depthwise(channels, filters, height, width)

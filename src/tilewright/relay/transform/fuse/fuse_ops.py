@@ -201,16 +201,20 @@ def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:
 
 
 def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
-    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group."""
+    """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group.
+
+    Constants of one element stand in it, but not where a call may read all of a value from memory, as opaque ones do.
+    """
     inner: dict[Expr, Expr] = {}
     params: dict[Expr, Var] = {}
     inside = set(members)
+    opaque = any(isinstance(call.op, Op) and call.op.pattern == OpPattern.OPAQUE for call in members)
 
     @nested
     def operand(expr: Expr) -> Expr:
         if expr in inner:
             return inner[expr]
-        if isinstance(expr, Constant) and expr.data.size == 1:
+        if isinstance(expr, Constant) and expr.data.size == 1 and not opaque:
             return expr
         if isinstance(expr, Tuple) or (isinstance(expr, TupleGetItem) and expr.tuple_value in inside):
             made = rebuild(expr, tuple([operand(kid) for kid in children(expr)]))

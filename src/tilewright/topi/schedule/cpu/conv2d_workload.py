@@ -25,12 +25,13 @@ def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
     in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (image, result))
     height, width = (1, shape_of(conv)[2]) if len(conv.shape) == 4 < len(result) else result[2:4]
     symbolic = not isinstance(out.shape[3], IntImm)
+    rows, columns = (height, width) if height < result[2] and math.prod(image[2:4]) == width else image[2:4]
     return Conv2DWorkload(
         result[0],
         image[1] * in_block,
         result[1] * out_block,
-        image[2],
-        image[3],
+        rows,
+        columns,
         height,
         width,
         in_block,

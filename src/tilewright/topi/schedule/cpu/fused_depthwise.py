@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.cost import KEPT_L2, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import (
     computes,
@@ -55,6 +55,16 @@ class DepthwisePair:
 
     depthwise: Conv2DWorkload
     pointwise: Conv2DWorkload
+
+
+def fuses_depthwise(channels: int, filters: int, height: int, width: int, target: Target | None) -> bool:
+    """True if a 1x1 convolution to `filters` computes the depthwise one of such a result within it.
+
+    It passes over all its weights for each band, so a worker's second-level cache must hold these as well.
+    """
+    if target is not None and 4 * channels * (filters + width) > KEPT_L2 * target.machine.l2.size:
+        return False
+    return bool(band_rows(channels, height, width, target))
 
 
 def band_rows(channels: int, height: int, width: int, target: Target | None) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.target import Target
-from tilewright.topi.nn.conv2d_blocked import copies_borders
+from tilewright.topi.nn.conv2d_blocked import copies_borders, is_product
 from tilewright.topi.schedule.cpu.conv2d_cost import copy_cost
 from tilewright.topi.schedule.cpu.grouped_conv2d import grouped_blocks
 from tilewright.topi.schedule.cpu.registry import REGISTRY
@@ -50,7 +50,7 @@ def conv2d_layouts(
         return _grouped_layouts(conv, out_block, plain, target, arriving_block)
     if out_block is None:
         return [plain]
-    choices = []
+    choices, conv = [], _as_product(conv)
     in_block = arriving_block or channel_block(conv.in_channels, target)
     if in_block is not None:
         blocked = replace(conv, in_block=in_block, out_block=out_block)
@@ -60,6 +60,15 @@ def conv2d_layouts(
         first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
         choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
     return [*choices, plain]
+
+
+def _as_product(conv: Conv2DWorkload) -> Conv2DWorkload:
+    """`conv` with all pixels as one row where blocked layouts take it for a product."""
+    padding = (int(conv.padded),)
+    if not is_product((conv.height, conv.width), conv.kernel_size, conv.strides, padding):
+        return conv
+    pixels = conv.height * conv.width
+    return replace(conv, in_height=1, in_width=pixels, height=1, width=pixels)
 
 
 def _blocked_ways(

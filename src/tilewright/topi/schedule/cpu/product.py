@@ -20,7 +20,7 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import HIDDEN, Cost
+from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
@@ -28,8 +28,8 @@ from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, te
 #: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
 
-#: Shares of a cache that data stay in while other data pass by.
-_KEPT_L1, KEPT_L2 = 0.75, 0.55
+#: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
+_ROWS_OF_ONE = 32
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,16 @@ def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:
 
 
 def product_cost(workload: ProductWorkload, config: Mapping[str, int], target: Target) -> Cost:
-    """What `workload` costs the busiest worker, computed as `config` says."""
-    return blocking_cost(workload, Blocking.of(workload, config), target, target.machine.cores)
+    """What `workload` costs the busiest worker, computed as `config` says.
+
+    Of symbolic rows a single one, as a decoder has in most of its runs, counts as well.
+    """
+    blocking, cores = Blocking.of(workload, config), target.machine.cores
+    cost = blocking_cost(workload, blocking, target, cores)
+    if not workload.symbolic:
+        return cost
+    single = blocking_cost(replace(workload, rows=1, batch=1), blocking, target, cores)
+    return cost.then(single.times(workload.batch * workload.rows / _ROWS_OF_ONE))
 
 
 def worth_sharing(workload: ProductWorkload, blocking: Blocking, target: Target) -> bool:
@@ -182,7 +190,7 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     block = stripe * shares.block_tiles
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
     turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
-    l1, l2 = _KEPT_L1 * machine.l1.size, KEPT_L2 * machine.l2.size
+    l1, l2 = KEPT_L1_BY_PANELS * machine.l1.size, KEPT_L2_BY_PANELS * machine.l2.size
 
     rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
     written = shares.passes * rows * blocking.panel * 4 * machine.write_factor

@@ -7,6 +7,7 @@ import math
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.topi.schedule.cost import KEPT_L2_BY_PANELS
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 from tilewright.topi.schedule.cpu.conv2d_cost import direct_cost, direct_space
@@ -14,7 +15,6 @@ from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.cpu.dense import schedule_batch_matmul, schedule_dense
 from tilewright.topi.schedule.cpu.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.topi.schedule.cpu.product import (
-    KEPT_L2,
     Blocking,
     ProductWorkload,
     dense_workload,
@@ -111,14 +111,14 @@ def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target
         return [0]
     machine, cores = target.machine, target.machine.cores
     line = workload.depth * workload.itemsize
-    held = max(1, int(KEPT_L2 * machine.l2.size / line - 2 * workload.panel) // rows)
+    held = max(1, int(KEPT_L2_BY_PANELS * machine.l2.size / line - 2 * workload.panel) // rows)
     parts = {cores, -(-tiles // held), cores * -(-tiles // (held * cores))}
     return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
 
 
 def _depth_blocks(workload: ProductWorkload, rows: int, target: Target) -> int:
     """The fewest equal parts of the depth of which the level-2 cache holds that of a block of rows; 1 without need."""
-    held = KEPT_L2 * target.machine.l2.size / workload.itemsize / (rows + 2 * workload.panel)
+    held = KEPT_L2_BY_PANELS * target.machine.l2.size / workload.itemsize / (rows + 2 * workload.panel)
     if workload.symbolic or held >= workload.depth:
         return 1
     fitting = (d for d in range(2, _DEPTH_BLOCKS + 1) if workload.depth % d == 0 and workload.depth // d <= held)

@@ -1,0 +1,29 @@
+"""`tilewright keygen NAME` and `tilewright sign FILE --key NAME.pem`: who saved an artifact (docs/security.md)."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli.options import require_file
+from tilewright.errors import InputError
+from tilewright.runtime import signing
+from tilewright.runtime.artifact import is_artifact
+
+
+@click.command("keygen")
+@click.argument("name")
+def keygen_command(name: str) -> None:
+    """Make a pair of keys: NAME.pem, which stays secret, and NAME.pub.pem, which is given to whoever loads."""
+    private, public = signing.make_keys(name)
+    click.echo(f"{private}: sign with it, and keep it secret\n{public}: tilewright.load(PATH, verify={str(public)!r})")
+
+
+@click.command("sign")
+@click.argument("artifact")
+@click.option("--key", required=True, help="the private key, NAME.pem of `tilewright keygen NAME`")
+def sign_command(artifact: str, key: str) -> None:
+    """Sign ARTIFACT (.tw), writing ARTIFACT.sig beside it."""
+    require_file(artifact)
+    if not is_artifact(artifact):
+        raise InputError(f"{artifact} is no compiled artifact; compile the model first, and sign what comes of it")
+    click.echo(f"{signing.sign(artifact, key)}: the signature of {artifact}")

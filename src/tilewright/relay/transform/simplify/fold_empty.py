@@ -1,0 +1,58 @@
+"""What is computed of nothing is known: results without elements, and sums of products over no terms.
+
+Before: nn.dense(%x: Tensor[(3, 4)], %w: Tensor[(0, 4)])     nn.dense(%x: Tensor[(3, 0)], %w: Tensor[(5, 0)])
+After:  const<float32[3, 0]>                                 full(0, shape=(3, 5))
+
+So that no schedule has to divide an extent of 0 into tiles. It runs at every level: nothing else does without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.type import TensorType, TupleType, tensor_types
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.transform.simplify.make import make
+
+
+def fold_empty(mod: IRModule) -> IRModule:
+    """Put constants in the place of results without elements, and zeros in that of products over no terms."""
+    return infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule)))
+
+
+def _rule(node: Expr) -> Expr | None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.effects:
+        return None
+    result = type_of(node)
+    results = _tensors(result)
+    if results and all(_is_empty(tensor) for tensor in results):
+        made = [_nothing(tensor) for tensor in results]
+        return Tuple(made) if isinstance(result, TupleType) else made[0]
+    if node.op.pattern != OpPattern.OUT_ELEMWISE_FUSABLE or not isinstance(result, TensorType) or not result.is_static:
+        return None
+    operands = [tensor for arg in node.args for tensor in _tensors(type_of(arg))]
+    if not any(_is_empty(tensor) for tensor in operands):
+        return None
+    zero = Constant(np.zeros((), result.dtype.numpy))
+    return make("full", zero, shape=result.shape, dtype=str(result.dtype), span=node.span)
+
+
+def _tensors(type_: object) -> list[TensorType]:
+    """The tensors of a tensor or of a flat tuple of tensors; none for anything else."""
+    if isinstance(type_, TupleType):
+        flat = [field for field in type_.fields if isinstance(field, TensorType)]
+        return flat if len(flat) == len(type_.fields) else []
+    return tensor_types(type_) if isinstance(type_, TensorType) else []
+
+
+def _is_empty(type_: TensorType) -> bool:
+    return type_.is_static and type_.size == 0 and not type_.dtype.is_narrow
+
+
+def _nothing(type_: TensorType) -> Constant:
+    return Constant(np.empty(type_.shape, type_.dtype.numpy))

@@ -1,0 +1,19 @@
+"""A page of HTML: well formed, and nothing of a model gets out of its text."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from tilewright.cli.page import Bar, Page
+
+
+def test_what_models_say_stays_text() -> None:
+    page = Page("<script>alert(1)</script>")
+    page.heading("a & b")
+    page.table(["<i>"], [("<b>",), (Bar(0.5),), (Bar(7.0),), ("12 ms",)])
+    page.text('"quoted" <p>')
+    root = ElementTree.fromstring(page.html().removeprefix("<!DOCTYPE html>\n"))
+    assert not list(root.iter("script")) and root.findtext("head/title") == "<script>alert(1)</script>"
+    widths = [bar.get("style") for bar in root.iter("div")]
+    assert widths == ["width:50.0%", "width:100.0%"]
+    assert [cell.get("class") for cell in root.iter("td")] == ["text", "bar", "bar", "number"]

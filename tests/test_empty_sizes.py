@@ -1,0 +1,133 @@
+"""Sizes of nothing and of one, in compiled models: products, reductions, scatters, pads and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import tilewright as tw
+from tests.onnx_models import make_model
+from tilewright.errors import UserError
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+ONES = np.ones
+
+
+def run(
+    op: str, inputs: list[np.ndarray], consts: list[np.ndarray], outputs: int = 1, opset: int = 19, **attrs: Any
+) -> Any:
+    """What a model of one node makes of float inputs, and of constants behind them."""
+    feeds = {f"x{i}": value for i, value in enumerate(inputs)}
+    weights = {f"c{i}": value for i, value in enumerate(consts)}
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, [*feeds, *weights], results, **attrs)
+    kinds = {np.dtype("float32"): FLOAT, np.dtype("int64"): INT64}
+    declared: Mapping[str, Any] = {name: (kinds[value.dtype], value.shape) for name, value in feeds.items()}
+    kind = {1: [FLOAT], 2: [FLOAT, INT64]}[outputs]
+    model = make_model(
+        [node], declared, {name: (k, None) for name, k in zip(results, kind, strict=True)}, weights, opset
+    )
+    return tw.compile(model, cache=False).run(feeds)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("terms", [0, 1, 4])
+@pytest.mark.parametrize("columns", [0, 1, 5])
+def test_products_of_any_size(rows: int, terms: int, columns: int, constant: bool) -> None:
+    left, right, bias = floats(rows, terms), floats(terms, columns), floats(columns)
+    inputs, consts = ([left], [right]) if constant else ([left, right], [])
+    (product,) = run("MatMul", inputs, consts)
+    np.testing.assert_allclose(product, left @ right, rtol=1e-5)
+    (sums,) = run("Gemm", inputs, [*consts, bias], alpha=0.5, beta=2.0)
+    np.testing.assert_allclose(sums, 0.5 * (left @ right) + 2 * bias, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("left", "right"), [((0, 2, 3), (0, 3, 4)), ((0, 1, 2, 3), (5, 3, 4)), ((2, 0, 3), (2, 3, 4))])
+def test_stacks_of_products(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = floats(*left), floats(*right)
+    np.testing.assert_allclose(run("MatMul", [a, b], [])[0], a @ b)
+
+
+@pytest.mark.parametrize("channels", [0, 3])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_convolutions(batch: int, channels: int) -> None:
+    (got,) = run(
+        "Conv", [floats(batch, channels, 5, 5)], [np.zeros((4, channels, 3, 3), "float32"), ONES(4, "float32")]
+    )
+    np.testing.assert_array_equal(got, ONES((batch, 4, 3, 3), "float32"))
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "LayerNormalization"])
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (0, 3), (2, 1)])
+def test_rows_of_one_element(op: str, shape: tuple[int, ...]) -> None:
+    (got,) = run(op, [floats(*shape)], [ONES(shape[-1:], "float32")] if op == "LayerNormalization" else [], axis=-1)
+    assert got.shape == shape
+    if shape[-1] == 1:
+        np.testing.assert_array_equal(got, ONES(shape) if op == "Softmax" else np.zeros(shape))
+
+
+EMPTY = {
+    "ReduceSum": 0, "ReduceProd": 1, "ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceMean": np.nan, "ReduceL1": 0,
+    "ReduceL2": 0, "ReduceLogSumExp": -np.inf, "ReduceLogSum": -np.inf, "ReduceSumSquare": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", EMPTY)
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_reductions_of_nothing(op: str, keepdims: int) -> None:
+    (got,) = run(op, [floats(2, 0, 3)], [np.array([1])], keepdims=keepdims)
+    np.testing.assert_array_equal(got, np.full((2, 1, 3) if keepdims else (2, 3), EMPTY[op], "float32"))
+    (got,) = run(op, [floats(2, 0, 3)], [np.array([0])], keepdims=keepdims)
+    assert got.shape == ((1, 0, 3) if keepdims else (0, 3))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("data", [[2.0], [2.0, 2.0]], ids=["one", "several"])
+def test_updates_of_constants(reduction: str, data: list[float]) -> None:
+    combined = {"none": 3.0, "add": 5.0, "mul": 6.0, "max": 3.0, "min": 2.0}[reduction]
+    index, update = np.array([len(data) - 1]), np.array([3.0], "float32")
+    for op, where in (("ScatterElements", index), ("ScatterND", index[:, None])):
+        constants = {"d": np.array(data, "float32"), "i": where}
+        node = helper.make_node(op, ["d", "i", "u"], ["y"], reduction=reduction)
+        model = make_model([node], {"u": (FLOAT, [1])}, {"y": (FLOAT, [len(data)])}, constants, 18)
+        (got,) = tw.compile(model, cache=False).run({"u": update})
+        np.testing.assert_array_equal(got, [*data[:-1], combined])
+
+
+@pytest.mark.parametrize("k", [0, 1, 4])
+def test_the_largest_k(k: int) -> None:
+    data = floats(3, 4)
+    values, places = run("TopK", [data], [np.array([k])], outputs=2)
+    np.testing.assert_array_equal(places, np.argsort(-data, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(values, -np.sort(-data, axis=1)[:, :k])
+
+
+@pytest.mark.parametrize("pads", [(-2, -2), (-3, 1), (-4, 4), (-6, 6), (5, -7), (-2, 6), (-4, 0), (1, -4)])
+def test_pads_that_cut_off(pads: tuple[int, int]) -> None:
+    data = np.arange(1, 5, dtype="float32")
+    around = np.concatenate([np.full(9, 7, "float32"), data, np.full(9, 7, "float32")])
+    (got,) = run("Pad", [data], [np.array(pads), np.float32(7)])
+    np.testing.assert_array_equal(got, around[9 - pads[0] : 13 + pads[1]])
+
+
+@pytest.mark.parametrize("pads", [(3, 0), (0, 7), (9, 5)])
+def test_pads_that_wrap_several_times(pads: tuple[int, int]) -> None:
+    data = np.arange(3, dtype="float32")
+    np.testing.assert_array_equal(run("Pad", [data], [np.array(pads)], mode="wrap")[0], np.pad(data, pads, "wrap"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads"), [("constant", (-5, 0)), ("edge", (-4, 4)), ("wrap", (5, -7)), ("edge", (0, -5))]
+)
+def test_pads_that_leave_nothing_are_refused(mode: str, pads: tuple[int, int]) -> None:
+    with pytest.raises(UserError, match=r"Pad.*pads .* of axis 0, whose extent is 4"):
+        run("Pad", [floats(4)], [np.array(pads)], mode=mode)
