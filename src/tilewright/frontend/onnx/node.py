@@ -197,10 +197,15 @@ class OnnxNode:
     # Attributes
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute as int, float, str, list or array; `default` when the node does not carry it."""
+        """The attribute as int, float, str, list or array; `default` when the node does not carry it.
+
+        A default that is a float is rounded to float32, the type in which the format holds it.
+        """
         self._read.add(name)
         entry = self._attributes.get(name)
-        return default if entry is None else self._decode(entry)
+        if entry is None:
+            return float(np.float32(default)) if isinstance(default, float) else default
+        return self._decode(entry)
 
     def require(self, name: str) -> Any:
         """The attribute, whose absence is a `ModelError`."""
