@@ -18,7 +18,8 @@ from tilewright.backend import backend_of
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
-from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
+from tilewright.errors import ArtifactError, TargetError, UnsupportedError
+from tilewright.frontends import frontend_of
 from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -56,7 +57,7 @@ from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
-from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
+from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -108,7 +109,8 @@ def compile(
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
-    `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
+    `model` is the path or bytes of a model of a format of `frontends.py` (told by its contents), an object that one of
+    them takes, such as an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
     dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
@@ -228,21 +230,11 @@ def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     """The Relay module of a model in any of the forms `compile` takes.
 
-    Raises `ModelError` where there is no such file or it is no model, `UnsupportedError` for another kind of object.
+    Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
     """
     if isinstance(model, IRModule):
         return model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
-    if isinstance(model, str | os.PathLike) and not Path(model).is_file():
-        raise ModelError(f"{os.fspath(model)}: there is no such file")
-    if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
-        # a Relay module needs no ONNX
-        from tilewright.frontend.onnx import from_onnx
-
-        return from_onnx(model, input_shapes)[0]
-    raise UnsupportedError(
-        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto "
-        "or a Relay module"
-    )
+    return frontend_of(model).convert(model, input_shapes)[0]
 
 
 def _fused(mod: IRModule, target: Target) -> IRModule:
@@ -283,6 +275,9 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     contents, registered = contents_digest(model, store), plugins.fingerprint()
     if contents is None or registered is None:
         return None
+    if isinstance(model, str | os.PathLike):
+        beside = frontend_of(model).companions(Path(model))
+        contents = digest(contents, *(part for path in beside for part in (path.name, model_digest(path, store))))
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
     spelling = PassContext.current().spelling
     return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)

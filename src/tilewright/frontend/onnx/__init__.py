@@ -11,7 +11,7 @@ from tilewright.errors import EnvironmentError_
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from tilewright.frontend.onnx.inputs import InputSpec
+    from tilewright.frontend.inputs import InputSpec
     from tilewright.relay.ir.module import IRModule
 
     OnnxModel = str | os.PathLike[str] | bytes | ModelProto

@@ -105,6 +105,11 @@ class OnnxNode:
         self._attributes: dict[str, Any] = {entry.name: entry for entry in proto.attribute}
         self._read: set[str] = set()
 
+    @property
+    def operator(self) -> str:
+        """The operator with its domain and version."""
+        return f"{self.proto.domain}.{self.op_type} {self.opset}"
+
     # Inputs
 
     def has(self, index: int) -> bool:
