@@ -233,3 +233,26 @@ def test_kernels_of_a_device_that_is_not_there_can_be_read(monkeypatch: pytest.M
     assert "__kernel" in func.imported_modules[0].get_source()
     with pytest.raises(EnvironmentError_, match="no opencl here"):
         func(None, None)
+
+
+def test_a_schedule_tells_how_its_loops_run() -> None:
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((32, 32), name="a")
+    b = te.compute((32, 32), lambda i, j: a[i, j] * 2, name="b")
+    s = te.create_schedule(b.op)
+    i, j = b.op.axis
+    outer, inner = s[b].split(i, factor=4)
+    wide, lanes = s[b].split(j, factor=8)
+    thread = te.thread_axis("vthread")
+    s[b].unroll(inner)
+    s[b].vectorize(lanes)
+    s[b].bind(outer, thread)
+    s[b].pragma(wide, "auto_unroll_max_step", 16)
+    found, kinds = s[b].iter_var_attrs, tvm.te.schedule.IterVar
+    assert found[inner].iter_type == kinds.Unrolled != kinds.Vectorized == found[lanes].iter_type
+    assert found[outer].iter_type == kinds.ThreadIndex and found[outer].bind_thread is thread
+    assert [key.value for key in found[wide].pragma_keys] == ["auto_unroll_max_step"]
+    assert [int(value) for value in found[wide].pragma_values] == [16]
+    assert found[inner].tensor_intrin is None and kinds.CommReduce is kinds.REDUCE
