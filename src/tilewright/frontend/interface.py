@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
+from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
@@ -57,6 +60,17 @@ class Frontend(ABC):
     def index_limits(self, model: str | os.PathLike[str]) -> Mapping[str, int]:
         """How many entries the smallest table has that an input of integers looks up in, by input; as far as known."""
         return {}
+
+    def describe(self, model: str | os.PathLike[str]) -> Description:
+        """What the model at a path is. Raises as `convert` does, unless the format can tell without converting."""
+        return describe_module(self.convert(model, None)[0], self.kind)
+
+    def reference(self, model: Any) -> Reference:
+        """What the model at a path, or an object that `takes` accepts, is compared with.
+
+        Raises `UnsupportedError` where there is nothing.
+        """
+        raise UnsupportedError(f"there is no engine to compare {self.kind} with")
 
 
 def _declared(spec: InputSpec) -> Declared:

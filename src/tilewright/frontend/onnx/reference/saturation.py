@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.submodel import read_onnx
+from tilewright.frontend.onnx.reference.submodel import read_onnx
 
 if TYPE_CHECKING:
     from tilewright.target import Target
@@ -94,14 +94,6 @@ def _products(model: Any) -> Iterator[_Product]:
         if (left, right) == (unsigned, signed):
             label = f"{node.name or node.output[0]} ({node.op_type})"
             yield _Product(label, node.op_type in _STORED, names[1] in weights)
-
-
-def advice(engine: str, nodes: list[str], path: str) -> str:
-    """What to do where a result differs from that of an engine which saturates in `nodes` of the model at `path`."""
-    return (
-        f"{engine} itself may be wrong from {nodes[0]} on; compare with exact integer products: "
-        f"tilewright verify {path} --against reference"
-    )
 
 
 def _stored_name(name: str, producers: Mapping[str, Any]) -> str:
