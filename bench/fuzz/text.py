@@ -86,7 +86,7 @@ def cut(draw: Draft, operator: str) -> None:
 
 def optional(draw: Draft, operator: str) -> None:
     """Optional of a tensor, and what asks it."""
-    data = draw.operand([e for e in (*FLOATS[:3], *INTEGERS, T.BOOL)])
+    data = draw.operand((*FLOATS[:3], *INTEGERS, T.BOOL))
     made = draw.emit("Optional", [data])[0]
     if operator != "Optional":
         draw.emit(operator, [made])

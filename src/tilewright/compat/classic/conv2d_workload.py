@@ -52,7 +52,8 @@ def _get_workload(
     strides, dilations = [(value, value) if isinstance(value, int) else tuple(value) for value in (stride, dilation)]
     types = (str(data.dtype), str(out_dtype or data.dtype))
     sizes = (height, width, channels, channels // in_filter, out_filter, kernel_h, kernel_w)
-    sides = get_pad_tuple(padding, (kernel_h, kernel_w))
+    effective = ((kernel_h - 1) * dilations[0] + 1, (kernel_w - 1) * dilations[1] + 1)
+    sides = get_pad_tuple(padding, effective)
     return Conv2DWorkload(*types, *sizes, *sides, *dilations, *strides)
 
 

@@ -69,7 +69,8 @@ def _spread(node: OnnxNode, value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr]:
-    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1."""
+    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1; those of 16-bit floats are float32."""
+    data = cast(node, data, "float32") if node.dtype(data).itemsize < 4 else data
     mean = op.mean(data, axis=axes, keepdims=True)
     centred = op.subtract(data, mean)
     variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)

@@ -57,8 +57,8 @@ def top_k(attrs: Attrs, data: Array, count: Array) -> tuple[Array, Array]:
     picked = order[..., :k]
     values = np.take_along_axis(moved, picked, -1)
     return (
-        np.ascontiguousarray(np.moveaxis(values, -1, axis)),
-        np.ascontiguousarray(np.moveaxis(picked, -1, axis)).astype(np.int64),
+        np.asarray(np.moveaxis(values, -1, axis), order="C"),
+        np.asarray(np.moveaxis(picked, -1, axis), order="C").astype(np.int64),
     )
 
 

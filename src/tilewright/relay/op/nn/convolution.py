@@ -80,7 +80,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     out_dtype, groups = attrs["out_dtype"], attrs["groups"]
     blocks = "".join(letter for letter, block in kernel_layout.axes if block)
     if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
-        if groups > 1 and groups == out_type.shape[1] and topi.util.extents(data)[1] == groups:
+        if groups > 1 and topi.util.extents(data)[1] == groups:  # what the workload calls depthwise
             return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
         return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
