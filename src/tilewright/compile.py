@@ -108,8 +108,8 @@ def compile(
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
-    `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
-    dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
+    `model` is the path or bytes of an ONNX or TFLite file, an `onnx.ModelProto`, or a Relay module. `input_shapes`
+    fixes dynamic dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
     `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "aot"
@@ -235,14 +235,28 @@ def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     if isinstance(model, str | os.PathLike) and not Path(model).is_file():
         raise ModelError(f"{os.fspath(model)}: there is no such file")
     if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
-        # a Relay module needs no ONNX
+        # a Relay module needs no importer, nor a TFLite model ONNX
+        if _is_tflite(model):
+            from tilewright.frontend.tflite import from_tflite
+
+            return from_tflite(model, input_shapes)[0]
         from tilewright.frontend.onnx import from_onnx
 
         return from_onnx(model, input_shapes)[0]
     raise UnsupportedError(
-        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto "
-        "or a Relay module"
+        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX or TFLite file, "
+        "an onnx.ModelProto or a Relay module"
     )
+
+
+def _is_tflite(model: Any) -> bool:
+    """Whether a path or bytes begin as a TFLite model does."""
+    if isinstance(model, bytes):
+        return model[4:8] == b"TFL3"
+    if not isinstance(model, str | os.PathLike):
+        return False
+    with open(model, "rb") as file:
+        return file.read(8)[4:8] == b"TFL3"
 
 
 def _fused(mod: IRModule, target: Target) -> IRModule:
