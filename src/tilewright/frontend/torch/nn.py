@@ -195,7 +195,7 @@ def _transposed_by_conv(
     grouped = reshape(weight, (groups, inputs // groups, outputs, *kernel))
     turned = transpose(grouped, (0, 2, 1, *range(3, 3 + rank)))
     turned = reshape(turned, (groups * outputs, inputs // groups, *kernel))
-    spread = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
+    spread: Expr = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
     reach = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
     width = [(r - p, r - p + e) for r, p, e in zip(reach, padding, extra)]
     for axis, (low, high) in enumerate(width, start=2):
