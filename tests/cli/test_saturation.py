@@ -24,7 +24,7 @@ ZEN4 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4")
 SCALE, SCALES = np.float32(0.1), np.float32([0.01, 0.02, 0.03, 0.04])
 
 #: What the reference of the format asks.
-SATURATING = "tilewright.frontend.onnx.reference.reference.saturating_nodes"
+SATURATING = "tilewright.frontend.onnx.reference.saturation.saturating_nodes"
 
 
 def product(left: Any = np.uint8, right: Any = np.int8) -> onnx.ModelProto:

@@ -70,7 +70,7 @@ def bisect_command(
     click.echo(f"minimal model:   {output}, {search.graph.size(finding.minimal)} of {len(search.graph.nodes)} nodes")
     click.echo(f"its inputs:      {data}")
     click.echo(f"compilations:    {search.compilations}")
-    doubtful = reference_of(output).inexact_nodes(against)
+    doubtful = search.graph.inexact_nodes(output, against)
     if doubtful:
         click.echo(advice(against, doubtful, output), err=True)
     click.get_current_context().exit(1)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import UnsupportedError
 from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
+from tilewright.frontend.interpreter_reference import InterpreterReference
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
@@ -66,11 +66,11 @@ class Frontend(ABC):
         return describe_module(self.convert(model, None)[0], self.kind)
 
     def reference(self, model: Any) -> Reference:
-        """What the model at a path, or an object that `takes` accepts, is compared with.
+        """What the model at a path, or an object that `takes` accepts, is compared with: engines of its framework.
 
-        Raises `UnsupportedError` where there is nothing.
+        Where a format has none here, the Relay interpreter.
         """
-        raise UnsupportedError(f"there is no engine to compare {self.kind} with")
+        return InterpreterReference(lambda shapes: self.convert(model, shapes)[0])
 
 
 def _declared(spec: InputSpec) -> Declared:

@@ -83,6 +83,10 @@ class Graph(ABC):
     def save(self, model: Any, path: Path) -> None:
         """Write a part to a file."""
 
+    def inexact_nodes(self, path: str, engine: str) -> list[str]:
+        """As `Reference.inexact_nodes`, of a part that was written to `path`."""
+        return []
+
 
 class Reference(ABC):
     """One model as its framework's engines see it. Raises `EnvironmentError_` where an engine is not installed."""

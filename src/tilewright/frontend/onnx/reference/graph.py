@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.onnx.reference.exact import values_of
+from tilewright.frontend.onnx.reference.saturation import inexact_nodes
 from tilewright.frontend.reference import Arrays, Graph, Node
 
 Array = np.ndarray[Any, Any]
@@ -60,6 +61,10 @@ class OnnxGraph(Graph):
     def save(self, model: Any, path: Path) -> None:
         """As an ONNX file."""
         path.write_bytes(model.SerializeToString())
+
+    def inexact_nodes(self, path: str, engine: str) -> list[str]:
+        """Those that saturate; none of ONNX's own evaluator."""
+        return inexact_nodes(path, engine)
 
 
 def nodes_of_model(proto: Any) -> list[Node]:

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.frontend.onnx.reference.engines import ENGINES, open_engine
 from tilewright.frontend.onnx.reference.exact import REFERENCES, open_reference, read_whole, values_of
 from tilewright.frontend.onnx.reference.graph import OnnxGraph, nodes_of_model
-from tilewright.frontend.onnx.reference.saturation import saturating_nodes
+from tilewright.frontend.onnx.reference.saturation import inexact_nodes
 from tilewright.frontend.onnx.reference.straight_line import straight_line
 from tilewright.frontend.onnx.reference.submodel import cut_at, read_onnx, tensors_of
 from tilewright.frontend.reference import Arrays, Engine, Graph, Node, Reference
@@ -68,7 +68,7 @@ class OnnxReference(Reference):
 
     def inexact_nodes(self, engine: str) -> list[str]:
         """Those that saturate; none of ONNX's own evaluator."""
-        return [] if engine == "reference" else saturating_nodes(self._path, against=engine)
+        return inexact_nodes(self._path, engine)
 
     def load(self, what_for: str) -> None:
         """All of the file with its external data; ONNX holds 2 GB at most."""
