@@ -11,7 +11,7 @@ from tilewright.errors import EnvironmentError_
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from tilewright.frontend.torch.inputs import InputSpec
+    from tilewright.frontend.inputs import InputSpec
     from tilewright.relay.ir.module import IRModule
 
     TorchProgram: TypeAlias = str | os.PathLike[str] | ExportedProgram

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.torch import (  # noqa: F401  (importing a family registers its converters)
     activation,
     attention,
@@ -25,7 +26,6 @@ from tilewright.frontend.torch import (  # noqa: F401  (importing a family regis
 )
 from tilewright.frontend.torch.decompose import decomposed
 from tilewright.frontend.torch.importer import GraphImporter, array_of
-from tilewright.frontend.torch.inputs import InputSpec
 from tilewright.frontend.torch.load import load_program
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule

@@ -45,12 +45,11 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
     import torch
     from torch._decomp import decomposition_table
 
+    composite = torch.export.default_decompositions()
     found: dict[Any, Any] = {}
     for operator in operators:
         if operator in decomposition_table:
             found[operator] = decomposition_table[operator]
-        elif operator._can_decompose() or torch._C._dispatch_has_kernel_for_dispatch_key(
-            operator.name(), "CompositeImplicitAutograd"
-        ):
-            found[operator] = operator.decompose
+        elif operator in composite:
+            found[operator] = composite[operator]
     return found

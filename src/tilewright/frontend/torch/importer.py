@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
-from tilewright.frontend.torch.inputs import Sizes
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import find_converter
+from tilewright.frontend.torch.types import Sizes
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import children, rebuild

@@ -1,9 +1,8 @@
-"""The inputs of a program and what stands for its sizes: element types and dimensions of PyTorch as Relay's."""
+"""Element types and dimensions of PyTorch as Relay's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -12,24 +11,6 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.type import TensorType, as_dim
 from tilewright.support.dtype import DType
 from tilewright.te import size_var
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """One input of the compiled program."""
-
-    name: str
-    type: TensorType
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The extents."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self.type.dtype
 
 
 def dtype_of(dtype: Any, where: str) -> DType:
