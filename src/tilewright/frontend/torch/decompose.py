@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.frontend.torch.registry import find_converter
+from tilewright.frontend.torch.families import find_converter
 
 #: Decompositions may give operators that want decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
@@ -13,6 +13,7 @@ _MOST_ROUNDS = 8
 
 def calls(program: Any) -> Iterator[Any]:
     """The nodes of `program` that call ATen operators (or those of other libraries)."""
+    # torch is optional
     import torch
 
     for node in program.graph.nodes:

@@ -15,6 +15,7 @@ def load_program(source: Any) -> Any:
 
     Raises `ModelError` where there is no such file or it is no program, `UnsupportedError` for another object.
     """
+    # torch is optional
     import torch
 
     if isinstance(source, torch.export.ExportedProgram):

@@ -79,6 +79,7 @@ class TorchNode:
 
     def common_type(self, *names: str) -> DType:
         """The element type in which torch computes with these arguments; for results that are of another type."""
+        # torch is optional
         import torch
 
         first = self.metas[names[0]]
