@@ -19,7 +19,8 @@ from bench.fuzz.draft import reads
 from bench.fuzz.references import ReferenceError_, evaluate_nodes
 from bench.fuzz.values import Array, element_of, is_float
 
-#: Relative bounds by width of the mantissa; absolute ones are these times the largest finite element, times 0.01.
+#: Relative bounds by width of the mantissa; absolute ones are these times a share of the largest finite element: of
+#: 16-bit floats, which are rounded between the steps of a node, a half, of others a hundredth.
 _BOUNDS = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-3, "bfloat16": 2e-2}
 #: Operators whose results are the same however they are computed: they move elements or compare them.
 EXACT = frozenset(
@@ -147,7 +148,8 @@ def differences(ours: Any, theirs: Any, spread: Array | None = None) -> Array | 
         finite = second[np.isfinite(second)]
         largest = min(np.abs(finite).max(initial=0.0), 1e30)
         least = float(ml_dtypes.finfo(ours.dtype).tiny) if bound else 0.0
-        allowed = bound * (np.abs(second) + 0.01 * largest) + least
+        share = 0.5 if ours.dtype.itemsize == 2 else 0.01
+        allowed = bound * (np.abs(second) + share * largest) + least
         near = np.abs(first - second) <= (allowed if spread is None else np.maximum(allowed, 8 * spread))
         same = (first == second) | (np.isnan(first) & np.isnan(second))
         return ~(near | same)

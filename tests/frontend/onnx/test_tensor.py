@@ -244,6 +244,7 @@ AS_NUMBERS = np.arange(16.0).astype(np.float32)
         ("GatherND", (4, 2, 2), (ints([[0, 1]], [[3, -1]]),), {}),
         ("GatherND", (2, 4, 2), (ints([[0, 1]], [[3, -1]]),), {"batch_dims": 1}),
         ("ScatterND", (4, 2, 2), (ints([0], [-1]), (2, 2, 2)), {}),
+        ("ScatterND", (16,), (ints(3), ()), {}),
         ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2}),
         ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2, "mode": "CRD"}),
         ("SpaceToDepth", (1, 1, 4, 4), (), {"blocksize": 2}),
@@ -255,7 +256,7 @@ def test_texts_are_moved_as_numbers_are(
     results = []
     for values in (WORDS, AS_NUMBERS):
         inputs = [values.reshape(shape)]
-        inputs += [values[: np.prod(o)].reshape(o) if isinstance(o, tuple) else o for o in others]
+        inputs += [values[: int(np.prod(o))].reshape(o) if isinstance(o, tuple) else o for o in others]
         feeds = {f"i{index}": value for index, value in enumerate(inputs)}
         model = make_model([helper.make_node(name, list(feeds), ["y"], **attributes)], feeds, ["y"], 16)
         results.append(tw.compile(model, cache=False, threads=1).run(feeds)[0])
@@ -296,3 +297,19 @@ def test_running_sums_without_the_element_itself_keep_infinities(check_node: Che
     x = np.array([[1.0, np.inf, 2.0, -1.0]], np.float32)
     check_node("CumSum", [x], [np.array(1)], exclusive=1)
     check_node("CumSum", [x], [np.array(1)], exclusive=1, reverse=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_reductions_over_axes_of_a_run_keep_their_type(make_model: Make, dtype: str) -> None:
+    feeds = {"x": floats(2, 3).astype(dtype), "a": ints(1)}
+    model = make_model([helper.make_node("ReduceSum", list(feeds), ["y"])], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, feeds["x"].sum(1, keepdims=True), rtol=1e-2)
+
+
+def test_distinct_slices_of_texts(make_model: Make) -> None:
+    feeds = {"x": np.array([["b", "a"], ["a", "z"], ["b", "a"]], object)}
+    model = make_model([helper.make_node("Unique", ["x"], ["y"], axis=0)], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.tolist() == [["a", "z"], ["b", "a"]]

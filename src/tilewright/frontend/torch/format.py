@@ -15,8 +15,8 @@ from tilewright.relay.ir.module import IRModule
 class TorchFrontend(Frontend):
     """What `torch.export.export` gives and `torch.export.save` writes."""
 
-    name = "pytorch"
-    kind = "a PyTorch program (.pt2)"
+    name = "torch"
+    kind = "a program of torch.export (.pt2)"
     in_memory = "a torch.export.ExportedProgram"
 
     def recognizes(self, source: Source) -> bool:

@@ -80,7 +80,7 @@ def gather_nd(attrs: Attrs, data: Array, indices: Array) -> Array:
 def scatter_nd(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """`data` with slices at coordinates replaced by `updates`, or joined with them."""
     inner = data.ndim - indices.shape[-1]
-    places = [place.reshape(*place.shape, *[1] * inner) for place in _coordinates(data, indices)]
+    places = [place.reshape((*place.shape, *[1] * inner)) for place in _coordinates(data, indices)]
     rest = np.indices(data.shape[data.ndim - inner :], sparse=True)
     return _write(attrs, data, (*places, *rest), updates)
 
