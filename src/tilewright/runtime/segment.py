@@ -75,6 +75,10 @@ class Segment:
         slots[count + 2] = self.memory.scratch.address
         return results
 
+    def set_result(self, number: int, rows: Array, row: int) -> None:
+        """Have result `number` written to `rows[row]`, in the run that was prepared last."""
+        self._slots[len(self.inputs) + number] = address_of(rows) + row * rows.strides[0]
+
     def call(self, threads: int) -> int:
         """Run what `prepare` set up; 0, or the code of a failed check."""
         return int(self._run(self.entry, self.slots_address, threads))

@@ -60,6 +60,8 @@ def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
     shape = [size_hint(size) for size in shape]
+    if 0 in shape:
+        return None
     results = math.prod(s for d, s in enumerate(shape) if d not in axes)
     if len(shape) - 1 not in axes:
         results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS

@@ -14,13 +14,14 @@ from tilewright.compat.classic.array import NDArray, array, require_cpu, to_clas
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
-from tilewright.errors import ArtifactError, InputError, UnsupportedError
+from tilewright.errors import ArtifactError, InputError, TargetError, UnsupportedError
 from tilewright.load import load
 from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
@@ -42,11 +43,15 @@ def build(
 ) -> ExecutorFactory:
     """Compile a module or function for `target`; `params` become constants of the compiled model.
 
+    For a processor that this machine cannot stand for, the result has source and assembly, and running it is refused.
+
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
     mod = _with_params(as_module(ir_mod), params)
-    return ExecutorFactory(compile_model(mod, single_target(target)), mod, params, mod_name)
+    chosen = single_target(target)
+    model = compile_model(mod, chosen) if chosen.is_host else None
+    return ExecutorFactory(model, mod, params, mod_name, chosen)
 
 
 def optimize(
@@ -81,17 +86,39 @@ class ExecutorFactory:
     It unpacks into (graph JSON, library, parameters), the oldest way to pass a compiled model on.
     """
 
-    def __init__(self, model: Model, mod: Any, params: Mapping[str, Any] | None, name: str = "default") -> None:
-        self.executable = model
+    def __init__(
+        self,
+        model: Model | None,
+        mod: Any,
+        params: Mapping[str, Any] | None,
+        name: str = "default",
+        target: Target | None = None,
+    ) -> None:
+        self._executable = model
         self.ir_mod = mod
+        self.target = target
         self.params = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
         self.libmod_name = name
+
+    @property
+    def executable(self) -> Model:
+        """The compiled model. Raises `TargetError` where this machine cannot run it."""
+        if self._executable is None:
+            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; look at get_source()")
+        return self._executable
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text of the kernels: LLVM IR ("ll", also ""), or assembly ("asm")."""
+        if self.ir_mod is None or self.target is None:
+            raise UnsupportedError("get_source: a model that was read from a file has no text; build it again")
+        return model_source(self.ir_mod, self.target, fmt)
 
     def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
         if name not in ("default", self.libmod_name, "debug_create"):
             raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
 
         def put_on(*devices: Any) -> ExecutorFactory:
+            _ = self.executable
             for one in devices:
                 require_cpu(None if isinstance(one, str) else one)
             return self
@@ -114,6 +141,8 @@ class ExecutorFactory:
     @property
     def graph_json(self) -> str:
         """What the compiler recorded of the model, as JSON text: inputs, outputs, kernels."""
+        if self._executable is None:  # it unpacks into its graph, too, where it cannot run
+            return "{}"
         return json.dumps(self.executable.manifest.to_json())
 
     def get_graph_json(self) -> str:

@@ -52,7 +52,7 @@ ADT = leads_to(
     "TypeData",
 )
 #: Builders whose classic results unpack into fields.
-TUPLE_VALUED = leads_to(f"{_CLASSIC}.expr", "split")
+TUPLE_VALUED = leads_to(f"{_CLASSIC}.expr", "meshgrid", "sparse_reshape", "split")
 
 #: Operators written in others, and those of other names.
 COMPOSED = {

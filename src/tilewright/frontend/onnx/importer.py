@@ -33,6 +33,7 @@ from tilewright.frontend.onnx.node import (
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
+from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
@@ -76,12 +77,12 @@ def _wide(value: Expr | None) -> Expr | None:
 
 
 class GraphImporter(Importer):
-    """Converts the nodes of one model; `problems` gathers one line for each node that cannot be converted."""
+    """Converts the nodes of one model; `problems` gathers what cannot be converted."""
 
     def __init__(self, model: LoadedModel) -> None:
         super().__init__(model.directory)
         self.weights = model.weights
-        self.problems: dict[str, None] = {}
+        self.problems = Unsupported()
         self._finished: set[Expr] = set()
         self._forks = 0
 
@@ -177,7 +178,7 @@ class GraphImporter(Importer):
             else:
                 return self._tracked(node, domain, converter)
         except UnsupportedError as error:
-            self.problems.setdefault(str(error), None)
+            self.problems.add(node.operator, label, str(error).removeprefix(f"{label}: "))
         except TypeMismatchError as error:
             raise ModelError(f"{label} does not fit its inputs: {error}") from None
         except (TilewrightError, Fork):
@@ -186,7 +187,7 @@ class GraphImporter(Importer):
             open_shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
             if open_shapes:
                 reason = f"its inputs {', '.join(open_shapes)} have dimensions that vary from run to run"
-                self.problems.setdefault(f"{label}: {reason}; fix them with --input-shapes (input_shapes=…)", None)
+                self.problems.add(node.operator, label, f"{reason}; fix them with --input-shapes (input_shapes=…)")
                 return [UNAVAILABLE] * len(proto.output)
             if isinstance(error, _OF_DATA):
                 raise ModelError(_does_not_fit(label, inputs, error)) from error

@@ -14,7 +14,7 @@ from tilewright.frontend.tflite.registry import converts, supported_operators
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.frontend.onnx.inputs import InputSpec
+    from tilewright.frontend.inputs import InputSpec
     from tilewright.relay.ir.module import IRModule
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.onnx.inputs import InputSpec
+from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite import (  # noqa: F401  (importing a family registers its converters)
     activation,
     control,

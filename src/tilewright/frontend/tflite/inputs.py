@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ShapeError, UnsupportedError
-from tilewright.frontend.onnx.inputs import InputSpec
+from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite.model import Tensor
 from tilewright.relay.ir.type import TensorType
 from tilewright.te import size_var

@@ -194,7 +194,7 @@ register_composite(
     type_rule=_meshgrid_type,
     expansion=_meshgrid,
     reference=lambda attrs, *parts: tuple(
-        np.ascontiguousarray(grid) for grid in np.meshgrid(*parts, indexing=attrs["indexing"])
+        np.asarray(grid, order="C") for grid in np.meshgrid(*parts, indexing=attrs["indexing"])
     ),
     attributes={"indexing": attr.text("ij")},
 )
@@ -283,7 +283,7 @@ def _reverse_sequence_reference(attrs: Attrs, x: np.ndarray, lengths: np.ndarray
     out = np.moveaxis(x.copy(), (attrs["batch_axis"], attrs["seq_axis"]), (0, 1))
     for row, length in zip(out, lengths):
         row[:length] = row[:length][::-1].copy()
-    return np.ascontiguousarray(np.moveaxis(out, (0, 1), (attrs["batch_axis"], attrs["seq_axis"])))
+    return np.asarray(np.moveaxis(out, (0, 1), (attrs["batch_axis"], attrs["seq_axis"])), order="C")
 
 
 register_composite(

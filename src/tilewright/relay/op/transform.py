@@ -222,7 +222,8 @@ register(
     type_rule=_broadcast_to_type,
     compute=with_attrs(topi.broadcast_to, "shape"),
     pattern=OpPattern.BROADCAST,
-    reference=lambda attrs, x: np.ascontiguousarray(np.broadcast_to(x, attrs["shape"])),
+    reference=lambda attrs, x: np.asarray(np.broadcast_to(x, attrs["shape"]), order="C"),
+    equal_sizes=equal_sizes.of_broadcast_to,
     precision=Precision.FOLLOW,
     identity_on_same_type=True,
     attributes={"shape": attr.integers()},
@@ -313,7 +314,7 @@ register(
     compute=lambda attrs, inputs, _out: topi.split(inputs[0], attrs["indices_or_sections"], attrs["axis"]),
     pattern=INJECTIVE,
     reference=lambda attrs, x: tuple(
-        np.ascontiguousarray(part) for part in np.split(x, attrs["indices_or_sections"], attrs["axis"])
+        np.asarray(part, order="C") for part in np.split(x, attrs["indices_or_sections"], attrs["axis"])
     ),
     layout=layout_rules.follow_split,
     precision=Precision.FOLLOW,
@@ -432,7 +433,7 @@ register(
     type_rule=_axis_checked,
     compute=with_attrs(topi.reverse, "axis"),
     pattern=INJECTIVE,
-    reference=lambda attrs, x: np.ascontiguousarray(np.flip(x, attrs["axis"])),
+    reference=lambda attrs, x: np.asarray(np.flip(x, attrs["axis"]), order="C"),
     precision=Precision.FOLLOW,
     rearranges=True,
     attributes={"axis": attr.integer(0)},
@@ -448,8 +449,10 @@ def _cumsum_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     axis = attrs["axis"]
     source = (np.flip(x, axis) if attrs["reverse"] else x).astype(accumulator_dtype(str(x.dtype)))
     total = np.cumsum(source, axis, dtype=source.dtype)
-    total = total - source if attrs["exclusive"] else total
-    return np.ascontiguousarray(np.flip(total, axis) if attrs["reverse"] else total).astype(x.dtype)
+    if attrs["exclusive"] and total.shape[axis]:  # moved on rather than subtracted, which would make NaN of infinities
+        total = np.roll(total, 1, axis)
+        np.moveaxis(total, axis, 0)[0] = 0
+    return np.asarray(np.flip(total, axis) if attrs["reverse"] else total, order="C").astype(x.dtype)
 
 
 register(

@@ -33,7 +33,7 @@ def reshape(attrs: Attrs, data: Array, newshape: Array) -> Array:
 def broadcast_to(attrs: Attrs, data: Array, shape: Array) -> Array:
     """`data` repeated to `shape`."""
     try:
-        return np.ascontiguousarray(np.broadcast_to(data, _sizes(shape)))
+        return np.asarray(np.broadcast_to(data, _sizes(shape)), order="C")
     except ValueError:
         raise InputError(f"dyn.broadcast_to: {data.shape} does not broadcast to {_sizes(shape)}") from None
 
@@ -96,7 +96,7 @@ def strided_slice(attrs: Attrs, data: Array, begin: Array, end: Array, strides: 
             last = data.shape[d] if last == -1 else first + last
             step = 1
         parts.append(slice(first, None if step < 0 and last < -data.shape[d] else last, step))
-    return np.ascontiguousarray(data[tuple(parts)])
+    return np.asarray(data[tuple(parts)], order="C")
 
 
 @host_op("dyn.topk")
@@ -150,7 +150,7 @@ def _resized(data: Array, axes: list[int], outs: list[int], attrs: Attrs) -> Arr
         else:
             matrix = weight_matrix(place, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)
             result = np.moveaxis(np.tensordot(matrix, result, (1, axis)), 0, axis)
-    return np.ascontiguousarray(result).astype(data.dtype)
+    return np.asarray(result, order="C").astype(data.dtype)
 
 
 @host_op("dyn.image.resize2d")

@@ -22,7 +22,7 @@ def strided_slice(
     for start, step, count in slice_bounds(x.shape, begin, end, strides, axes):
         stop = start + step * count
         index.append(slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0))
-    return np.ascontiguousarray(x[tuple(index)])
+    return np.asarray(x[tuple(index)], order="C")
 
 
 def normalized_indices(indices: np.ndarray, size: int, mode: str) -> np.ndarray:
@@ -77,7 +77,7 @@ def depth_to_space(x: np.ndarray, block_size: int, mode: str = "DCR") -> np.ndar
         parts = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         parts = x.reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return np.ascontiguousarray(parts).reshape(n, c // (b * b), h * b, w * b)
+    return np.asarray(parts, order="C").reshape(n, c // (b * b), h * b, w * b)
 
 
 def space_to_depth(x: np.ndarray, block_size: int) -> np.ndarray:
@@ -85,4 +85,4 @@ def space_to_depth(x: np.ndarray, block_size: int) -> np.ndarray:
     n, c, h, w = x.shape
     b = block_size
     parts = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
-    return np.ascontiguousarray(parts).reshape(n, c * b * b, h // b, w // b)
+    return np.asarray(parts, order="C").reshape(n, c * b * b, h // b, w // b)
