@@ -28,7 +28,9 @@ FORMATS = (
 ALLOWED = {
     "limits compile time or the size of code": (
         "relay/transform/functional/partial_evaluate.py:FUEL",
+        "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
+        "relay/transform/fuse/fuse_ops.py:MAX_READS",
         "relay/transform/simplify/eliminate_common_subexpr.py:CONSTANT_LIMIT",
         "relay/transform/simplify/fold_constant.py:LIMIT",
         "relay/transform/simplify/fold_constant.py:ANY_SIZE",

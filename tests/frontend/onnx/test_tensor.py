@@ -306,3 +306,10 @@ def test_reductions_over_axes_of_a_run_keep_their_type(make_model: Make, dtype: 
     (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, feeds["x"].sum(1, keepdims=True), rtol=1e-2)
+
+
+def test_distinct_slices_of_texts(make_model: Make) -> None:
+    feeds = {"x": np.array([["b", "a"], ["a", "z"], ["b", "a"]], object)}
+    model = make_model([helper.make_node("Unique", ["x"], ["y"], axis=0)], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.tolist() == [["a", "z"], ["b", "a"]]

@@ -67,7 +67,7 @@ def _fallback_schedule(cfg: Any, wkl: Conv2DWorkload) -> None:
     A block of channels is at most a vector register of the current target wide; every block divides what it is of.
     """
     target = Target.current() or Target("llvm")
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     effective = (wkl.kernel_w - 1) * wkl.dilation_w + 1
     columns = (wkl.width + wkl.padl + wkl.padr - effective) // wkl.stride_w + 1
     out_block = _largest_divisor(wkl.out_filter, lanes)

@@ -23,8 +23,12 @@ def number_of(value: Any, what: str) -> Any:
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32") -> relay.Call:
     """start, start + step, … below `stop`; without `stop` from 0 up to `start`. Constants stand for their numbers."""
     first, last = (0, start) if stop is None else (start, stop)
-    bounds = [number_of(value, f"relay.arange: {name}") for name, value in (("start", first), ("stop", last))]
-    return op.arange(*bounds, 1 if step is None else number_of(step, "relay.arange: step"), dtype)
+    return op.arange(
+        number_of(first, "relay.arange: start"),
+        number_of(last, "relay.arange: stop"),
+        1 if step is None else number_of(step, "relay.arange: step"),
+        dtype,
+    )
 
 
 def cumsum(data: relay.Expr, axis: int | None = None, dtype: Any = None, exclusive: Any = None) -> relay.Expr:

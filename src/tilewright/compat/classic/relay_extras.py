@@ -117,9 +117,7 @@ class VMCompiler:
         """The values that were set."""
         return self._params
 
-    def optimize(
-        self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def optimize(self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None) -> tuple[Any, Any]:
         """The module after the graph passes, and the parameters, which are constants in it now."""
         return optimize(mod, target, {**self._params, **(params or {})})
 

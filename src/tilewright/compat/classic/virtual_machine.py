@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.classic.array import NDArray, require_cpu, to_numpy
+from tilewright.compat.classic.array import require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.executor import ExecutorFactory, unflatten
 from tilewright.compat.classic.runtime import to_classic
@@ -22,7 +23,7 @@ class VirtualMachine:
         self._model = exe.executable
         self._type = _result_type(exe)
         self._inputs: dict[str, list[Any]] = {}
-        self._outputs: list[NDArray] | None = None
+        self._outputs: Sequence[Any] | None = None
 
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Set the inputs that the next run without arguments takes."""
@@ -54,7 +55,7 @@ class VirtualMachine:
         found = self._model(*[to_numpy(value) for value in self._inputs.get(func_name, [])])
         leaves = found if isinstance(found, list) else [found]
         value = to_classic(found if self._type is None else unflatten(leaves, self._type))
-        self._outputs = list(flatten(value))
+        self._outputs = flatten(value)
         return value
 
     def invoke_stateful(self, func_name: str, *args: Any, **named: Any) -> None:
@@ -65,7 +66,7 @@ class VirtualMachine:
         """Run `main`."""
         return self.invoke("main", *args, **named)
 
-    def get_outputs(self) -> list[NDArray]:
+    def get_outputs(self) -> Sequence[Any]:
         """The outputs of the last run; before the first one, of a run on the inputs that were set."""
         if self._outputs is None:
             self.invoke("main")
