@@ -207,6 +207,11 @@ class GraphModule:
             raise InputError(f"no value was set for the input{'s'[: len(missing) - 1]} {', '.join(missing)}")
         self._outputs = to_classic(self.executable.run({k: v.numpy() for k, v in self._inputs.items()}))
 
+    def get_input_index(self, name: str) -> int:
+        """The number of the input called `name`; -1 if there is none."""
+        names = [spec.name for spec in self.executable.inputs]
+        return names.index(name) if name in names else -1
+
     def get_num_outputs(self) -> int:
         """How many outputs the model has."""
         return len(self.executable.outputs)
