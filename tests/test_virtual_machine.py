@@ -175,6 +175,18 @@ def test_tuples_cross_calls() -> None:
     check(IRModule({both: func, GlobalVar("main"): main}), X)
 
 
+def test_a_tuple_that_an_operator_makes_is_the_result() -> None:
+    x = Var("x", TensorType((6, 2)))
+    parts = op.split(op.negative(x), 3)
+    values = np.arange(12, dtype="float32").reshape(6, 2)
+    for result in (parts, Tuple([parts, x]), Tuple([TupleGetItem(parts, 1), parts])):
+        model = tw.compile(IRModule.from_expr(Function([x], result)), executor="vm")
+        found = model.run({"x": values})
+        assert len(found) == len(model.outputs)
+        for one, other in zip(found, interpret(Function([x], result), [values]), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_unknown_sizes() -> None:
     x, y = Var("x", TensorType((AnyDim(), 3))), Var("y", TensorType((AnyDim(), 3)))
     exe = tw.compile(IRModule.from_expr(Function([x, y], op.add(op.exp(x), y))))

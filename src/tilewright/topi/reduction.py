@@ -98,12 +98,16 @@ def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The largest element over `axis`."""
+    """The largest element over `axis`; of bools whether any holds."""
+    if x.dtype.is_bool:
+        return any(x, axis, keepdims, exclude)
     return reduce(x, te.max, axis, keepdims, exclude, "max")
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The smallest element over `axis`."""
+    """The smallest element over `axis`; of bools whether all hold."""
+    if x.dtype.is_bool:
+        return all(x, axis, keepdims, exclude)
     return reduce(x, te.min, axis, keepdims, exclude, "min")
 
 
