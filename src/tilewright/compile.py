@@ -9,7 +9,7 @@ docs/walkthrough.md follows one convolution through all of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
-from tilewright.frontends import frontend_of
+from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -33,6 +33,7 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
+from tilewright.relay.transform.manager.added_passes import GraphPass, with_added_passes
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
@@ -57,6 +58,7 @@ from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
+from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
 from tilewright.target import Target
 
@@ -69,7 +71,7 @@ EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 MOST_JOINED = 64
 
 #: The graph passes in order; each maps a module to a module.
-GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
+GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
     ("compute_in_float32", lambda mod, target: compute_in_float32(mod)),
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
@@ -94,6 +96,12 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
     ("split_args", lambda mod, target: split_args(mod, MOST_JOINED)),
     ("fuse_ops", lambda mod, target: _fused(mod, target)),
 )
+
+
+def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
+    """`GRAPH_PASSES` with those that plug-ins add."""
+    load_plugins(PASSES)
+    return with_added_passes(GRAPH_PASSES)
 
 
 def compile(
@@ -169,6 +177,7 @@ def _compiled(
     check: bool = False,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
+    load_all_plugins()  # the cache's key covers their code
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
     key = (
@@ -260,7 +269,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     mod = infer_type(mod)
     refuse_unaddressable(mod)
     yield "relay", mod
-    for name, graph_pass in GRAPH_PASSES:
+    for name, graph_pass in graph_passes():
         info = PassInfo(opt_level_of(name), name)
         switched_off = info.opt_level > 0 and not PassContext.current().enabled(info)
         if switched_off or name in backend.passes_left_out:

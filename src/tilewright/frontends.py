@@ -10,14 +10,41 @@ from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.source import Source
+from tilewright.frontend.tflite.format import TfliteFrontend
+from tilewright.frontend.torch.format import TorchFrontend
+from tilewright.support import plugins
+from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
+from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 
 #: A line a format, in the order in which they are asked.
-FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(),)
+FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend())
+
+
+#: Those of plug-ins, asked behind ours.
+_added: list[Frontend] = []
+
+
+def add_frontend(frontend: Frontend) -> None:
+    """Enter the format of a plug-in. Raises `UnsupportedError` where it is no `Frontend`, or its name is taken."""
+    if not isinstance(frontend, Frontend):
+        raise UnsupportedError(f"a {type(frontend).__name__} is no tilewright.frontend.interface.Frontend")
+    if any(one.name == frontend.name for one in (*FRONTENDS, *_added)):
+        raise UnsupportedError(f"there are two formats called {frontend.name!r}")
+    _added.append(frontend)
+    plugins.note("frontend", frontend.name, frontend)
+
+
+def load_all_plugins() -> None:
+    """Load the plug-ins of all groups that are not loaded yet; operators first, of which converters make calls."""
+    load_plugins(OPERATORS, PASSES, CONVERTERS)
+    for frontend in load_plugins(FRONTEND_GROUP):
+        add_frontend(frontend)
 
 
 def known_frontends() -> tuple[Frontend, ...]:
-    """The formats of this package."""
-    return FRONTENDS
+    """The formats of this package, then those of plug-ins."""
+    load_all_plugins()
+    return (*FRONTENDS, *_added)
 
 
 def frontend_of(model: Any) -> Frontend:

@@ -39,6 +39,7 @@ def manifest(buffers: list[tuple[Any, int, int]]) -> SegmentManifest:
                 "workspace_bytes": [64, ["*", "H", 4]],
                 "worker_workspace_bytes": [0, ["*", "W", 12]],
                 "output_shapes": [["H", ["-", "W", 3]], []],
+                "elements": [["*", "H", "W"], ["*", "H", "H"]],
             },
         }
     )
@@ -120,7 +121,7 @@ def test_places_in_the_order_of_sizes_are_those_of_the_run_time() -> None:
         ([3, 3], "H % 2 and 0 must be equal: the sum needs it"),
         ([2**16, 2**16], "input x has more than 2147483647 elements"),
         ([2**31 - 2, 1], "input y has more than 2147483647 elements"),
-        ([2**16, 8], "they need a tensor of more than the 8 GB that compiled code can index"),
+        ([2**16, 8], "they need a tensor of more than 2147483647 elements"),
     ],
 )
 def test_checks(dims: list[int], message: str) -> None:
@@ -130,5 +131,7 @@ def test_checks(dims: list[int], message: str) -> None:
 
 
 def test_the_same_check_at_run_time() -> None:
+    with pytest.raises(InputError, match="sizes H = 65536, W = 0 need a tensor of 4294967296 elements"):
+        ShapeProgram(manifest([]).dynamic, [TensorSpec.from_json(e) for e in INPUTS]).plan(arrays(2**16, 0))
     with pytest.raises(InputError, match="H % 2 = 1 and 0 must be equal: the sum needs it"):
         ShapeProgram(manifest([]).dynamic, [TensorSpec.from_json(e) for e in INPUTS]).plan(arrays(3, 3))

@@ -98,12 +98,11 @@ class _Planner:
                 for size in shape:
                     count = count * self.real(size)
                 self.check(count <= float(MOST_ELEMENTS), f"{name} has more than {MOST_ELEMENTS} elements")
-        if self.sizes.buffers:
+        if self.sizes.elements:
             largest = self.real(0)
-            for buffer in self.sizes.buffers:
-                largest = op.maximum(largest, self.real(buffer.bytes))
-            most = 4 * MOST_ELEMENTS - _ALIGNMENT + 4
-            self.check(largest <= float(most), "they need a tensor of more than the 8 GB that compiled code can index")
+            for count in self.sizes.elements:
+                largest = op.maximum(largest, self.real(count))
+            self.check(largest <= float(MOST_ELEMENTS), f"they need a tensor of more than {MOST_ELEMENTS} elements")
 
     def place_buffers(self) -> Expr:
         """Find and append the offsets of the arena's buffers; the bytes that all of them need."""

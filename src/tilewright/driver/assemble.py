@@ -24,7 +24,7 @@ from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.symbolic import close_dims, size_vars
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type, tensor_types
-from tilewright.relay.ir.visitor import calls
+from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.relay.op.assumptions import assumed_equal
 from tilewright.relay.op.cost import flops, moved_bytes
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
@@ -170,6 +170,13 @@ class _Table:
             for a, b, where in assumed_equal(call.op):
                 self.equal.setdefault((a, b), where)
 
+    def _counts(self) -> list[Dim]:
+        """The elements of each tensor of symbolic size, also of those within kernels, which are not stored."""
+        bodies = [self.main.body, *(call.op.body for call in calls(self.main.body) if isinstance(call.op, Function))]
+        nodes = [*self.main.params, *(node for body in bodies for node in post_order(body))]
+        types = [type_ for node in nodes for type_ in tensor_types(node.checked_type)]
+        return list(dict.fromkeys(type_.size for type_ in types if not type_.is_static))
+
     def _read_inputs(self) -> tuple[dict[Any, tuple[int, int]], list[tuple[int, int, Dim]]]:
         """Where each variable is read off, as (input, axis), and which other sizes must agree with those."""
         sources: dict[Any, tuple[int, int]] = {}
@@ -215,6 +222,7 @@ class _Table:
             workspace_bytes=(shared, *self.shared),
             worker_workspace_bytes=(scratch, *self.private),
             output_shapes=tuple(tuple(plain(dim) for dim in type_.shape) for type_ in outputs),
+            elements=tuple(plain(count) for count in self._counts()),
         )
 
 

@@ -95,6 +95,7 @@ class SymbolicSizes(Record):
     workspace_bytes: tuple[Size, ...] = ()
     worker_workspace_bytes: tuple[Size, ...] = ()
     output_shapes: tuple[tuple[Size, ...], ...] = ()
+    elements: tuple[Size, ...] = ()
 
     @property
     def table_entries(self) -> int:

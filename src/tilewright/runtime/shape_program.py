@@ -33,7 +33,7 @@ OPERATORS = {
 }
 #: Plans of memory kept for shapes seen before; the least recently used one goes first.
 KEPT_PLANS = 64
-#: Compiled code counts elements in 32 bits.
+#: Code for sizes that are not known when compiling counts elements in 32 bits.
 MOST_ELEMENTS = 2**31 - 1
 
 Expression = Any  # int, str or [operator, Expression, Expression]
@@ -62,6 +62,7 @@ class ShapeProgram:
         self._equal = [(e.a, e.b, e.where) for e in symbolic.equal]
         self._equal_values = compile_expressions(names, [side for pair in self._equal for side in pair[:2]])
         self._buffers = [(b.first, b.last) for b in symbolic.buffers]
+        self._elements = compile_expressions(names, symbolic.elements)
         self._sizes = compile_expressions(names, [b.bytes for b in symbolic.buffers])
         self._values = compile_expressions(names, symbolic.values)
         self._shared = compile_expressions(names, symbolic.workspace_bytes)
@@ -112,9 +113,13 @@ class ShapeProgram:
     def _make(self, dims: tuple[int, ...]) -> RunPlan:
         self._check_equal(dims)
         sizes = [round_up(max(int(size), 1), ALIGNMENT) for size in self._sizes(*dims)]
-        if max(sizes, default=0) > 4 * MOST_ELEMENTS:
+        most = max((*dims, *self._elements(*dims)), default=0)
+        if most > MOST_ELEMENTS:
             named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
-            raise InputError(f"the sizes {named} need a tensor of {max(sizes)} bytes; compiled code can index 8 GB")
+            raise InputError(
+                f"the sizes {named} need a tensor of {most} elements; code for open sizes counts to {MOST_ELEMENTS}. "
+                "Compile the model for these sizes alone, with input_shapes"
+            )
         places, arena = place(sizes, self._buffers)
         outputs, position = [], 0
         flat = self._output_dims(*dims)

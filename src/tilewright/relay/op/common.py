@@ -16,7 +16,7 @@ from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.unknown_sizes import UnknownSize
 from tilewright.support.dtype import DType
-from tilewright.topi.shapes import equal, may_hold
+from tilewright.topi.shapes import conv_output, equal, may_hold
 from tilewright.topi.util import per_axis, sides
 
 Types = Sequence[Type]
@@ -98,6 +98,12 @@ def require_same_dtype(*types: TensorType) -> None:
     require(not different, f"the dtypes {', '.join(t.dtype for t in types)} differ; cast one of the operands")
 
 
+def require_factors(left: TensorType, right: TensorType, out_dtype: str) -> None:
+    """What a sum of products takes: operands of one element type, or integers of any two where `out_dtype` is given."""
+    if not (out_dtype and left.dtype.is_int and right.dtype.is_int):
+        require_same_dtype(left, right)
+
+
 def check_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front. Raises TypeMismatchError."""
     require(-ndim <= axis < ndim, f"axis {axis} is out of range for {ndim} dimensions")
@@ -149,6 +155,18 @@ def known_size(size: Dim, what: str) -> int:
     require(isinstance(size, int), f"{what} must be known, not {size}")
     assert isinstance(size, int)
     return size
+
+
+def windows_along(sizes: Sequence[Dim], kernel: Sequence[int], attrs: Attrs, dilation: Sequence[int]) -> list[Dim]:
+    """How often a kernel fits along height and width; strides and padding (top, left, bottom, right) are in `attrs`.
+
+    Raises TypeMismatchError where it is known to fit nowhere.
+    """
+    pads, strides = attrs["padding"], attrs["strides"]
+    found = [conv_output(sizes[i], kernel[i], strides[i], pads[i], pads[i + 2], dilation[i]) for i in range(2)]
+    message = f"the kernel {kernel[0]}x{kernel[1]} is larger than the padded data {sizes[0]}x{sizes[1]}, padding {pads}"
+    require(all(at_most(1, extent) for extent in found), message)
+    return found
 
 
 def same_types(a: TensorType, b: TensorType) -> bool:

@@ -25,9 +25,9 @@ def _wide(place: Any) -> Any:
 
 
 def _index(value: Any, size: int) -> Any:
-    """A fractional place as an index within the image."""
-    wide = tir.minimum(tir.maximum(value, _number(0, value)), _number(size - 1, value))
-    return wide.astype("int32")
+    """A place, fractional or not, as an index within 0 … size - 1; NaN as 0, since it has no integer."""
+    above = tir.select(value > _number(0, value), value, _number(0, value))
+    return tir.minimum(above, _number(size - 1, value)).astype("int32")
 
 
 def _inside(place: Any, size: int) -> Any:
@@ -121,7 +121,7 @@ def crop_and_resize(
 
     def body(box: Any, ch: Any, i: Any, j: Any) -> Any:
         y, x = place(box, 0, i, size[0], h), place(box, 1, j, size[1], w)
-        owner = clamped(owners(box).astype("int32"), n)
+        owner = _index(owners(box), n)
         value = interpolate(lambda r, s: data(owner, ch, r, s), y, x, (h, w), method, False)
         return tir.select(tir.all(_inside(y, h), _inside(x, w)), value, tir.const(outside, data.dtype))
 
@@ -176,7 +176,7 @@ class _Samples:
         half, (sy, sx) = _number(0.5, y0), self.axes
         y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
         x = x0 + j.astype(x0.dtype) * width + (sx.var.astype(x0.dtype) + half) * width / columns
-        owner = clamped(self.rois(region, 0).astype("int32"), n)
+        owner = _index(_wide(self.rois(region, 0)), n)
         row, column = (tir.minimum(tir.maximum(v, _number(0, v)), _number(e - 1, v)) for v, e in ((y, h), (x, w)))
         value = interpolate(lambda r, s: self.data(owner, ch, r, s), row, column, (h, w), "bilinear", False)
         beside = tir.any(*[tir.any(v < _number(-1, v), v > _number(e, v)) for v, e in ((y, h), (x, w))])
@@ -227,7 +227,7 @@ def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> T
     def body(region: Any, ch: Any, i: Any, j: Any) -> Any:
         (top, bottom), (left, right) = edges(region, 2, i, size[0]), edges(region, 1, j, size[1])
         y, x = ky.var.astype(top.dtype), kx.var.astype(top.dtype)
-        owner = clamped(rois(region, 0).astype("int32"), n)
+        owner = _index(_wide(rois(region, 0)), n)
         inside = tir.all(y >= top, y < bottom, x >= left, x < right)
         return te.max(tir.select(inside, data(owner, ch, ky, kx), lowest), axis=[ky, kx])
 

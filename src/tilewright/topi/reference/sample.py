@@ -28,6 +28,11 @@ def _weights(place: float, method: str) -> list[tuple[int, float]]:
     return [(base + k, kernel(t - k)) for k in (-1, 0, 1, 2)]
 
 
+def _owner(images: np.ndarray, index: Any) -> np.ndarray:
+    """The image of that index, or the nearest that there is: the first one for NaN."""
+    return images[int(min(max(0, index), len(images) - 1))]
+
+
 def at(image: np.ndarray, y: float, x: float, method: str, zeros: bool) -> np.ndarray:
     """`image` [C, H, W] at (y, x); beside it 0 or the nearest pixel."""
     h, w = image.shape[1:]
@@ -73,7 +78,7 @@ def crop_and_resize(data: np.ndarray, boxes: np.ndarray, owners: np.ndarray, att
         y = y1 * (h - 1) + i * (y2 - y1) * (h - 1) / (size[0] - 1) if size[0] > 1 else (y1 + y2) / 2 * (h - 1)
         x = x1 * (w - 1) + j * (x2 - x1) * (w - 1) / (size[1] - 1) if size[1] > 1 else (x1 + x2) / 2 * (w - 1)
         if 0 <= y <= h - 1 and 0 <= x <= w - 1:
-            out[m, :, i, j] = at(data[owners[m]], y, x, method, False)
+            out[m, :, i, j] = at(_owner(data, owners[m]), y, x, method, False)
     return out
 
 
@@ -107,7 +112,7 @@ def roi_align(data: np.ndarray, rois: np.ndarray, attrs: Any) -> np.ndarray:
             y, x = y1 + i * height + (a + 0.5) * height / rows, x1 + j * width + (b + 0.5) * width / columns
             beside = y < -1 or y > h or x < -1 or x > w
             near = min(max(y, 0.0), h - 1.0), min(max(x, 0.0), w - 1.0)
-            value = at(data[int(rois[r, 0])], *near, "bilinear", False)
+            value = at(_owner(data, rois[r, 0]), *near, "bilinear", False)
             samples.append(np.zeros_like(value) if beside else value)
         out[r, :, i, j] = np.max(samples, 0) if attrs["mode"] == "max" else np.mean(samples, 0)
     return out
@@ -125,7 +130,7 @@ def roi_pool(data: np.ndarray, rois: np.ndarray, attrs: Any) -> np.ndarray:
         rows = [max(0, int(math.floor(i * high) + y1)), min(h, int(math.ceil((i + 1) * high) + y1))]
         columns = [max(0, int(math.floor(j * wide) + x1)), min(w, int(math.ceil((j + 1) * wide) + x1))]
         if rows[0] < rows[1] and columns[0] < columns[1]:
-            out[r, :, i, j] = data[int(rois[r, 0]), :, slice(*rows), slice(*columns)].max((1, 2))
+            out[r, :, i, j] = _owner(data, rois[r, 0])[:, slice(*rows), slice(*columns)].max((1, 2))
     return out
 
 

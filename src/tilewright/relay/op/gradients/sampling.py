@@ -69,7 +69,7 @@ def sampled(data: Expr, owners: Expr | None, y: Expr, x: Expr, method: str, zero
     pixels = transform.reshape(transform.transpose(data, (0, 2, 3, 1)), (n * height * width, channels))
     if owners is None:
         owners = Constant(np.arange(n, dtype="int64"))
-    first = transform.expand_dims(tensor.cast(owners, "int64") * const(height * width, "int64"), 1)
+    first = transform.expand_dims(_images(owners, n) * const(height * width, "int64"), 1)
     total: Expr | None = None
     for row, row_weight in _weights(y, method):
         for column, column_weight in _weights(x, method):
@@ -81,6 +81,11 @@ def sampled(data: Expr, owners: Expr | None, y: Expr, x: Expr, method: str, zero
             total = part if total is None else total + part
     assert total is not None
     return total
+
+
+def _images(owners: Expr, count: int) -> Expr:
+    """Positions of images as int64, each the nearest one that there is, as the kernels read them."""
+    return tensor.cast(tensor.clip(owners, 0, count - 1), "int64")
 
 
 def _inside(place: Expr, last: float, first: float = 0) -> Expr:
@@ -194,7 +199,7 @@ def _roi_pool_gradient(call: Call, g: Expr) -> list[Expr | None]:
     """Each bin's gradient shared equally among its largest pixels."""
     data, rois = call.args
     attrs, sizes = call.attrs, shape_of(data)[2:]
-    owners = tensor.cast(transform.squeeze(_column(rois, 0), 1), "int64")
+    owners = _images(transform.squeeze(_column(rois, 0), 1), shape_of(data)[0])
     images = take(data, owners, 0)
     masks = [_bins(rois, axis, sizes[axis], attrs) for axis in range(2)]
     total: Expr | None = None

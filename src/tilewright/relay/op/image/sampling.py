@@ -16,7 +16,6 @@ from tilewright.relay.op import transform
 from tilewright.relay.op.algebra import einsum
 from tilewright.relay.op.common import (
     Types,
-    at_most,
     call,
     require,
     require_float,
@@ -25,11 +24,11 @@ from tilewright.relay.op.common import (
     same_dims,
     tensor,
     tensors,
+    windows_along,
 )
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.image.checks import images, one_of
 from tilewright.topi.reference import sample as ref
-from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided, pair
 
 
@@ -193,12 +192,7 @@ def _dilation2d_type(types: Types, attrs: Attrs) -> Type:
     one_of(attrs, "kernel_layout", ("IHW",))
     fits = weight.ndim == 3 and same_dim(weight.shape[0], data.shape[1])
     require(fits, f"weights [{data.shape[1]}, KH, KW] are needed, not {weight.shape}")
-    pads, strides, dilations = attrs["padding"], attrs["strides"], attrs["dilations"]
-    out = [
-        conv_output(data.shape[2 + i], weight.shape[1 + i], strides[i], pads[i], pads[i + 2], dilations[i])
-        for i in range(2)
-    ]
-    require(all(at_most(1, extent) for extent in out), f"the window {weight.shape[1:]} is larger than the padded data")
+    out = windows_along(data.shape[2:], weight.shape[1:], attrs, attrs["dilations"])
     return TensorType((*data.shape[:2], *out), data.dtype)
 
 

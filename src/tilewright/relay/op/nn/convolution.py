@@ -20,10 +20,11 @@ from tilewright.relay.op.common import (
     call,
     divides,
     require,
-    require_same_dtype,
+    require_factors,
     same_dim,
     tensors,
     window_attrs,
+    windows_along,
 )
 from tilewright.relay.op.layout_rules import conv2d_layout, conv2d_transpose_layout
 from tilewright.relay.op.nn.scaled_weights import scale_outer, scale_transposed
@@ -31,13 +32,13 @@ from tilewright.relay.op.operand_types import convolution_operands, transposed_o
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import conv as ref
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.shapes import conv_output, transpose_output
+from tilewright.topi.shapes import transpose_output
 from tilewright.topi.util import pair
 
 
 def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
     """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
-    require_same_dtype(data, kernel)
+    require_factors(data, kernel, attrs["out_dtype"])
     groups = attrs["groups"]
     require(groups >= 1 and divides(channels, groups), f"{channels} input channels do not divide into {groups} groups")
     require(
@@ -63,11 +64,7 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     _check_weights(data, kernel, c, i, attrs)
     _check_kernel_attrs(attrs, (kh, kw), o)
     require(divides(o, attrs["groups"]), f"{o} output channels do not divide into {attrs['groups']} groups")
-    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
-    oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
-    ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
-    for extent in (oh, ow):
-        require(extent > 0, f"the kernel {kh}x{kw} is larger than the padded data {h}x{w}, padding {pads}")
+    oh, ow = windows_along((h, w), (kh, kw), attrs, attrs["dilation"])
     layout = attrs["out_layout"] or attrs["data_layout"]
     return TensorType(transform_shape((n, o, oh, ow), "NCHW", layout), attrs["out_dtype"] or data.dtype)
 

@@ -20,10 +20,10 @@ from tilewright.relay.op.common import (
     same_types,
     tensors,
     window_attrs,
+    windows_along,
 )
 from tilewright.relay.op.image.checks import images
 from tilewright.topi.reference import sample as ref
-from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided
 
 
@@ -32,13 +32,12 @@ def _deformable_type(types: Types, attrs: Attrs) -> Type:
     data, offset, weight = tensors(types)
     images(data)
     require_same_dtype(data, offset, weight)
-    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     o, icg, *size = weight.shape
     require(
         same_dim(icg * attrs["groups"], data.shape[1]),
         f"the kernel {weight.shape} does not fit {data.shape[1]} channels",
     )
-    out = [conv_output(data.shape[2 + i], size[i], strides[i], pads[i], pads[i + 2], dilation[i]) for i in range(2)]
+    out = windows_along(data.shape[2:], size, attrs, attrs["dilation"])
     wanted = (data.shape[0], 2 * attrs["deformable_groups"] * size[0] * size[1], *out)
     require(same_dims(offset.shape, wanted), f"offsets of shape {wanted} are needed, not {offset.shape}")
     return TensorType((data.shape[0], o, *out), data.dtype)

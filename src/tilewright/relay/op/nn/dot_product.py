@@ -17,13 +17,12 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
-from tilewright.relay.op.common import Types, call, require, same_dim, tensors
+from tilewright.relay.op.common import Types, call, require, same_dim, tensors, windows_along
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import conv as conv_ref
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.shapes import conv_output
 from tilewright.topi.util import four_sided, pair
 
 _BYTES = ("int8", "uint8")
@@ -103,9 +102,7 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
     require(same_dim(i, c), f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
-    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
-    oh = conv_output(h, kh, strides[0], pads[0], pads[2], dilation[0])
-    ow = conv_output(w, kw, strides[1], pads[1], pads[3], dilation[1])
+    oh, ow = windows_along((h, w), (kh, kw), attrs, attrs["dilation"])
     return TensorType(transform_shape((n, o, oh, ow), "NCHW", attrs["out_layout"] or attrs["data_layout"]), "int32")
 
 

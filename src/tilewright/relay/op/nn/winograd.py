@@ -20,11 +20,11 @@ from tilewright.relay.op.common import (
     same_dim,
     tensor,
     tensors,
+    windows_along,
     with_attrs,
 )
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
-from tilewright.topi.shapes import conv_output, may_hold
 from tilewright.topi.util import four_sided
 from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
@@ -88,7 +88,7 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, weight)
     require(parse_layout(attrs["data_layout"]).is_blocked, f"data_layout {attrs['data_layout']}; NCHW16c is needed")
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
-    pads, kernel_size = attrs["padding"], attrs["kernel_size"]
+    kernel_size = attrs["kernel_size"]
     points = tuple([f.points for f in _filters(attrs, kernel_size)])
     require(
         weight.ndim == 5, f"transformed weights [O/b, {points[0]}, {points[1]}, I, b] are needed, not {weight.shape}"
@@ -96,13 +96,7 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     outer, rows, columns, inputs, block = weight.shape
     require((rows, columns) == points, f"the weights {weight.shape} are not of tile_size {attrs['tile_size']}")
     require(same_dim(inputs, c), f"the weights {weight.shape} take {inputs} channels, the data has {c}")
-    oh, ow = (
-        conv_output(size, kernel_size[i], attrs["strides"][i], pads[i], pads[i + 2], 1) for i, size in enumerate((h, w))
-    )
-    require(
-        may_hold(oh > 0) and may_hold(ow > 0),
-        f"the kernel {kernel_size[0]}x{kernel_size[1]} is larger than the padded data {h}x{w}, padding {pads}",
-    )
+    oh, ow = windows_along((h, w), kernel_size, attrs, (1, 1))
     return TensorType((n, outer, oh, ow, block), data.dtype)
 
 
