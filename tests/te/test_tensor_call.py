@@ -120,3 +120,14 @@ def test_what_does_not_fit() -> None:
         _ = A[0, 0:8:2]
     with pytest.raises(TypeError, match="not iterable"):
         iter(A[0, 0:4])
+
+
+def test_an_intrinsic_reads_what_is_computed_in_the_loop_around_it() -> None:
+    double = _axpb(8)
+    x = te.placeholder((4, 8), name="x")
+    more = te.compute((4, 8), lambda i, j: x[i, j] + 5.0, name="more")
+    y = te.compute((4, 8), lambda i: double(more[i, 0:8], 2.0, 1.0), name="y")
+    s = te.create_schedule(y.op)
+    s[more].compute_at(s[y], y.op.axis[0])
+    values = _run(s, [x, y])
+    np.testing.assert_array_equal(values[1], (values[0] + 5) * 2 + 1)

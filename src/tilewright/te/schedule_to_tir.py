@@ -246,11 +246,11 @@ class _Builder:
         op = stage.op
         assert isinstance(op, ComputeOp)
         nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
+        inward = thread_guards(nest, nest.first_reduction())
+        at_loop = self._children(nest, inward)  # makes the buffers that a tensorized loop may read
         match = tensorized(nest, self.buffers, self.whole, self._read)
         last = len(nest.leaves) if match is None else match.place
         outer = range(last)
-        inward = thread_guards(nest, min(nest.first_reduction(), last)) if op.is_reduction else []
-        at_loop = self._children(nest, inward)
         if match is not None and (not op.is_reduction or match.covers_reduction):
             body = match.body
         elif op.is_reduction:
