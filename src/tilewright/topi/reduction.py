@@ -154,7 +154,7 @@ def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last:
         worse = tir.logical_not(value >= extreme if largest else value <= extreme)
         if x.dtype.is_float:
             worse = tir.logical_and(worse, tir.eq(value, value))
-        never = tir.const(-1 if last else 2**31 - 1, "int32")
+        never = tir.const(-1 if last else te.index_dtype().limits()[1], te.index_dtype())
         return (te.max if last else te.min)(tir.select(worse, never, position), axis=ranges)
 
     shape = _reduced(x.shape, axes, keepdims)

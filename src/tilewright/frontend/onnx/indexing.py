@@ -27,7 +27,7 @@ def convert_gather(node: OnnxNode) -> Expr:
     """Slices of one axis picked by an index tensor; one constant index is a plain slice."""
     axis, shape = node.axis(0), node.shape()
     indices = node.array(1)
-    if indices is None:
+    if indices is None or not isinstance(shape[axis], int):
         return op.take(node[0], node[1], axis=axis, mode="from_back")
     picked = _checked(node, indices, shape[axis])
     if picked.size != 1 or isinstance(node[0], Constant):

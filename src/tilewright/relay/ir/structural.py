@@ -7,6 +7,7 @@ spans of calls do not count; the contents of constants do.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -105,10 +106,11 @@ class _TypeTexts:
 
 def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """A value that is equal for arrays of equal dtype, shape and bytes (so -0.0 differs from 0.0)."""
-    digest = hashlib.sha256(
-        np.ascontiguousarray(data).view(np.uint8).data if data.size and data.ndim else data.tobytes()
-    )
-    return (str(data.dtype), data.shape, digest.hexdigest())
+    if data.dtype.hasobject:  # texts: their bytes, not the addresses of the objects
+        read: Any = json.dumps(data.tolist()).encode()
+    else:
+        read = np.ascontiguousarray(data).view(np.uint8).data if data.size and data.ndim else data.tobytes()
+    return (str(data.dtype), data.shape, hashlib.sha256(read).hexdigest())
 
 
 def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
