@@ -156,6 +156,11 @@ def _outer(node: Node, values: Sequence[Expr], params: Sequence[Expr]) -> list[V
     return [param for param in node.importer.parameters() if param in used]
 
 
+@converts("CALL")
+def convert_call(node: Node) -> list[Expr]:
+    return _run(node, int(node.option("subgraph")), node.given(), node.world)
+
+
 @converts("STABLEHLO_COMPOSITE")
 def convert_composite(node: Node) -> list[Expr]:
     """An operator by the subgraph that it is made of."""

@@ -15,6 +15,7 @@ from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMi
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import find_converter
+from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.registry import Op
@@ -49,11 +50,11 @@ UNAVAILABLE = Unavailable()
 
 
 class GraphImporter:
-    """Converts the subgraphs of one model; `problems` counts what cannot be converted, with its first place."""
+    """Converts the subgraphs of one model; `missing` gathers what cannot be converted."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.problems: dict[str, tuple[int, str]] = {}
+        self.missing = Unsupported()
         self.functions: dict[GlobalVar, Function] = {}
         #: The types of the variables by name, in the order in which they are met.
         self.variables: dict[str, TensorType] = {}
@@ -115,11 +116,6 @@ class GraphImporter:
         zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
         return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
 
-    def problem(self, what: str, where: str) -> None:
-        """Note what cannot be converted; `where` is kept of the first place."""
-        count, first = self.problems.get(what, (0, where))
-        self.problems[what] = (count + 1, first)
-
     def _value(self, graph: Subgraph, index: int, env: dict[int, Expr | Unavailable], where: str) -> Expr | Unavailable:
         """The value of a tensor: computed, constant, or a variable tensor's zeros."""
         if index in env:
@@ -151,7 +147,8 @@ class GraphImporter:
         label = f"operator {number} {operator.name} ({span!r})"
         converter = find_converter(operator.name, operator.custom)
         if converter is None:
-            self.problem(f"{'custom operator' if operator.custom else 'operator'} {operator.name}", label)
+            kind = "custom operator" if operator.custom else "operator"
+            self.missing.add(operator.name, label, f"no converter for the {kind} {operator.name}")
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         inputs = [None if place < 0 else self._input(operator, graph, place, env, label) for place in operator.inputs]
@@ -169,7 +166,7 @@ class GraphImporter:
                     _check_declared(label, graph.tensors[place], value)
                     env[place] = value
         except UnsupportedError as error:
-            self.problem(str(error), "")
+            self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
         except TypeMismatchError as error:
             raise ModelError(f"{label} does not fit its inputs: {error}") from None
