@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.tflite.build import constant, reshape
-from tilewright.frontend.tflite.importer import World
-from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
 from tilewright.relay.ir.type import FuncType, TensorType, TupleType

@@ -21,9 +21,10 @@ from tilewright.frontend.tflite import (  # noqa: F401  (importing a family regi
     shape,
     stablehlo,
 )
-from tilewright.frontend.tflite.importer import GraphImporter, World
+from tilewright.frontend.tflite.importer import GraphImporter
 from tilewright.frontend.tflite.inputs import input_specs
 from tilewright.frontend.tflite.model import load_model
+from tilewright.frontend.tflite.node import World
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
-from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.node import Importer, Node, World
 from tilewright.frontend.tflite.registry import find_converter
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
@@ -31,17 +31,6 @@ _MOST_OPERATORS = 1 << 18
 _OF_DATA = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, AssertionError)
 
 
-class World:
-    """The values of the variables at one point of the program, by name."""
-
-    def __init__(self, values: dict[str, Expr] | None = None) -> None:
-        self.values = dict(values or {})
-
-    def copy(self) -> World:
-        """A world of its own with the same values."""
-        return World(self.values)
-
-
 class Unavailable:
     """The value of an output whose operator could not be converted; operators that use it are skipped."""
 
@@ -49,23 +38,16 @@ class Unavailable:
 UNAVAILABLE = Unavailable()
 
 
-class GraphImporter:
+class GraphImporter(Importer):
     """Converts the subgraphs of one model; `missing` gathers what cannot be converted."""
 
     def __init__(self, model: Model) -> None:
+        super().__init__()
         self.model = model
         self.missing = Unsupported()
-        self.functions: dict[GlobalVar, Function] = {}
-        #: The types of the variables by name, in the order in which they are met.
-        self.variables: dict[str, TensorType] = {}
-        #: What CALL_ONCE assigns to the variables before the first run.
-        self.initial: dict[str, np.ndarray] = {}
-        #: The variables' names; a handle is a constant index into them.
-        self.handles: list[str] = []
         self._finished: set[Expr] = set()
         self._active: list[int] = []
         self._converted = 0
-        self._parameters: dict[str, Var] = {}
 
     def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
         """The outputs of subgraph `index` applied to `arguments`, which may assign variables of `world`.
@@ -90,31 +72,6 @@ class GraphImporter:
             self._active.pop()
         found = [value for value in values if isinstance(value, Expr)]
         return found if len(found) == len(values) else None
-
-    def handle(self, name: str) -> int:
-        """The number of the variable `name`."""
-        if name not in self.handles:
-            self.handles.append(name)
-        return self.handles.index(name)
-
-    def declare(self, name: str, type_: TensorType) -> None:
-        """Note the type of a variable, by what first reads or assigns it."""
-        self.variables.setdefault(name, type_)
-
-    def parameter(self, name: str) -> Var:
-        """The input of `main` that is the value of the variable `name` when a run begins."""
-        if name not in self._parameters:
-            self._parameters[name] = var(name, self.variables[name])
-        return self._parameters[name]
-
-    def parameters(self) -> list[Var]:
-        """Those inputs of `main` that are variables."""
-        return list(self._parameters.values())
-
-    def initial_states(self) -> dict[str, np.ndarray]:
-        """What each variable holds before the first run; zeros where nothing says."""
-        zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
-        return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
 
     def _value(self, graph: Subgraph, index: int, env: dict[int, Expr | Unavailable], where: str) -> Expr | Unavailable:
         """The value of a tensor: computed, constant, or a variable tensor's zeros."""
