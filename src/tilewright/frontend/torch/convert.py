@@ -7,23 +7,6 @@ from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.torch import (  # noqa: F401  (importing a family registers its converters)
-    activation,
-    attention,
-    creation,
-    indexing,
-    logic,
-    loss,
-    math,
-    nn,
-    normalization,
-    pooling,
-    recurrent,
-    reduce,
-    sampling,
-    shape,
-    sort,
-)
 from tilewright.frontend.torch.decompose import decomposed
 from tilewright.frontend.torch.importer import GraphImporter, array_of
 from tilewright.frontend.torch.load import load_program
@@ -62,7 +45,7 @@ def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
         kind, value = spec.kind.name, node.meta.get("val")
         if kind == "USER_INPUT":
             if not hasattr(value, "dtype"):
-                importer.values[node] = importer._number(value, node.name) if value is not None else None
+                importer.values[node] = importer.number(value, node.name) if value is not None else None
                 continue
             params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
             importer.values[node] = params[-1]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.torch.build import broadcast_to, constant, full, like, reshape
-from tilewright.frontend.torch.inputs import is_static
+from tilewright.frontend.torch.build import broadcast_to, cast, constant, full, like, rank_of, reshape
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -43,16 +43,36 @@ def convert_arange(node: TorchNode) -> Expr:
     return op.add(op.multiply(places, node.as_tensor(step)), node.as_tensor(start))
 
 
+@converts("aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar", "aten.sym_constrain_range",
+          "aten.sym_constrain_range_for_size")  # fmt: skip
+def convert_assertion(node: TorchNode) -> None:
+    """What export noted of types and sizes, which are in the types of the result."""
+
+
 @converts("aten.linspace", "aten.logspace")
 def convert_linspace(node: TorchNode) -> Expr:
     """`steps` numbers from start to end, or the powers of a base by them."""
     start, end, (count,) = node["start"], node["end"], node.shape
-    if not isinstance(count, int) or isinstance(start, Expr) or isinstance(end, Expr):
-        node.unsupported("a range between tensors or of symbolic length")
+    if not isinstance(count, int):
+        node.unsupported("a range of symbolic length")
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        return _between(node, count)
     values = np.linspace(float(start), float(end), count)
     if node.dtype.is_int and "linspace" in node.target:
         values = np.trunc(values)
     return constant(values if "linspace" in node.target else np.power(float(node["base"]), values), node.dtype)
+
+
+def _between(node: TorchNode, count: int) -> Expr:
+    """A range between scalars that a run computes."""
+    start, end = node.tensor("start", "float64"), node.tensor("end", "float64")
+    part = constant(np.arange(count) / max(count - 1, 1), "float64")
+    values = op.add(start, op.multiply(op.subtract(end, start), part))
+    if "logspace" in node.target:
+        values = op.power(like(node["base"], values), values)
+    elif node.dtype.is_int:
+        values = op.trunc(values)
+    return cast(values, node.dtype)
 
 
 @converts("aten.eye")
@@ -104,4 +124,4 @@ def convert_vander(node: TorchNode) -> Expr:
     powers = np.arange(count)
     if node.target.startswith("aten.vander") and not node["increasing"]:
         powers = powers[::-1]
-    return op.power(op.expand_dims(data, axis=len(node.shape) - 1), constant(powers, node.dtype))
+    return op.power(op.expand_dims(data, axis=rank_of(data)), constant(powers, node.dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.frontend.torch.registry import find_converter
+from tilewright.frontend.torch.families import find_converter
 
 #: Decompositions may give operators that want decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
@@ -13,6 +13,7 @@ _MOST_ROUNDS = 8
 
 def calls(program: Any) -> Iterator[Any]:
     """The nodes of `program` that call ATen operators (or those of other libraries)."""
+    # torch is optional
     import torch
 
     for node in program.graph.nodes:
@@ -45,12 +46,11 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
     import torch
     from torch._decomp import decomposition_table
 
+    composite = torch.export.default_decompositions()
     found: dict[Any, Any] = {}
     for operator in operators:
         if operator in decomposition_table:
             found[operator] = decomposition_table[operator]
-        elif operator._can_decompose() or torch._C._dispatch_has_kernel_for_dispatch_key(
-            operator.name(), "CompositeImplicitAutograd"
-        ):
-            found[operator] = operator.decompose
+        elif operator in composite:
+            found[operator] = composite[operator]
     return found

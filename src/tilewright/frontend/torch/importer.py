@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
-from tilewright.frontend.torch.inputs import Sizes
+from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.node import TorchNode
-from tilewright.frontend.torch.registry import find_converter
+from tilewright.frontend.torch.types import Sizes
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import children, rebuild
@@ -48,6 +48,7 @@ class GraphImporter:
                     self.problems.append(str(error))
 
     def _count_if_missing(self, node: Any) -> bool:
+        # torch is optional
         import torch
 
         target = str(node.target)
@@ -66,7 +67,7 @@ class GraphImporter:
 
         value = node.meta.get("val")
         if _is_number(value):
-            return self._number(value, node.name)
+            return self.number(value, node.name)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
         if not isinstance(node.target, torch._ops.OpOverload):
@@ -83,7 +84,7 @@ class GraphImporter:
             raise InternalError(f"{call.label}: its conversion failed with {type(error).__name__}: {error}.") from error
         return self._finish_all(result, call)
 
-    def _number(self, value: Any, where: str) -> Any:
+    def number(self, value: Any, where: str) -> Any:
         """A number that the graph computes from sizes: as it is, or a dimension."""
         if isinstance(value, bool | int | float):
             return value

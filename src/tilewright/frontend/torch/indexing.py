@@ -20,9 +20,9 @@ from tilewright.frontend.torch.build import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.torch.inputs import is_static
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.source import Source
 
 
 def load_program(source: Any) -> Any:
@@ -15,6 +15,7 @@ def load_program(source: Any) -> Any:
 
     Raises `ModelError` where there is no such file or it is no program, `UnsupportedError` for another object.
     """
+    # torch is optional
     import torch
 
     if isinstance(source, torch.export.ExportedProgram):
@@ -27,7 +28,7 @@ def load_program(source: Any) -> Any:
     path = Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
-    if not is_program(path):
+    if not is_program(Source.of(path)):
         raise ModelError(
             f"{path} is no program of torch.export; export the module with torch.export.export and write it with "
             "torch.export.save (checkpoints and pickled modules are never read, for they run code)"
@@ -38,13 +39,9 @@ def load_program(source: Any) -> Any:
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
 
 
-def is_program(path: Path) -> bool:
-    """True for an archive that `torch.export.save` may have written."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError):
-        return False
+def is_program(source: Source) -> bool:
+    """True for an archive with the entry that names its format and a graph as JSON, both under one folder."""
+    names = source.members
     return any(name.rpartition("/")[2] == "archive_format" for name in names) and any(
         "models/" in name and name.endswith(".json") for name in names
     )

@@ -112,7 +112,7 @@ def convert_addmm(node: TorchNode) -> Expr:
     if ".addr" in node.target:
         return _combined(node, op.multiply(op.expand_dims(left, axis=1), right))
     made = matmul(left, right)
-    return _combined(node, op.sum(made, axis=(0,)) if "addbmm" in node.target else made)
+    return _combined(node, op.sum(made, axis=(0,)) if ".addbmm" in node.target else made)
 
 
 @converts("aten.bilinear")
@@ -190,9 +190,10 @@ def _transposed_by_conv(
     """A convolution with the kernel turned round, of the data with zeros between its elements and around it."""
     groups, (inputs, outputs, *kernel) = options["groups"], shape_of(weight)
     rank = len(kernel)
+    turned = weight
     for axis in range(rank):
-        weight = op.reverse(weight, axis=axis + 2)
-    grouped = reshape(weight, (groups, inputs // groups, outputs, *kernel))
+        turned = op.reverse(turned, axis=axis + 2)
+    grouped = reshape(turned, (groups, inputs // groups, outputs, *kernel))
     turned = transpose(grouped, (0, 2, 1, *range(3, 3 + rank)))
     turned = reshape(turned, (groups * outputs, inputs // groups, *kernel))
     spread: Expr = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
@@ -201,10 +202,16 @@ def _transposed_by_conv(
     for axis, (low, high) in enumerate(width, start=2):
         spread = slice_axis(spread, axis, max(-low, 0), shape_of(spread)[axis] - max(-high, 0))
     around = [(0, 0), (0, 0), *((max(low, 0), max(high, 0)) for low, high in width)]
-    return _CONVOLUTIONS[rank](
-        op.nn.pad(spread, pad_width=tuple(around)), turned, channels=groups * outputs, kernel_size=tuple(kernel),
-        dilation=options["dilation"], groups=groups,
-    )  # fmt: skip
+    padded = op.nn.pad(spread, pad_width=tuple(around))
+    made: Expr = _CONVOLUTIONS[rank](
+        padded,
+        turned,
+        channels=groups * outputs,
+        kernel_size=tuple(kernel),
+        dilation=options["dilation"],
+        groups=groups,
+    )
+    return made
 
 
 @converts("aten.einsum")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.build import cast, constant, shape_of
-from tilewright.frontend.torch.inputs import Sizes, dtype_of
+from tilewright.frontend.torch.types import Sizes, dtype_of
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
@@ -79,6 +79,7 @@ class TorchNode:
 
     def common_type(self, *names: str) -> DType:
         """The element type in which torch computes with these arguments; for results that are of another type."""
+        # torch is optional
         import torch
 
         first = self.metas[names[0]]

@@ -1,6 +1,7 @@
 """The one table of converters: ATen operators to functions.
 
-A converter is a function of one `TorchNode` that returns the Relay expression of the node's output, or a list of them.
+A converter is a function of one `TorchNode` that returns the Relay expression of the node's output, a list of
+them, or None for what gives nothing.
 It is registered under the name of an operator, ``aten.add``, for all of its overloads, or under that of one overload,
 ``aten.max.dim``, which then comes first.
 """
@@ -16,7 +17,7 @@ from tilewright.support import plugins
 if TYPE_CHECKING:
     from tilewright.frontend.torch.node import TorchNode
 
-Converter = Callable[["TorchNode"], "Expr | Sequence[Expr]"]
+Converter = Callable[["TorchNode"], "Expr | Sequence[Expr] | None"]
 
 Function = TypeVar("Function", bound=Converter)
 

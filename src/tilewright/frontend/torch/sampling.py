@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.torch.build import element_type, rank_of, reshape, shape_of, transpose
-from tilewright.frontend.torch.inputs import is_static
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -44,7 +45,12 @@ def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
     return op.nn.pad(data, pad_width=tuple(width), pad_value=value)
 
 
-_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+#: Which element each place from before the first to behind the last shows.
+_SOURCES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "reflect": lambda places, extent: extent - 1 - np.abs(extent - 1 - np.abs(places)),
+    "replicate": lambda places, extent: np.clip(places, 0, extent - 1),
+    "circular": lambda places, extent: places % extent,
+}
 
 
 @converts(*(f"aten.{mode}_pad{rank}d" for mode in ("reflection", "replication") for rank in (1, 2, 3)))
@@ -61,8 +67,7 @@ def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
         if not isinstance(extent, int):
             node.unsupported(f"padding by {mode} of an axis of symbolic extent")
         low, high = pad[2 * place], pad[2 * place + 1]
-        source = np.arange(max(-low, 0), extent - max(-high, 0))
-        source = np.pad(source, (max(low, 0), max(high, 0)), mode=_MODES[mode])  # type: ignore[call-overload]
+        source = _SOURCES[mode](np.arange(-low, extent + high), extent)
         if low or high:
             data = op.take(data, Constant(source), axis=axis, mode="clip")
     return data
@@ -184,11 +189,15 @@ def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Exp
 def convert_grid_sample(node: TorchNode) -> Expr:
     """Pixels of the data at the places that a grid says."""
     rank = rank_of(node["input"]) - 2
+    if rank != 2:
+        node.unsupported("a grid of three axes")
     method = ("bilinear", "nearest", "bicubic")[node["interpolation_mode"]]
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]
+    if method == "bicubic" and padding != "zeros":
+        node.unsupported(f"bicubic sampling with the padding {padding}")
     grid = transpose(node["grid"], (0, rank + 1, *range(1, rank + 1)))
     return op.image.grid_sample(
-        node["input"], grid, method=method, layout="NCHW" if rank == 2 else "NCDHW",
+        node["input"], grid, method=method, layout="NCHW",
         padding_mode=padding, align_corners=bool(node["align_corners"]),
     )  # fmt: skip
 

@@ -22,9 +22,9 @@ from tilewright.frontend.torch.build import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.torch.inputs import is_static
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import as_dim
@@ -332,8 +332,8 @@ def convert_repeat_interleave(node: TorchNode) -> Expr:
 @converts("aten.diagonal", "aten.diagonal_copy", "aten.linalg_diagonal")
 def convert_diagonal(node: TorchNode) -> Expr:
     """A diagonal of the plane of two axes, as the last axis."""
-    data = node["self"]
-    first, second = (node.normalize(node[name]) for name in ("dim1", "dim2"))
+    data = node["A"] if "A" in node.arguments else node["self"]
+    first, second = (node.normalize(node[name], rank_of(data)) for name in ("dim1", "dim2"))
     rest = [axis for axis in range(rank_of(data)) if axis not in (first, second)]
     moved = transpose(data, [*rest, first, second])
     rows, columns = shape_of(moved)[-2:]

@@ -1,4 +1,4 @@
-"""The inputs of a program and what stands for its sizes: element types and dimensions of PyTorch as Relay's."""
+"""Element types and dimensions of PyTorch as Relay's."""
 
 from __future__ import annotations
 
