@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World
-from tilewright.frontend.tflite.registry import find_converter
+from tilewright.frontend.tflite.registry import Converter, find_converter
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
@@ -113,26 +113,31 @@ class GraphImporter(Importer):
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
+        env.update(dict.fromkeys(outputs, UNAVAILABLE))
+        try:
+            env.update(self._converted_by(converter, node))
+        except UnsupportedError as error:
+            self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
+
+    def _converted_by(self, converter: Converter, node: Node) -> dict[int, Expr]:
+        """The values of an operator's outputs, by the numbers of their tensors."""
         try:
             result = converter(node)
             values = [result] if isinstance(result, Expr) else list(result)
             done: dict[Expr, Expr] = {}
-            values = [self._finish(value, span, done) for value in values]
-            for place, value in zip(operator.outputs, values):
-                if place >= 0:
-                    _check_declared(label, graph.tensors[place], value)
-                    env[place] = value
-        except UnsupportedError as error:
-            self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+            found = zip(node.operator.outputs, [self._finish(value, node.span, done) for value in values])
+            given = {place: value for place, value in found if place >= 0}
+            for place, value in given.items():
+                _check_declared(node.label, node.graph.tensors[place], value)
+            return given
         except TypeMismatchError as error:
-            raise ModelError(f"{label} does not fit its inputs: {error}") from None
+            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
         except TilewrightError:
             raise
         except _OF_DATA as error:
-            raise ModelError(_does_not_fit(label, inputs, error)) from error
+            raise ModelError(_does_not_fit(node.label, node.inputs, error)) from error
         except Exception as error:
-            raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
+            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
 
     def _input(
         self, operator: Operator, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], label: str
