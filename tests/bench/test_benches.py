@@ -146,3 +146,7 @@ def test_where_no_control_group_can_be_made(
     constraints.quotas("model.onnx")
     printed = capsys.readouterr().out
     assert printed.startswith("quota of 0.5 processors: skipped, no control group can be made here (")
+
+
+def test_a_folder_of_models_is_verified(bench_folder: Path, tmp_path: Path, peers: str) -> None:
+    saved(convolution(), tmp_path / "models" / "one.onnx") if False else None
