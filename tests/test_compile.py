@@ -261,7 +261,7 @@ def test_level_0_optimizes_nothing() -> None:
     mod = _small_network()
     with PassContext(opt_level=0):
         stages = dict(optimize_stages(mod, Target("cpu")))
-    assert list(stages) == ["relay", "infer_type", "expand_operators", "simplify_inference", "fuse_ops"]
+    assert list(stages) == ["relay", "infer_type", "expand_operators", "fold_empty", "simplify_inference", "fuse_ops"]
     kernels = [call.op for call in calls(stages["fuse_ops"]["main"].body)]
     assert all(isinstance(kernel, relay.Function) and len(calls(kernel.body)) == 1 for kernel in kernels)
     before = [call.op for call in calls(stages["simplify_inference"]["main"].body)]

@@ -46,6 +46,11 @@ ODD: Shapes = ((2, 42, H, W),)
 WIDE: Shapes = ((1, 32, H, W),)
 CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "elementwise": (lambda x: op.nn.relu(op.add(op.exp(x), weight(3, 1, 1))), IMAGE),
+    "group_norm": (
+        lambda x: op.nn.group_norm(x, weight(6), weight(6), num_groups=3, axis=1),
+        ((2, 6, H, W),),
+    ),
+    "instance_norm": (lambda x: op.nn.instance_norm(x, weight(6), weight(6), axis=1), ((2, 6, H, W),)),
     "static_between_kernels": (lambda x: op.sqrt(op.sum(op.multiply(x, x))), ((4, H, 3, W),)),
     "conv2d": (lambda x: op.nn.relu(op.nn.conv2d(convolution(x), weight(48, 32, 3, 3), padding=1)), IMAGE),
     "1x1": (lambda x: op.nn.relu(op.nn.conv2d(x, weight(35, 42, 1, 1))), ODD),

@@ -28,7 +28,9 @@ FORMATS = (
 ALLOWED = {
     "limits compile time or the size of code": (
         "relay/transform/functional/partial_evaluate.py:FUEL",
+        "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
+        "relay/transform/fuse/fuse_ops.py:MAX_READS",
         "relay/transform/simplify/eliminate_common_subexpr.py:CONSTANT_LIMIT",
         "relay/transform/simplify/fold_constant.py:LIMIT",
         "relay/transform/simplify/fold_constant.py:ANY_SIZE",
@@ -61,6 +63,7 @@ ALLOWED = {
     "the stack of a thread, or its waking, which the operating system decides": (
         "codegen/llvm/statements.py:STACK_LIMIT",
         "runtime/threads.py:MAX_WORKERS",
+        "runtime/vm/loop.py:_WORTH_MEETING",
         "codegen/native/pool.py:_SPIN_NANOSECONDS",
         "codegen/native/pool.py:_OFTEN",
         "codegen/native/pool.py:_FUTEX_WAIT_PRIVATE",
@@ -79,6 +82,10 @@ ALLOWED = {
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
         "runtime/specializations.py:_COUNTED",
+        "runtime/vm/loop.py:_FIRST_BYTES",
+        "runtime/vm/loop.py:_MANY",
+        "runtime/vm/loop.py:_DONE",
+        "runtime/vm/loop.py:_PAIRS",
         "runtime/vm/machine.py:MAX_FRAMES",
     ),
     "levels of quantized values": (
@@ -88,6 +95,7 @@ ALLOWED = {
     ),
     "an optimization level": ("relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
+        "tir/transform/shift_last_tile.py:FEW",
         "topi/schedule/cpu/common.py:_ENOUGH_SHARES",
         "topi/schedule/cpu/injective.py:_LINES_OF_LONG_ROW",
         "topi/schedule/cpu/injective.py:_FEW_ROWS",
@@ -120,7 +128,10 @@ ALLOWED = {
         "topi/schedule/cost.py:_WITHIN",
         "topi/schedule/cpu/tile.py:_BALANCE",
     ),
-    "sizes that an unknown size is likely to have": ("topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",),
+    "sizes that an unknown size is likely to have": (
+        "topi/schedule/cpu/product.py:_ROWS_OF_ONE",
+        "topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",
+    ),
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 

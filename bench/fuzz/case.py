@@ -24,7 +24,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Case:
-    """`undefined` names values that ONNX leaves open (a NaN cast to an integer): what depends on them is not compared."""
+    """`undefined` names values that ONNX leaves open (NaN as an integer): what depends on them is not compared."""
 
     seed: int
     model: onnx.ModelProto

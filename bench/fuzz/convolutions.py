@@ -44,6 +44,9 @@ def window(draw: Draft, sizes: Sequence[int], operator: str, largest: int = 3) -
         found["pads"] = [draw.integer(0, min(2, k - 1)) for k in kernel * 2]
     pads = found.get("pads", [0] * 2 * len(sizes))
     same = str(found.get("auto_pad", "")).startswith("SAME")
+    strides = found.get("strides", [1] * len(sizes))
+    if same and any((-(-s // t) - 1) * t + k < s for s, t, k in zip(sizes, strides, kernel)):
+        raise Rejected("the padding would be below zero, which each reference takes differently")
     if not same and any(s + pads[i] + pads[i + len(sizes)] < wide[i] for i, s in enumerate(sizes)):
         raise Rejected("the window is wider than the data")
     return found
@@ -120,8 +123,8 @@ def global_pool(draw: Draft, operator: str) -> None:
 def max_unpool(draw: Draft, operator: str) -> None:
     """MaxUnpool of what a MaxPool gave."""
     data = image(draw, draw.element(operator, only=REAL), ranks=(4,))
-    if min(data.shape[2:]) < 2:
-        raise Rejected("nothing to pool")
+    if any(size < 2 or size % 2 for size in data.shape[2:]):
+        raise Rejected("the indices are of another image than is inferred")
     pooled, where = draw.emit("MaxPool", [data], 2, kernel_shape=[2, 2], strides=[2, 2])
     size = draw.known(np.array(data.shape, np.int64)) if draw.chance(0.5) else None
     draw.emit(operator, [pooled, where, size], kernel_shape=[2, 2], strides=[2, 2])

@@ -66,10 +66,8 @@ def _finished(draw: Draft, seed: int, rng: random.Random) -> Case:
     nodes = draw.nodes[:20]
     read = {name for node in nodes for name in reads(node)}
     made = {name for node in nodes for name in node.output if name}
-    ends = [
-        v for v in draw.values
-        if v.name in made and v.kind in ("tensor", "sequence") and v.element and (v.name not in read or rng.random() < 0.15)
-    ]  # fmt: skip
+    shown = [v for v in draw.values if v.name in made and v.kind in ("tensor", "sequence") and v.element]
+    ends = [v for v in shown if v.name not in read or rng.random() < 0.15]
     draw.inputs = [value for value in draw.inputs if value.name in read]
     draw.constants = [value for value in draw.constants if value.name in read]
     draw.nodes = nodes

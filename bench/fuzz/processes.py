@@ -42,7 +42,7 @@ class Worker:
                 return Outcome(seed, CRASH if stage in ("ours", "comparing") else NO_REFERENCE, where)
             found = json.loads(line) if line.startswith(b"{") else {"stage": stage}
             if "outcome" in found:
-                return Outcome(**{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()})
+                return Outcome.of(found)
             stage = found["stage"]
 
     def close(self) -> None:

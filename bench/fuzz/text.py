@@ -41,9 +41,10 @@ def empty(draw: Draft, operator: str) -> None:
     draw.emit("SequenceInsert", [made, draw.operand([element])])
 
 
-def _place(draw: Draft, value: Value, extra: int = 0) -> Value:
+def _place(draw: Draft, value: Value) -> Value:
+    """A place in a sequence; the one behind its end is left out, which the evaluator takes for the first."""
     length = len(value.contents)
-    return draw.known(np.array(draw.integer(-length, length - 1 + extra), draw.choice([np.int32, np.int64])), 0.6)
+    return draw.known(np.array(draw.integer(-length, length - 1), draw.choice([np.int32, np.int64])), 0.6)
 
 
 def change(draw: Draft, operator: str) -> None:
@@ -52,7 +53,7 @@ def change(draw: Draft, operator: str) -> None:
         draw.emit(operator, [sequence(draw)])
         return
     value = sequence(draw, lambda v: len(v.contents) > 0)
-    place = _place(draw, value, 1 if operator == "SequenceInsert" else 0)
+    place = _place(draw, value)
     if operator == "SequenceInsert":
         item = draw.operand([value.element])
         draw.emit(operator, [value, item, place if draw.chance(0.7) else None])
@@ -86,7 +87,7 @@ def cut(draw: Draft, operator: str) -> None:
 
 def optional(draw: Draft, operator: str) -> None:
     """Optional of a tensor, and what asks it."""
-    data = draw.operand([e for e in (*FLOATS[:3], *INTEGERS, T.BOOL)])
+    data = draw.operand((*FLOATS[:3], *INTEGERS, T.BOOL))
     made = draw.emit("Optional", [data])[0]
     if operator != "Optional":
         draw.emit(operator, [made])

@@ -1,10 +1,11 @@
 """The process that cases run in: `python -m bench.fuzz.worker` reads a request a line and answers with a line of JSON.
 
-A request is a seed, or the path of a saved case. Before each part that may end the process a line says which one begins.
+A request is a seed, or the path of a saved case. Before each part that may end the process a line says which begins.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -14,15 +15,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tilewright as tw
 from bench.fuzz.case import Case, Settings
 from bench.fuzz.judge import described, differences, stands, tainted
 from bench.fuzz.operators import draw_case
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, run_onnxruntime
 from bench.fuzz.settle import settle
+from tilewright.compile import build
 from tilewright.errors import UserError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.transform.manager.pass_manager import PassContext
+from tilewright.target import Target
 
 RIGHT, WRONG, CRASH, RAW, REFUSED = "right", "wrong", "crash", "raw exception", "refused"
 TIMEOUT, NO_REFERENCE, DISAGREE, INVALID = "timeout", "reference failed", "references disagree", "not drawn"
@@ -43,6 +45,11 @@ class Outcome:
     #: Where the references differ though ours agrees with one: the first node that does, and its type.
     disagreement: str = ""
 
+    @staticmethod
+    def of(entry: dict[str, Any]) -> Outcome:
+        """The inverse of `asdict`, from JSON."""
+        return Outcome(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+
 
 def run_ours(case: Case, plain: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Our outputs by name, of two runs of one executable; a `plain` one is compiled as anybody would."""
@@ -50,7 +57,7 @@ def run_ours(case: Case, plain: bool = False) -> tuple[dict[str, Any], dict[str,
     shapes = {name: value.shape for name, value in case.feeds.items()} if settings.fixed else None
     with PassContext(opt_level=settings.opt_level):
         module, _ = from_onnx(case.model, shapes)
-        model = tw.compile(module, threads=settings.threads, cache=False, executor=settings.executor)
+        model = build(module, Target("cpu"), settings.threads, settings.executor, jobs=1)
     names = [output.name for output in case.model.graph.output]
     first, second = (dict(zip(names, model.run(dict(case.feeds)))) for _ in range(2))
     return first, second
@@ -123,15 +130,11 @@ def _references(case: Case) -> dict[str, dict[str, Any]]:
     """The outputs of the references that can run the case, by their names."""
     found: dict[str, dict[str, Any]] = {}
     names = [output.name for output in case.model.graph.output]
-    try:
+    with contextlib.suppress(ReferenceError_):
         values = evaluate_nodes(case.model, case.feeds)
         found["onnx"] = {name: values[name] for name in names}
-    except ReferenceError_:
-        pass
-    try:
+    with contextlib.suppress(ReferenceError_):
         found["onnxruntime"] = dict(zip(names, run_onnxruntime(case.model, case.feeds)))
-    except ReferenceError_:
-        pass
     return found
 
 

@@ -9,7 +9,7 @@ docs/walkthrough.md follows one convolution through all of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from tilewright.backend import backend_of
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
-from tilewright.errors import ArtifactError, ModelError, TargetError, UnsupportedError
+from tilewright.errors import ArtifactError, TargetError, UnsupportedError
+from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -32,6 +33,7 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.widen_groups import widen_groups
+from tilewright.relay.transform.manager.added_passes import GraphPass, with_added_passes
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext, run
 from tilewright.relay.transform.partition.lower_external import lower_external
@@ -56,7 +58,8 @@ from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.specialize import specialize_sizes
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
-from tilewright.support.fingerprint import compiler_fingerprint, contents_digest
+from tilewright.support.entry_points import PASSES, load_plugins
+from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -68,7 +71,7 @@ EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 MOST_JOINED = 64
 
 #: The graph passes in order; each maps a module to a module.
-GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
+GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("infer_type", lambda mod, target: infer_type(mod)),
     ("compute_in_float32", lambda mod, target: compute_in_float32(mod)),
     ("fake_quantization_to_integer", lambda mod, target: fake_quantization_to_integer(mod)),
@@ -95,6 +98,12 @@ GRAPH_PASSES: tuple[tuple[str, Callable[[IRModule, Target], IRModule]], ...] = (
 )
 
 
+def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
+    """`GRAPH_PASSES` with those that plug-ins add."""
+    load_plugins(PASSES)
+    return with_added_passes(GRAPH_PASSES)
+
+
 def compile(
     model: Any,
     target: str | Target = "cpu",
@@ -108,7 +117,8 @@ def compile(
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
-    `model` is the path or bytes of an ONNX file, an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
+    `model` is the path or bytes of a model of a format of `frontends.py` (told by its contents), an object that one of
+    them takes, such as an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
     dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
@@ -167,6 +177,7 @@ def _compiled(
     check: bool = False,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
+    load_all_plugins()  # the cache's key covers their code
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
     key = (
@@ -228,21 +239,11 @@ def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
     """The Relay module of a model in any of the forms `compile` takes.
 
-    Raises `ModelError` where there is no such file or it is no model, `UnsupportedError` for another kind of object.
+    Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
     """
     if isinstance(model, IRModule):
         return model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
-    if isinstance(model, str | os.PathLike) and not Path(model).is_file():
-        raise ModelError(f"{os.fspath(model)}: there is no such file")
-    if isinstance(model, str | os.PathLike | bytes) or type(model).__name__ == "ModelProto":
-        # a Relay module needs no ONNX
-        from tilewright.frontend.onnx import from_onnx
-
-        return from_onnx(model, input_shapes)[0]
-    raise UnsupportedError(
-        f"cannot compile a {type(model).__name__}; give the path or bytes of an ONNX file, an onnx.ModelProto "
-        "or a Relay module"
-    )
+    return frontend_of(model).convert(model, input_shapes)[0]
 
 
 def _fused(mod: IRModule, target: Target) -> IRModule:
@@ -268,7 +269,7 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
     mod = infer_type(mod)
     refuse_unaddressable(mod)
     yield "relay", mod
-    for name, graph_pass in GRAPH_PASSES:
+    for name, graph_pass in graph_passes():
         info = PassInfo(opt_level_of(name), name)
         switched_off = info.opt_level > 0 and not PassContext.current().enabled(info)
         if switched_off or name in backend.passes_left_out:
@@ -283,6 +284,9 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     contents, registered = contents_digest(model, store), plugins.fingerprint()
     if contents is None or registered is None:
         return None
+    if isinstance(model, str | os.PathLike):
+        beside = frontend_of(model).companions(Path(model))
+        contents = digest(contents, *(part for path in beside for part in (path.name, model_digest(path, store))))
     shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
     spelling = PassContext.current().spelling
     return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)

@@ -112,3 +112,18 @@ def test_expressions_are_not_iterated() -> None:
         list(relay.var("x", shape=(3,)))
     one, two = relay.split(relay.var("x", shape=(4,)), 2)
     assert one.index == 0 and two.index == 1
+
+
+def test_grids_of_coordinates_are_a_tuple() -> None:
+    from tvm import relay
+
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,))
+    grids = relay.meshgrid([x, y], indexing="ij")
+    first, second = grids
+    assert len(grids) == 2 and grids.astuple().op.name == "meshgrid" and second.index == 1
+    a, b = np.array([1, 2], "float32"), np.array([5, 6, 7], "float32")
+    func = relay.Function([x, y], first * second)
+    result = relay.create_executor("graph").evaluate(func)(a, b)
+    np.testing.assert_array_equal(result.numpy(), np.outer(a, b))
+    const = relay.add(x, relay.const(np.ones(2, "float32")))
+    assert "metadata" in const.astext() and "metadata" not in const.astext(show_meta_data=False)

@@ -148,8 +148,6 @@ def test_composed_operators() -> None:
     np.testing.assert_allclose(_evaluate(relay.nn.global_max_pool1d(row), values).numpy(), values.max(2, keepdims=True))
     assert relay.nn.get_pad_tuple2d((1, 2)) == (1, 2, 1, 2)
     assert _evaluate(relay.shape_of(x), data).numpy().tolist() == [3, 4]
-    with pytest.raises(InputError, match="segment_sum needs num_segments"):
-        relay.segment_sum(x, relay.const(np.array([0, 0, 1])))
 
 
 def test_one_function_compiled_alone_and_a_program_step_by_step() -> None:
@@ -269,3 +267,13 @@ def test_statements_in_a_row_and_padding_of_volumes() -> None:
     assert tvm.tir.stmt_list(tvm.tir.stmt_seq(first, second)) == [first, second] and tvm.tir.stmt_list(first) == [first]
     assert topi.nn.utils.get_pad_tuple3d((1, 2, 3), (3, 3, 3)) == (1, 2, 3, 1, 2, 3)
     assert topi.nn.utils.get_pad_tuple3d("SAME", (3, 3, 4)) == (1, 1, 2, 1, 1, 1)
+
+
+def test_operators_whose_results_are_unpacked() -> None:
+    from tvm import relay
+
+    places, old, new = (relay.var(name, shape=shape, dtype="int64") for name, shape in
+                        (("places", (3, 2)), ("old", (2,)), ("new", (1,))))  # fmt: skip
+    made = relay.op.sparse_reshape(places, old, new)
+    indices, shape = made
+    assert len(made) == 2 and indices.index == 0 and shape.index == 1 and made.astuple().op.name == "sparse_reshape"

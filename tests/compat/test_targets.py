@@ -72,3 +72,21 @@ def test_code_for_another_processor() -> None:
         x, out = tvm.nd.array(np.arange(n, dtype="float32")), tvm.nd.empty((n,))
         tvm.build(s, [a, b])(x, out)
     np.testing.assert_array_equal(out.numpy(), x.numpy() * 2)
+
+
+def test_models_for_another_processor() -> None:
+    import tvm
+    from tvm import relay
+
+    x = relay.var("x", shape=(4, 64))
+    func = relay.Function([x], relay.nn.dense(x, relay.const(np.ones((32, 64), "float32"))))
+    wide = relay.build(tvm.IRModule.from_expr(func), "llvm -mcpu=skylake-avx512")
+    assert "zmm" in wide.get_source("asm") and "x float>" in wide.get_source()
+    _, lib, _ = relay.build(tvm.IRModule.from_expr(func), "llvm -mcpu=corei7")
+    assert "xmm" in lib.get_source("asm") and "ymm" not in lib.get_source("asm")
+    foreign = relay.build(tvm.IRModule.from_expr(func), "llvm -mtriple=aarch64-linux-gnu")
+    assert "fmla" in foreign.get_source("asm")
+    with pytest.raises(TargetError, match=r"cannot run code for llvm -mtriple=aarch64.*look at get_source"):
+        foreign["default"](tvm.cpu())
+    with pytest.raises(UnsupportedError, match="the formats of a model are ll and asm"):
+        wide.get_source("cl")

@@ -114,7 +114,7 @@ def test_named(target, dev):
 def test_enabled(target):
     assert target.startswith("llvm")
 
-@pytest.mark.parametrize("target, n", [("c", 1)])
+@pytest.mark.parametrize("target, n", [("c", 1), ("cuda", 1)])
 def test_own(target, n):
     assert (target, n) == ("c", 1)
 
@@ -139,7 +139,7 @@ def test_has_its_package():
 """
     monkeypatch.setenv("TVM_TEST_TARGETS", "llvm; llvm -mcpu=x86-64; cuda")
     shown = _suite(tmp_path, text, "--strict-markers")
-    assert "10 passed, 4 skipped, 2 xfailed" in shown, shown
+    assert "10 passed, 5 skipped, 2 xfailed" in shown, shown
     assert "it needs the package no_such_package_anywhere" in shown and "nothing runs on cuda here" in shown
 
 

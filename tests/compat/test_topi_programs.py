@@ -218,3 +218,36 @@ def test_same_padding_of_a_dilated_convolution() -> None:
         np.testing.assert_allclose(
             _run([out], [data, filters, out], [x, weight]), np.einsum(grouped, windows, wide), rtol=1e-4, atol=1e-4
         )
+
+
+def test_shapes_and_places_by_their_classic_parameters() -> None:
+    from tvm import te, topi
+
+    a, b = te.placeholder((3, 4), name="a"), te.placeholder((2, 4), name="b")
+    places = te.placeholder((3,), "int32", name="places")
+    x, y, i = _random(3, 4), _random(2, 4, seed=1), np.array([-2, 9, 1], "int32")
+    programs = (
+        (topi.concatenate(a_tuple=(a, b), axis=0), [a, b], [x, y], np.concatenate([x, y])),
+        (topi.take(a=a, indices=places, axis=1, mode="clip"), [a, places], [x, i], x[:, [0, 3, 1]]),
+        (topi.take(a, places), [a, places], [x, i], x.ravel()[[0, 9, 1]]),
+        (topi.take(a, places, axis=0, mode="wrap"), [a, places], [x, i], x[[1, 0, 1]]),
+        (topi.arange(1, 20, 1.5), [], [], np.arange(1, 20, 1.5, "float32")),
+        (topi.arange(5, dtype="int32"), [], [], np.arange(5, dtype="int32")),
+        (topi.arange(20, 1, -3, "int32"), [], [], np.arange(20, 1, -3, "int32")),
+        (topi.one_hot(places, 5, 2, 4, 0, "int32"), [places], [np.array([0, 3, 1], "int32")],
+         np.where(np.eye(4)[:, [0, 3, 1]] == 1, 5, 2)),
+        (topi.where(topi.cast(a > 0, "float32"), a, -a), [a], [x], np.abs(x)),
+    )  # fmt: skip
+    for out, inputs, values, expected in programs:
+        np.testing.assert_array_equal(_run([out], [*inputs, out], values), expected)
+
+
+def test_schedules_of_pooling_are_told_the_layout() -> None:
+    import tvm
+    from tvm import te, topi
+
+    a = te.placeholder((1, 2, 8, 8), name="a")
+    out = topi.nn.pool2d(a, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NCHW")
+    x, result = _random(1, 2, 8, 8), tvm.nd.empty((1, 2, 4, 4))
+    tvm.build(topi.generic.schedule_pool([out], "NCHW"), [a, out], "llvm")(tvm.nd.array(x), result)
+    np.testing.assert_array_equal(result.numpy(), _windows(x, 2, 2).max(axis=(4, 5)))

@@ -302,6 +302,8 @@ def test_aarch64_addresses_in_pairs_of_instructions() -> None:
                 assert (base + place >> 12) + (pages ^ 1 << 20) - (1 << 20) == target >> 12
             elif row.kind in shifts:
                 assert (word >> 10 & 0xFFF) << shifts[row.kind] == target & 0xFFF
+            elif row.kind == 283 and symbol.section:
+                assert base + place + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25)) == target
             elif row.kind == 283:  # libc is out of reach here: a stub that jumps there
                 stub = place + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25))
                 assert struct.unpack_from("<Q", image.contents, stub + 8)[0] == libc[symbol.name]

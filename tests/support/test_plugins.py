@@ -103,6 +103,15 @@ def test_closures_defaults_globals_and_bound_objects_count(monkeypatch: pytest.M
     assert told({"a": {1, 2}}) == told({"a": {2, 1}}) != told({"a": {1, 3}})
 
 
+def complains(x: int) -> int:
+    print(x, file=sys.stderr)
+    return x
+
+
+def test_what_the_interpreter_itself_holds_is_not_looked_into() -> None:
+    assert told(complains) == told(complains) is not None
+
+
 def test_what_refers_to_itself_is_told() -> None:
     ring: list[Any] = [1]
     ring.append(ring)

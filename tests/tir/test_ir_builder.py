@@ -70,3 +70,9 @@ def test_misuse_is_refused():
         ib.allocate("float32", (2, 2), "b")[0, 0, 0]
     with pytest.raises(ValueError, match=r"get\(\) within an open block"), ib.for_range(0, 3):
         ib.get()
+
+
+def test_a_sequence_is_counted_and_indexed() -> None:
+    first, second = tir.Evaluate(tir.const(1)), tir.Evaluate(tir.const(2))
+    body = tir.seq(first, second)
+    assert len(body) == 2 and body[0] is first and body[-1] is second and list(body) == [first, second]

@@ -73,11 +73,11 @@ def inspect_command(
 def stage_names(target_name: str = "cpu") -> list[str]:
     """Every stage that can be inspected for a target, in the order in which they come."""
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
-    from tilewright.compile import GRAPH_PASSES
+    from tilewright.compile import graph_passes
     from tilewright.target import Target
     from tilewright.tir.transform.pipeline import pipeline_of
 
-    graph, loop = [name for name, _ in GRAPH_PASSES], pipeline_of(Target(target_name)).names
+    graph, loop = [name for name, _ in graph_passes()], pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
@@ -91,7 +91,7 @@ def stage_texts(
     source: bool = False,
 ) -> Iterator[str]:
     """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
-    from tilewright.compile import GRAPH_PASSES, import_model, optimize
+    from tilewright.compile import graph_passes, import_model, optimize
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
@@ -100,16 +100,16 @@ def stage_texts(
             f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"
         )
     target = Target(target_name)
-    graph_passes = [name for name, _ in GRAPH_PASSES]
-    if source and stage in ("relay", *graph_passes, "fused", "plan", "choice"):
+    passes = dict(graph_passes())
+    if source and stage in ("relay", *passes, "fused", "plan", "choice"):
         raise UnsupportedError(
             f"--source goes with stages of loops and code: te, a loop pass, tir, llvm, asm; got {stage}"
         )
     mod = import_model(model, parse_shapes(shapes))
     if stage == "relay":
         yield str(infer_type(mod))
-    elif stage in graph_passes:
-        for _, graph_pass in GRAPH_PASSES[: graph_passes.index(stage) + 1]:
+    elif stage in passes:
+        for graph_pass in list(passes.values())[: list(passes).index(stage) + 1]:
             mod = infer_type(graph_pass(mod, target))
         yield str(mod)
     elif stage == "fused":

@@ -142,10 +142,24 @@ class SegmentManifest(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Loop(Record):
+    """How a segment is repeated: its first results are what these inputs are in the next turn (None: none reads it).
+
+    The last result says whether there is one; those between are collected, one row of an array a turn.
+    """
+
+    carried: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Packed(Record):
-    """What an instruction of the virtual machine calls: a segment, by number, or a host operator with attributes."""
+    """What an instruction of the virtual machine calls: a segment, by number, or a host operator with attributes.
+
+    With a `loop` the segment is repeated; what it collects is added to lists, which are the last arguments.
+    """
 
     segment: int | None = None
+    loop: Loop | None = None
     host: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     operator: str = ""
@@ -190,7 +204,23 @@ class Manifest(SegmentManifest):
             segment.check(at(at(where, "segments"), i))
         for i, packed in enumerate(self.packed):
             if packed.segment is not None:
-                index(packed.segment, len(self.segments), at(at(at(where, "packed"), i), "segment"))
+                place = at(at(where, "packed"), i)
+                index(packed.segment, len(self.segments), at(place, "segment"))
+                if packed.loop is not None:
+                    check_loop(packed.loop, self.segments[packed.segment], at(place, "loop"))
+
+
+def check_loop(loop: Loop, segment: SegmentManifest, where: str) -> None:
+    """What a loop carries must be as its segment has it, and its test one boolean."""
+    if len(loop.carried) >= len(segment.outputs) or segment.outputs[-1].dtype != "bool":
+        raise ArtifactError(f"{where} carries {len(loop.carried)} values, the segment does not give as many and a test")
+    for k, place in enumerate(loop.carried):
+        if place is None:
+            continue
+        index(place, len(segment.inputs), at(at(where, "carried"), k))
+        given, made = segment.inputs[place], segment.outputs[k]
+        if (given.shape, given.dtype) != (made.shape, made.dtype):
+            raise ArtifactError(f"{at(at(where, 'carried'), k)} is {place}: {given} does not become {made}")
 
 
 def check_argument(arg: Sequence[Any], counts: Mapping[str, int], where: str) -> None:

@@ -20,12 +20,13 @@ from tilewright.runtime.processor import host_architecture
 from tilewright.support.forks import own_lock
 
 #: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
-INTERFACE = 1
+INTERFACE = 2
 
 EXPORTS = (
     "tilewright_barrier",
     "tilewright_parallel_run",
     "tilewright_call_with_worker_memory",
+    "tilewright_repeat",
     "tilewright_set_processors",
     "tilewright_pool_threads",
     "tilewright_pool_stop",

@@ -75,6 +75,10 @@ class Segment:
         slots[count + 2] = self.memory.scratch.address
         return results
 
+    def set_result(self, number: int, rows: Array, row: int) -> None:
+        """Have result `number` written to `rows[row]`, in the run that was prepared last."""
+        self._slots[len(self.inputs) + number] = address_of(rows) + row * rows.strides[0]
+
     def call(self, threads: int) -> int:
         """Run what `prepare` set up; 0, or the code of a failed check."""
         return int(self._run(self.entry, self.slots_address, threads))
@@ -82,7 +86,10 @@ class Segment:
     def invoke(self, values: Sequence[Any], threads: int) -> tuple[list[Array], int]:
         """Run on `values`, which are checked; the outputs, and 0 or the code of a failed check."""
         if self._made is None:
-            results = self.prepare([bind(value, spec) for value, spec in zip(values, self.inputs)], None, threads)
+            arrays = [
+                bind(value, spec) for value, spec in zip(values, self.inputs)
+            ]  # which live until the call is over
+            results = self.prepare(arrays, None, threads)
             return results, self._run(self.entry, self.slots_address, threads)
         slots, count, memory = self._slots, self._count, self.memory
         kept = []  # arrays made here live until the call is over

@@ -27,6 +27,8 @@ _ALLOWED = {
     "bool", "handle", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "string",
 } | _NARROW  # fmt: skip
+#: Spellings of the field without a width; one bit is a bool.
+_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "int1": "bool", "uint1": "bool"}
 _INTERNED: dict[str, DType] = {}
 
 
@@ -41,7 +43,7 @@ class DType(str):
         known = _INTERNED.get(spelling) if isinstance(spelling, str) else None
         if known is not None:
             return known
-        text = _from_numpy(spelling) if not isinstance(spelling, str) else spelling
+        text = _from_numpy(spelling) if not isinstance(spelling, str) else _ALIASES.get(spelling, spelling)
         match = _PATTERN.match(text)
         if match is None or match.group(1) not in _ALLOWED:
             raise TypeError(
@@ -62,6 +64,11 @@ class DType(str):
 
     def __getnewargs__(self) -> tuple[str]:
         return (str.__str__(self),)
+
+    @property
+    def type_code(self) -> int:
+        """The number of the kind in DLPack: 0 signed, 1 unsigned (bool too), 2 float, 3 handle, 4 bfloat16."""
+        return _TYPE_CODES.get(self.code, 1)
 
     @property
     def element(self) -> DType:
@@ -120,6 +127,9 @@ class DType(str):
         if self.code == "uint":
             return 0, 2**self.bits - 1
         return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
+
+_TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4}
 
 
 def _from_numpy(spelling: Any) -> str:

@@ -115,6 +115,9 @@ HUGE_PAGES: Knob[bool] = Knob(
     "TILEWRIGHT_HUGE_PAGES", True, parse_switch, "1 or 0",
     "0 stops asking the kernel for huge pages for a model's working memory",
 )  # fmt: skip
+PLUGINS: Knob[bool] = Knob(
+    "TILEWRIGHT_PLUGINS", True, parse_switch, "1 or 0", "0 leaves the plug-ins of installed packages alone"
+)
 DEBUG_INFO: Knob[bool] = Knob(
     "TILEWRIGHT_DEBUG_INFO", False, parse_switch, "1 or 0",
     "1 notes in compiled code the lines it was made of, for debuggers and profilers; such code is not cached",
@@ -128,4 +131,4 @@ TEST_TARGETS: Knob[str] = Knob(
 def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
     figures = (TARGET, NUM_THREADS, OMP_NUM_THREADS)
-    return (*figures, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, DEBUG_INFO, TEST_TARGETS)
+    return (*figures, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, TEST_TARGETS)

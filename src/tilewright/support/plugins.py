@@ -30,6 +30,8 @@ import numpy as np
 from tilewright.support.cache import digest
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+#: Folders of this and of other environments that installers write to; no project keeps its sources there.
+_OF_INSTALLERS = frozenset(("site-packages", "dist-packages"))
 _INSTALLED = tuple({os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 #: Everything that was registered from outside, in order: the table, the name in it, what was entered.
@@ -38,6 +40,10 @@ _noted: list[tuple[str, str, Any]] = []
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented))
 #: Equal ones may be one object or two, as Python likes.
 _MERGED = (tuple, frozenset, types.CodeType)
+_BUILTIN = (
+    types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)  # fmt: skip
 _BY_TEXT = (np.dtype, np.generic, range, slice, re.Pattern, os.PathLike)
 
 
@@ -54,7 +60,12 @@ class Unknown(Exception):
 def note(table: str, name: str, what: Any) -> None:
     """Remember that `what` is registered as `name`, where it is a program outside of the package that registers it."""
     if _is_called_from_outside():
-        _noted.append((table, name, what))
+        remember(table, name, what)
+
+
+def remember(table: str, name: str, what: Any) -> None:
+    """Remember that `what`, which is known to come from outside of the package, is registered as `name`."""
+    _noted.append((table, name, what))
 
 
 def fingerprint() -> str | None:
@@ -82,7 +93,8 @@ def _is_inside(path: str) -> bool:
 
 @functools.cache
 def _is_installed(path: str) -> bool:
-    return _is_inside(path) or os.path.realpath(path).startswith(_INSTALLED)
+    real = os.path.realpath(path)
+    return _is_inside(path) or real.startswith(_INSTALLED) or not _OF_INSTALLERS.isdisjoint(Path(real).parts)
 
 
 class _Contents:
@@ -149,7 +161,7 @@ class _Contents:
             if name in value.__globals__:
                 yield name
                 yield from self.parts(found := value.__globals__[name])
-                if isinstance(found, types.ModuleType) and not _is_installed(getattr(found, "__file__", None) or "<>"):
+                if isinstance(found, types.ModuleType) and not _is_part_of_an_installation(found):
                     yield from self._mapping({n: vars(found)[n] for n in names if n in vars(found)})
 
     def _method(self, value: types.MethodType) -> Iterator[str | bytes]:
@@ -226,7 +238,7 @@ _TOLD: tuple[tuple[Any, Callable[[_Contents, Any], Iterator[str | bytes]]], ...]
     (enum.Enum, _Contents._member),
     (types.FunctionType, _Contents._function),
     (types.MethodType, _Contents._method),
-    ((types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType), _Contents._builtin),
+    (_BUILTIN, _Contents._builtin),
     (functools.partial, _Contents._partial),
     (types.CodeType, _Contents._code),
     (types.ModuleType, _Contents._module),
@@ -238,6 +250,12 @@ _TOLD: tuple[tuple[Any, Callable[[_Contents, Any], Iterator[str | bytes]]], ...]
     ((set, frozenset), _Contents._set),
     ((list, tuple), _Contents._all),
 )
+
+
+def _is_part_of_an_installation(module: types.ModuleType) -> bool:
+    """True for Python's own modules, those compiled into it too, and for packages that are installed."""
+    path = getattr(module, "__file__", None)
+    return module.__name__ in sys.builtin_module_names if path is None else _is_installed(path)
 
 
 def _cell(cell: types.CellType) -> Any:

@@ -58,6 +58,12 @@ class SeqStmt(Stmt):
 
     stmts: tuple[Stmt, ...]
 
+    def __len__(self) -> int:
+        return len(self.stmts)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.stmts[index]
+
     def at(self, position: Position | None) -> Self:
         """Notes it for each of them: sequences are taken apart."""
         for stmt in self.stmts:

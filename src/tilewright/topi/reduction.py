@@ -60,6 +60,8 @@ def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
     shape = [size_hint(size) for size in shape]
+    if 0 in shape:
+        return None
     results = math.prod(s for d, s in enumerate(shape) if d not in axes)
     if len(shape) - 1 not in axes:
         results //= shape[-1] if shape[-1] < _NEIGHBOURS else _NEIGHBOURS
@@ -96,12 +98,16 @@ def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The largest element over `axis`."""
+    """The largest element over `axis`; of bools whether any holds."""
+    if x.dtype.is_bool:
+        return any(x, axis, keepdims, exclude)
     return reduce(x, te.max, axis, keepdims, exclude, "max")
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The smallest element over `axis`."""
+    """The smallest element over `axis`; of bools whether all hold."""
+    if x.dtype.is_bool:
+        return all(x, axis, keepdims, exclude)
     return reduce(x, te.min, axis, keepdims, exclude, "min")
 
 

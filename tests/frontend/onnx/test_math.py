@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -158,3 +159,59 @@ def test_atan_far_from_zero(check_node: Check) -> None:
 def test_float_mod_takes_the_divisors_sign(check_node: Check) -> None:
     x, y = floats(8, low=-9, high=9), np.array([3, -3, 2.5, -2.5, np.inf, -np.inf, 1, -1], np.float32)
     check_node("Mod", [x, y], opset=28, expected=[np.mod(x, y)])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "uint32", "float64"])
+def test_shrink_of_any_number(check_node: Check, dtype: str) -> None:
+    x = np.array([0, 1, 2, 3, 9, 120], dtype) if dtype[0] == "u" else np.array([-7, -2, -1, 0, 1, 2, 9], dtype)
+    check_node("Shrink", [x], lambd=1.5, bias=0.75, rtol=1e-12)
+
+
+def test_defaults_of_attributes_are_float32(check_node: Check) -> None:
+    x = RNG.uniform(-2, 2, 20)
+    slope = float(np.float32(0.01))
+    check_node("LeakyRelu", [x], expected=[np.where(x < 0, slope * x, x)], rtol=1e-12)
+    alpha = float(np.float32(0.2))
+    check_node("HardSigmoid", [x], expected=[np.clip(alpha * x + 0.5, 0, 1)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_softmax_of_nothing(check_node: Check, name: str, opset: int) -> None:
+    x = np.zeros((2, 0, 3), np.float32)
+    check_node(name, [x], opset=opset, axis=1, expected=[x])
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf), ("ReduceLogSumExp", -np.inf)]
+)
+def test_extremes_of_nothing(check_node: Check, name: str, bound: float) -> None:
+    x = np.zeros((2, 0, 3), np.float32)
+    check_node(name, [x], [np.array([1])], opset=20, expected=[np.full((2, 1, 3), bound, np.float32)])
+    check_node(name, [x], [np.array([0])], opset=20, keepdims=0, expected=[np.zeros((0, 3), np.float32)])
+    if name != "ReduceLogSumExp":
+        least, greatest = np.iinfo(np.int8).min, np.iinfo(np.int8).max
+        wanted = np.array(least if name == "ReduceMax" else greatest, np.int8)
+        check_node(name, [x.astype(np.int8)], opset=20, keepdims=0, expected=[wanted])
+        check_node(name, [x.astype(bool)], opset=20, keepdims=0, expected=[np.array(name == "ReduceMin")])
+
+
+def test_what_float8_is_no_number(check_node: Check) -> None:
+    x = np.array([1.0, np.nan, -2.0, np.inf, -np.inf]).astype(ml_dtypes.float8_e5m2)
+    check_node("IsNaN", [x], opset=20, expected=[np.array([False, True, False, False, False])])
+    check_node("IsInf", [x], opset=20, detect_negative=0, expected=[np.array([False, False, False, True, False])])
+
+
+def test_erf_of_integers_is_cut_off(check_node: Check) -> None:
+    check_node("Erf", [np.array([-9, -1, 0, 1, 9], np.int16)], opset=9, expected=[np.array([-1, 0, 0, 0, 1], np.int16)])
+
+
+@pytest.mark.parametrize("name", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+@pytest.mark.parametrize("periodic", [0, 1])
+def test_windows_in_float64(check_node: Check, name: str, periodic: int) -> None:
+    terms = {"HannWindow": (0.5, 0.5, 0), "HammingWindow": (25 / 46, 21 / 46, 0), "BlackmanWindow": (0.42, 0.5, 0.08)}
+    for size in (2, 7):
+        angle = 2 * np.pi * np.arange(size) / (size if periodic else size - 1)
+        first, second, third = terms[name]
+        expected = [first - second * np.cos(angle) + third * np.cos(2 * angle)]
+        check_node(name, [], [np.array(size)], output_datatype=11, periodic=periodic, expected=expected, rtol=1e-12)

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
+
+import tilewright as tw
 
 Check = Callable[..., list[np.ndarray]]
 RNG = np.random.default_rng(9)
@@ -238,3 +241,38 @@ def test_dropout_at_inference(check_node: Check) -> None:
     x = floats(3, 4)
     check_node("Dropout", [x], opset=11, ratio=0.5)
     check_node("Dropout", [x], opset=13, outputs=2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_statistics_of_layer_normalization(check_node: Check, dtype: str) -> None:
+    x, scale = (RNG.standard_normal(shape).astype(dtype) for shape in ((3, 8), (8,)))
+    wide = x.astype(np.float64)
+    mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+    wanted = [(wide - mean) / np.sqrt(variance + 1e-5) * scale, mean, 1 / np.sqrt(variance + 1e-5)]
+    expected = [value.astype("float32" if index else dtype) for index, value in enumerate(wanted)]
+    check_node("LayerNormalization", [x, scale], outputs=3, expected=expected, rtol=2e-3, atol=2e-3)
+
+
+def test_depthwise_convolutions_with_several_kernels_a_channel(make_model: Callable[..., Any]) -> None:
+    node = helper.make_node("ConvInteger", ["x", "w"], ["y"], group=3, strides=[3, 2])
+    x, w = RNG.integers(-9, 9, (2, 3, 4, 8)).astype(np.int8), RNG.integers(-9, 9, (6, 1, 2, 3)).astype(np.int8)
+    wanted = np.zeros((2, 6, 1, 3), np.int32)
+    for channel, row, column in np.ndindex(6, 1, 3):
+        part = x[:, channel // 2, 3 * row : 3 * row + 2, 2 * column : 2 * column + 3].astype(np.int32)
+        wanted[:, channel, row, column] = (part * w[channel, 0]).sum((1, 2))
+    model = make_model([node], {"x": x, "w": w}, ["y"], 10)
+    np.testing.assert_array_equal(tw.compile(model, cache=False, threads=1)(x, w), wanted)
+
+
+def test_convolutions_whose_result_has_no_elements(make_model: Callable[..., Any]) -> None:
+    attributes: dict[str, Any] = {"pads": [1, 0, 1, 1, 1, 1], "strides": [2, 1, 2]}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)
+    x, w = floats(2, 1, 1, 2, 2), floats(1, 1, 2, 2, 3)
+    model = make_model([node], {"x": x, "w": w}, ["y"], 16)
+    assert tw.compile(model, cache=False, threads=1)(x, w).shape == (2, 1, 0, 2, 3)
+
+
+def test_padding_wins_no_place_of_unsigned_maxima(check_node: Check) -> None:
+    x = RNG.integers(0, 2, (1, 2, 5, 4)).astype(np.uint8)
+    check_node("MaxPool", [x], outputs=2, opset=12, kernel_shape=[2, 1], pads=[1, 0, 1, 0], strides=[1, 2])
+    check_node("MaxPool", [-x.astype(np.float32)], outputs=2, opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, parser
 
+import tilewright as tw
+from tilewright.errors import InputError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.ir.visitor import calls
 
@@ -218,3 +220,96 @@ def test_top_k(check_node: Check, largest: int, axis: int) -> None:
     x = RNG.integers(0, 4, (5, 6)).astype(np.float32)  # few distinct values: ties go to the lower position
     check_node("TopK", [x], [ints(3)], outputs=2, largest=largest, axis=axis, opset=11)
     check_node("TopK", [floats(2, 7)], opset=9, outputs=2, k=4)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-4, -1), (-5, 2), (-2, 4), (1, -2), (0, -4), (-9, 9)])
+def test_slices_of_an_open_axis_may_begin_before_it(start: int, end: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 21]> g (float[n] x) => (float[m] y)
+        <int64[1] a = {{{start}}}, int64[1] b = {{{end}}}> {{ y = Slice(x, a, b) }}"""
+    model = tw.compile(parser.parse_model(text), cache=False, threads=1)
+    for size in (1, 2, 3, 5, 12):
+        x = floats(size)
+        np.testing.assert_array_equal(model(x), x[start:end])
+
+
+WORDS = np.array([f"{i}" for i in range(16)], object)
+AS_NUMBERS = np.arange(16.0).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "others", "attributes"),
+    [
+        ("GatherElements", (4, 4), (ints([0, -1], [2, 3], [1, 1]),), {"axis": 1}),
+        ("ScatterElements", (4, 4), (ints([0, -1], [2, 3]), (2, 2)), {"axis": 1}),
+        ("GatherND", (4, 2, 2), (ints([[0, 1]], [[3, -1]]),), {}),
+        ("GatherND", (2, 4, 2), (ints([[0, 1]], [[3, -1]]),), {"batch_dims": 1}),
+        ("ScatterND", (4, 2, 2), (ints([0], [-1]), (2, 2, 2)), {}),
+        ("ScatterND", (16,), (ints(3), ()), {}),
+        ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2}),
+        ("DepthToSpace", (1, 4, 2, 2), (), {"blocksize": 2, "mode": "CRD"}),
+        ("SpaceToDepth", (1, 1, 4, 4), (), {"blocksize": 2}),
+    ],
+)
+def test_texts_are_moved_as_numbers_are(
+    make_model: Make, name: str, shape: tuple[int, ...], others: tuple[Any, ...], attributes: dict[str, Any]
+) -> None:
+    results = []
+    for values in (WORDS, AS_NUMBERS):
+        inputs = [values.reshape(shape)]
+        inputs += [values[: int(np.prod(o))].reshape(o) if isinstance(o, tuple) else o for o in others]
+        feeds = {f"i{index}": value for index, value in enumerate(inputs)}
+        model = make_model([helper.make_node(name, list(feeds), ["y"], **attributes)], feeds, ["y"], 16)
+        results.append(tw.compile(model, cache=False, threads=1).run(feeds)[0])
+    np.testing.assert_array_equal(results[0].astype(np.float32), results[1])
+
+
+def test_a_text_without_dimensions_is_an_array(make_model: Make) -> None:
+    model = make_model([helper.make_node("Gather", ["x", "i"], ["y"])], {"x": WORDS, "i": ints(3)[0]}, ["y"], 16)
+    found = tw.compile(model, cache=False, threads=1).run({"x": WORDS, "i": ints(3)[0]})[0]
+    assert isinstance(found, np.ndarray) and found.shape == () and found[()] == "3"
+
+
+def test_an_index_of_another_image_is_the_inputs_fault(make_model: Make) -> None:
+    feeds = {"x": floats(1, 1, 1, 1), "i": ints([[[9]]])}
+    node = helper.make_node("MaxUnpool", list(feeds), ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    with pytest.raises(InputError, match="MaxUnpool: an index is out of range for 4 elements"):
+        tw.compile(make_model([node], feeds, ["y"], 16), cache=False, threads=1).run(feeds)
+
+
+@pytest.mark.parametrize("name", ["Transpose", "Identity", "Expand"])
+def test_the_host_keeps_tensors_without_dimensions(make_model: Make, name: str) -> None:
+    feeds = {"x": np.array("3", object)}
+    feeds |= {"s": np.zeros(0, np.int64)} if name == "Expand" else {}
+    model = make_model([helper.make_node(name, list(feeds), ["y"])], feeds, ["y"], 16)
+    assert tw.compile(model, cache=False, threads=1).run(feeds)[0].shape == ()
+
+
+def test_an_open_size_is_what_it_is_expanded_to() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 21]> g (float[n] x) => (float[a, b] y) <int64[2] s = {3, 4}>
+        { y = Expand(x, s) }"""
+    model = tw.compile(parser.parse_model(text), cache=False, threads=1)
+    np.testing.assert_array_equal(model(floats(4)).shape, (3, 4))
+    with pytest.raises(InputError, match="n = 1 and 4 must be equal"):
+        model(floats(1))
+
+
+def test_running_sums_without_the_element_itself_keep_infinities(check_node: Check) -> None:
+    x = np.array([[1.0, np.inf, 2.0, -1.0]], np.float32)
+    check_node("CumSum", [x], [np.array(1)], exclusive=1)
+    check_node("CumSum", [x], [np.array(1)], exclusive=1, reverse=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_reductions_over_axes_of_a_run_keep_their_type(make_model: Make, dtype: str) -> None:
+    feeds = {"x": floats(2, 3).astype(dtype), "a": ints(1)}
+    model = make_model([helper.make_node("ReduceSum", list(feeds), ["y"])], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, feeds["x"].sum(1, keepdims=True), rtol=1e-2)
+
+
+def test_distinct_slices_of_texts(make_model: Make) -> None:
+    feeds = {"x": np.array([["b", "a"], ["a", "z"], ["b", "a"]], object)}
+    model = make_model([helper.make_node("Unique", ["x"], ["y"], axis=0)], feeds, ["y"], 17)
+    (found,) = tw.compile(model, cache=False, threads=1).run(feeds)
+    assert found.tolist() == [["a", "z"], ["b", "a"]]

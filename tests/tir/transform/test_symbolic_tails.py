@@ -42,7 +42,7 @@ def tiled(unroll: bool, border: bool = False) -> PrimFunc:
     return simplify(schedule_to_tir(s, [a, c, N], "main"))
 
 
-@pytest.mark.parametrize("n", [1, 3, 8, 9, 13, 16, 24, 29])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 13, 16, 24, 29])
 @pytest.mark.parametrize("border", [False, True])
 def test_shifted_tiles_compute_the_same(n: int, border: bool) -> None:
     a = np.arange(1, n + 1, dtype=np.float32)
@@ -63,6 +63,28 @@ def test_before_and_after_shifting() -> None:
     assert "if n >= 8:" in text and "start = min(i_outer * 8, n - 8)" in text and "likely" not in text
     assert "c[start + i_inner] = a[start + i_inner] * 2.0" in text
     assert "min(i_inner, n - 1)" in text  # too short for a tile
+    assert "if n * 4 <= 8:" in text and "c[position] = a[position] * 2.0" in text  # as many positions as it has
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 9])
+def test_a_few_rows_of_a_product_are_computed_one_by_one(n: int) -> None:
+    a, b = te.placeholder((N, 3), "float32", "a"), te.placeholder((3, 5), "float32", "b")
+    k = te.reduce_axis((0, 3), "k")
+    c = te.compute((N, 5), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = te.create_schedule(c.op)
+    local = s.cache_write(c, "local")
+    tiles, row = s[c].split(c.op.axis[0], factor=8)
+    s[c].unroll(row)
+    s[local].compute_at(s[c], tiles)
+    s[local].reorder(s[local].op.reduce_axis[0], *s[local].op.axis)
+    s[local].unroll(s[local].op.axis[0])
+    func = shift_last_tile(simplify(schedule_to_tir(s, [a, b, c, N], "main")))
+    assert "for position in range(n)" in str(func)
+    rng = np.random.default_rng(0)
+    left, right = rng.standard_normal((n, 3)).astype("float32"), rng.standard_normal((3, 5)).astype("float32")
+    got = np.full((n, 5), np.nan, np.float32)
+    interpret(func, left, right, got, n)
+    np.testing.assert_allclose(got, left @ right, rtol=1e-5)
 
 
 def test_border_tiles_have_code_of_their_own() -> None:

@@ -52,7 +52,8 @@ def _get_workload(
     strides, dilations = [(value, value) if isinstance(value, int) else tuple(value) for value in (stride, dilation)]
     types = (str(data.dtype), str(out_dtype or data.dtype))
     sizes = (height, width, channels, channels // in_filter, out_filter, kernel_h, kernel_w)
-    sides = get_pad_tuple(padding, (kernel_h, kernel_w))
+    effective = ((kernel_h - 1) * dilations[0] + 1, (kernel_w - 1) * dilations[1] + 1)
+    sides = get_pad_tuple(padding, effective)
     return Conv2DWorkload(*types, *sizes, *sides, *dilations, *strides)
 
 
@@ -66,7 +67,7 @@ def _fallback_schedule(cfg: Any, wkl: Conv2DWorkload) -> None:
     A block of channels is at most a vector register of the current target wide; every block divides what it is of.
     """
     target = Target.current() or Target("llvm")
-    lanes = target.vector_bits // 32
+    lanes = target.machine.lanes()
     effective = (wkl.kernel_w - 1) * wkl.dilation_w + 1
     columns = (wkl.width + wkl.padl + wkl.padr - effective) // wkl.stride_w + 1
     out_block = _largest_divisor(wkl.out_filter, lanes)

@@ -11,7 +11,15 @@ TYPES = {
     "cpu": 1, "cuda": 2, "opencl": 4, "aocl": 5, "sdaccel": 6, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12,
     "webgpu": 15, "hexagon": 16,
 }  # fmt: skip
-_SAME_AS = {"llvm": "cpu", "c": "cpu", "stackvm": "cpu", "nvptx": "cuda", "cl": "opencl", "gpu": "cuda"}
+_SAME_AS = {
+    "llvm": "cpu",
+    "c": "cpu",
+    "stackvm": "cpu",
+    "nvptx": "cuda",
+    "cl": "opencl",
+    "gpu": "cuda",
+    "aocl_sw_emu": "aocl",
+}
 
 
 @dataclass(frozen=True)

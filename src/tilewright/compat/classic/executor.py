@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.compat.classic.array import NDArray, array, require_cpu, to_classic, to_numpy
+from tilewright.compat.classic.array import NDArray, array, require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
+from tilewright.compat.classic.runtime import ADT, to_classic
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
-from tilewright.errors import ArtifactError, InputError, UnsupportedError
+from tilewright.errors import ArtifactError, InputError, TargetError, UnsupportedError
 from tilewright.load import load
 from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
@@ -42,11 +44,15 @@ def build(
 ) -> ExecutorFactory:
     """Compile a module or function for `target`; `params` become constants of the compiled model.
 
+    For a processor that this machine cannot stand for, the result has source and assembly, and running it is refused.
+
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
     mod = _with_params(as_module(ir_mod), params)
-    return ExecutorFactory(compile_model(mod, single_target(target)), mod, params, mod_name)
+    chosen = single_target(target)
+    model = compile_model(mod, chosen) if chosen.is_host else None
+    return ExecutorFactory(model, mod, params, mod_name, chosen)
 
 
 def optimize(
@@ -81,17 +87,39 @@ class ExecutorFactory:
     It unpacks into (graph JSON, library, parameters), the oldest way to pass a compiled model on.
     """
 
-    def __init__(self, model: Model, mod: Any, params: Mapping[str, Any] | None, name: str = "default") -> None:
-        self.executable = model
+    def __init__(
+        self,
+        model: Model | None,
+        mod: Any,
+        params: Mapping[str, Any] | None,
+        name: str = "default",
+        target: Target | None = None,
+    ) -> None:
+        self._executable = model
         self.ir_mod = mod
+        self.target = target
         self.params = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
         self.libmod_name = name
+
+    @property
+    def executable(self) -> Model:
+        """The compiled model. Raises `TargetError` where this machine cannot run it."""
+        if self._executable is None:
+            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; look at get_source()")
+        return self._executable
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text of the kernels: LLVM IR ("ll", also ""), or assembly ("asm")."""
+        if self.ir_mod is None or self.target is None:
+            raise UnsupportedError("get_source: a model that was read from a file has no text; build it again")
+        return model_source(self.ir_mod, self.target, fmt)
 
     def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
         if name not in ("default", self.libmod_name, "debug_create"):
             raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
 
         def put_on(*devices: Any) -> ExecutorFactory:
+            _ = self.executable
             for one in devices:
                 require_cpu(None if isinstance(one, str) else one)
             return self
@@ -114,6 +142,8 @@ class ExecutorFactory:
     @property
     def graph_json(self) -> str:
         """What the compiler recorded of the model, as JSON text: inputs, outputs, kernels."""
+        if self._executable is None:  # it unpacks into its graph, too, where it cannot run
+            return "{}"
         return json.dumps(self.executable.manifest.to_json())
 
     def get_graph_json(self) -> str:
@@ -150,7 +180,7 @@ class GraphModule:
         self.module = module
         self.executable = module.executable
         self._inputs: dict[str, NDArray] = {}
-        self._outputs: list[NDArray] = []
+        self._outputs: Sequence[NDArray] = []
 
     def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """Set the input called `key`, or number `key`, and those named by keywords; parameters may be among these."""
@@ -176,6 +206,11 @@ class GraphModule:
         if missing:
             raise InputError(f"no value was set for the input{'s'[: len(missing) - 1]} {', '.join(missing)}")
         self._outputs = to_classic(self.executable.run({k: v.numpy() for k, v in self._inputs.items()}))
+
+    def get_input_index(self, name: str) -> int:
+        """The number of the input called `name`; -1 if there is none."""
+        names = [spec.name for spec in self.executable.inputs]
+        return names.index(name) if name in names else -1
 
     def get_num_outputs(self) -> int:
         """How many outputs the model has."""
@@ -260,11 +295,13 @@ class Executor:
             inputs = _inputs(func, args, named)
             if self.kind == "debug":
                 return to_classic(evaluate(mod, inputs))
+            inputs = [_converted(param, value) for param, value in zip(func.params, inputs, strict=True)]
             if not compiled:
                 compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
             model = compiled[0]
             leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
-            return to_classic(unflatten(leaves, result.ret_type))
+            value = to_classic(unflatten(leaves, result.ret_type))
+            return value if self.kind == "vm" or not isinstance(value, ADT) else list(value)
 
         return run
 
@@ -287,6 +324,14 @@ def _in_dtype(param: relay.Var, value: Any) -> Any:
     if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
         return np.asarray(value, type_.dtype.numpy)
     return to_numpy(value)
+
+
+def _converted(param: relay.Var, value: Any) -> Any:
+    """`value` in the dtype of the parameter, as the classic executors copy numbers into buffers of their own."""
+    type_ = param.checked_type
+    if not isinstance(type_, relay.TensorType) or not isinstance(value, np.ndarray) or value.dtype == object:
+        return value
+    return value.astype(type_.dtype.numpy, copy=False)
 
 
 def unflatten(leaves: Sequence[Any], type_: Type) -> Any:
@@ -316,36 +361,6 @@ def create_executor(
         raise InputError(f"there is no executor {kind!r}; there are: {', '.join(KINDS)}")
     require_cpu(device)
     return Executor(kind, mod, target, params)
-
-
-class VirtualMachine:
-    """A compiled model with the methods of the classic virtual machine."""
-
-    def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
-        require_cpu(device if not isinstance(device, list | tuple) else device[0])
-        self._model = exe.executable
-        self._inputs: dict[str, list[Any]] = {}
-
-    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
-        """Set the inputs that the next run without arguments takes."""
-        specs = self._model.inputs[len(args) :]
-        self._inputs[func_name] = [*args, *[named[spec.name] for spec in specs]]
-
-    def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
-        """Run the function `main`; one output as an array, several as a list."""
-        if func_name != "main":
-            raise UnsupportedError(f"compiled programs are entered at 'main', not at {func_name!r}")
-        if args or named:
-            self.set_input(func_name, *args, **named)
-        return to_classic(self._model(*[to_numpy(value) for value in self._inputs.get(func_name, [])]))
-
-    def run(self, *args: Any, **named: Any) -> Any:
-        """Run `main`."""
-        return self.invoke("main", *args, **named)
-
-    def get_outputs(self) -> Any:
-        """The outputs of a run of `main` on the inputs that were set."""
-        return self.invoke("main")
 
 
 def vm_compile(

@@ -76,6 +76,13 @@ def _sections(data: Any, indices_or_sections: Any, axis: int = 0) -> int:
 split = tuple_valued(relay.split, _sections)
 
 
+def _grids(data: Any, indexing: str = "ij") -> int:
+    return len(data.fields if isinstance(data, relay.Tuple) else data)
+
+
+meshgrid = tuple_valued(relay.meshgrid, _grids)
+
+
 def batch_norm(
     data: relay.Expr,
     gamma: relay.Expr,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tilewright.compat.classic.device import Device, device
+from tilewright.compat.classic.runtime import enabled
 from tilewright.compat.classic.testing_fixtures import CorrelatedSets, forget_cached
 from tilewright.compat.classic.testing_targets import MARKS, enabled_targets, target_params
 
@@ -37,6 +38,14 @@ def pytest_generate_tests(metafunc: Any) -> None:
         ]
         targets = [target for target, _ in enabled_targets()]
         metafunc.parametrize("target", target_params(targets, failing, excluded), scope="session")
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Skip tests on targets that nothing runs on here, where their own marks name such."""
+    for item in items:
+        target = getattr(item, "callspec", None) and item.callspec.params.get("target")
+        if isinstance(target, str) and not enabled(target):
+            item.add_marker(pytest.mark.skip(reason=f"nothing runs on {target} here"))
 
 
 def _correlated(metafunc: Any) -> list[tuple[CorrelatedSets, list[str], list[int]]]:

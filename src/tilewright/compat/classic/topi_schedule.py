@@ -21,8 +21,11 @@ from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
 _THREADS = 64
 
 
-def schedule(outs: Any) -> te.Schedule:
-    """The schedule of the computation of `outs` for the current target (this processor without one)."""
+def schedule(outs: Any, layout: str = "") -> te.Schedule:
+    """The schedule of the computation of `outs` for the current target (this processor without one).
+
+    `layout`, which classic schedules of pooling are told, is that of the computation.
+    """
     outputs = list(outs) if isinstance(outs, list | tuple) else [outs]
     target = Target.current() or Target("llvm")
     if isinstance(target, DeviceTarget):

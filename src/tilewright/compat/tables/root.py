@@ -39,7 +39,6 @@ TABLES = (
         absent={
             "auto_scheduler": "kernels are chosen by a cost model as they are compiled",
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
-            "script": "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
         },
     ),
     Table(
@@ -63,6 +62,14 @@ TABLES = (
         refused=dict.fromkeys(
             ("LocalSession", "Server", "connect", "connect_tracker"),
             "code runs on this machine; build for another one and save it, or export a model there",
+        ),
+    ),
+    Table(
+        "tvm.script",
+        "Loop functions as Python text, which is not read.",
+        refused=dict.fromkeys(
+            ("asscript", "from_source", "ir", "ir_module", "tir"),
+            "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
         ),
     ),
     Table("tvm.container", "Lists and mappings.", names=_CONTAINERS),

@@ -22,7 +22,8 @@ _NAMES = {
     **leads_to(f"{_CLASSIC}.testing_values", "device_test", "echo", "test_check_eq_callback", "test_wrap_callback"),
 }
 _PLUGIN = leads_to(
-    f"{_CLASSIC}.testing_plugin", "dev", "pytest_configure", "pytest_generate_tests", "pytest_runtest_teardown"
+    f"{_CLASSIC}.testing_plugin",
+    *("dev", "pytest_collection_modifyitems", "pytest_configure", "pytest_generate_tests", "pytest_runtest_teardown"),
 )
 
 TABLES = (

@@ -6,6 +6,7 @@ _CLASSIC = "tilewright.compat.classic"
 _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_nchw_implement gives a schedule"
 _WORKLOAD = f"{_CLASSIC}.conv2d_workload"
 _UTILS = leads_to(f"{_CLASSIC}.topi_ops", "get_const_int", "get_const_tuple", "prod", "simplify", "traverse_inline")
+_ARRAYS = leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where")
 _NN = leads_to(
     f"{_CLASSIC}.topi_ops",
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
@@ -120,11 +121,13 @@ TABLES = (
     Table(
         "tvm.topi",
         "The operator library.",
-        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES},
+        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES, **_ARRAYS},
         open=("tilewright.topi",),
     ),
     Table("tvm.topi.math", "Element by element.", open=("tilewright.topi.elemwise",)),
-    Table("tvm.topi.transform", "Shapes and places.", names=_COMPUTES, open=("tilewright.topi.transform",)),
+    Table(
+        "tvm.topi.transform", "Shapes and places.", names={**_COMPUTES, **_ARRAYS}, open=("tilewright.topi.transform",)
+    ),
     Table("tvm.topi.utils", "Helpers.", names=_UTILS),
     Table("tvm.topi.util", "Helpers, by their oldest name.", names=_UTILS),
     Table(

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.driver.vm.closures import captured_vars
+from tilewright.driver.vm.loops import Repetition, repetition
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.registers import assign_registers
 from tilewright.driver.vm.scopes import Scope
-from tilewright.driver.vm.segments import SegmentNodes, cut_segments, fields_of
+from tilewright.driver.vm.segments import SegmentNodes, cut_segments, fields_of, leaf_types
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.adt import (
     Constructor,
@@ -38,7 +39,7 @@ from tilewright.relay.ir.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.ir.type import FuncType, TensorType
+from tilewright.relay.ir.type import FuncType, TensorType, TupleType
 from tilewright.runtime.vm.instruction import Opcode
 from tilewright.support.recursion import nested
 
@@ -58,7 +59,11 @@ def compile_program(builder: ProgramBuilder) -> dict[str, Any]:
 def compile_function(builder: ProgramBuilder, name: str, function: Function, captured: Sequence[Var]) -> dict[str, Any]:
     """The manifest entry of `function`, whose first arguments are the variables it captures."""
     writer = _Writer(builder, function, captured)
-    writer.scope(writer.cut.scopes.top, None)
+    found = None if builder.one_by_one else repetition(name, function, captured)
+    if found is None:
+        writer.scope(writer.cut.scopes.top, None)
+    else:
+        writer.loop(found)
     params = len(captured) + len(function.params)
     code, registers = assign_registers(writer.code, params)
     return {"name": name, "params": params, "registers": registers, "code": code}
@@ -112,6 +117,31 @@ class _Writer:
             self.emit(Opcode.RET, found)
         else:
             self.emit(Opcode.MOVE, destination, found)
+        self.values.pop()
+
+    def loop(self, found: Repetition) -> None:
+        """A function that is a loop: its test, all its repetitions as one instruction, and what it gives in the end."""
+        top = self.cut.scopes.top
+        node = self.cut.scopes.value(top.result)
+        assert isinstance(node, If)
+        for step in self.cut.steps[top]:
+            if isinstance(step, SegmentNodes):
+                self.segment(step)
+        changing = [*found.carried, *found.collected]
+        final: dict[Expr, int] = {param: self.register() for param in changing}
+        operands = [self.value(param) for param in (*found.reads, *found.collected)]
+        never = self.emit(Opcode.IF, self.value(node.cond), _LATER)
+        results = [self.register() for _ in changing]
+        self.emit(Opcode.INVOKE_PACKED, self.builder.loop_number(found), len(results), *results, *operands)
+        for param, result in zip(changing, results, strict=True):
+            self.emit(Opcode.MOVE, final[param], result)
+        end = self.emit(Opcode.GOTO, _LATER)
+        self.land(never)
+        for param in changing:
+            self.emit(Opcode.MOVE, final[param], self.value(param))
+        self.land(end)
+        self.values.append(final)
+        self.scope(self.cut.scopes.inner[node][1], None)
         self.values.pop()
 
     def last(self, node: Expr) -> bool:
@@ -208,11 +238,19 @@ class _Writer:
         """A call of a compiled segment."""
         number, arguments = self.builder.segment_number(segment, self.cut.scopes, self.function)
         operands = [self.value(argument) for argument in arguments]
-        results = []
+        results: list[int] = []
+        tuples = []
         for output in segment.outputs:
-            results.append(self.register())
-            self.values[-1][output] = results[-1]
+            fields = [self.register() for _ in leaf_types(output.checked_type)]
+            results += fields
+            if isinstance(output.checked_type, TupleType):
+                tuples.append((output, fields))
+            else:
+                self.values[-1][output] = fields[0]
         self.emit(Opcode.INVOKE_PACKED, number, len(results), *results, *operands)
+        for output, fields in tuples:
+            whole = self.values[-1][output] = self.register()
+            self.emit(Opcode.ALLOC_ADT, whole, -1, *fields)
 
     def node(self, node: Expr) -> int:
         """The register with the value of a node that the machine computes itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.driver.vm.loops import Repetition
 from tilewright.driver.vm.scopes import Scopes
 from tilewright.driver.vm.segments import SegmentNodes, segment_function
 from tilewright.errors import UnsupportedError
@@ -67,6 +68,12 @@ class ProgramBuilder:
         self.packed.append(entry)
         self.segments.append(body)
         return len(self.packed) - 1, arguments
+
+    def loop_number(self, found: Repetition) -> int:
+        """The packed number of a loop that runs in native code."""
+        self.packed.append(Packed(segment=len(self.segments), loop=found.loop))
+        self.segments.append(found.body)
+        return len(self.packed) - 1
 
     def host_number(self, call: Call) -> int:
         """The packed number of a call of a host operator. Raises `UnsupportedError` for any other operator."""

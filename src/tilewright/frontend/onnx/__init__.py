@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import EnvironmentError_
+from tilewright.support.entry_points import CONVERTERS, OPERATORS, load_plugins
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from tilewright.frontend.onnx.inputs import InputSpec
+    from tilewright.frontend.inputs import InputSpec
     from tilewright.relay.ir.module import IRModule
 
     OnnxModel = str | os.PathLike[str] | bytes | ModelProto
@@ -33,6 +34,7 @@ def from_onnx(
         raise EnvironmentError_(
             "reading ONNX models needs the onnx package, which is not installed; run: pip install tilewright[onnx]"
         ) from None
+    load_plugins(OPERATORS, CONVERTERS)
     # the importer needs the optional package; above is the message for who has none
     from tilewright.frontend.onnx.convert import convert_model
 

@@ -57,8 +57,8 @@ def convert_hard_sigmoid(node: OnnxNode) -> Expr:
 @converts("HardSwish", since=14)
 @in_float32
 def convert_hard_swish(node: OnnxNode) -> Expr:
-    """x * clip(x / 6 + 1/2, 0, 1)."""
-    return op.multiply(node[0], hard_sigmoid(node, node[0], 1 / 6, 0.5))
+    """x * clip(x / 6 + 1/2, 0, 1), with the 1/6 of HardSigmoid's attribute, a float32."""
+    return op.multiply(node[0], hard_sigmoid(node, node[0], float(np.float32(1 / 6)), 0.5))
 
 
 @converts("Elu")
@@ -157,12 +157,14 @@ def convert_gelu(node: OnnxNode) -> Expr:
 @converts("Shrink", since=9)
 @in_float32
 def convert_shrink(node: OnnxNode) -> Expr:
-    """Zero within ±lambd, shifted toward zero by bias outside."""
-    data, lambd, bias = node[0], node.attr("lambd", 0.5), scalar_like(node, node.attr("bias", 0.0), node[0])
+    """Zero within ±lambd, shifted toward zero by bias outside; of integers computed in float64, and cut off."""
     dtype = node.dtype()
-    threshold = constant(lambd, dtype) if dtype.is_float else constant(math.floor(lambd), dtype)
-    upper = op.where(op.greater(data, threshold), op.subtract(data, bias), scalar_like(node, 0, data))
-    return op.where(op.less(data, op.negative(threshold)), op.add(data, bias), upper)
+    data = node[0] if dtype.is_float else op.cast(node[0], dtype="float64")
+    lambd, bias = node.attr("lambd", 0.5), scalar_like(node, node.attr("bias", 0.0), data)
+    upper = op.where(
+        op.greater(data, scalar_like(node, lambd, data)), op.subtract(data, bias), scalar_like(node, 0, data)
+    )
+    return cast(node, op.where(op.less(data, scalar_like(node, -lambd, data)), op.add(data, bias), upper), dtype)
 
 
 def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
@@ -178,6 +180,8 @@ def _over_rows(node: OnnxNode, default_axis: int) -> tuple[Expr, int]:
 def convert_softmax(node: OnnxNode) -> Expr:
     """Softmax along an axis, or before opset 13 over all axes from `axis` on."""
     data, axis = _over_rows(node, 1)
+    if 0 in node.shape():
+        return node[0]
     function = op.nn.softmax if node.op_type == "Softmax" else op.nn.log_softmax
     return reshape(node, function(data, axis=axis), node.shape())
 
@@ -186,6 +190,8 @@ def convert_softmax(node: OnnxNode) -> Expr:
 def convert_hardmax(node: OnnxNode) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     data, axis = _over_rows(node, 1)
+    if 0 in node.shape():
+        return node[0]
     extent = node.shape(data)[axis]
     best = cast(node, op.argmax(data, axis=axis, keepdims=True), "int64")
     shape = [1] * node.rank(data)

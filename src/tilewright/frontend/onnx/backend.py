@@ -17,7 +17,8 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 import tilewright
 from tilewright.errors import ShapeError
-from tilewright.frontend.onnx.inputs import resolve_inputs
+from tilewright.frontend.inputs import resolve_inputs
+from tilewright.frontend.onnx.inputs import declared_inputs
 
 
 class TilewrightRep(BackendRep):
@@ -47,7 +48,7 @@ class TilewrightRep(BackendRep):
 
     def _has_ranks(self) -> bool:
         try:
-            resolve_inputs([value for value in self._model.graph.input if value.name in self._names], None)
+            resolve_inputs(declared_inputs(self._model.graph), None)
         except ShapeError:
             return False
         return True

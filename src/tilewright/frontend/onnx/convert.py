@@ -8,7 +8,8 @@ from typing import Any
 
 from onnx import ModelProto
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ModelError
+from tilewright.frontend.inputs import InputSpec, resolve_inputs
 from tilewright.frontend.onnx import (  # noqa: F401  (importing a family registers its converters)
     activation,
     contrib,
@@ -36,7 +37,7 @@ from tilewright.frontend.onnx import (  # noqa: F401  (importing a family regist
     training,
 )
 from tilewright.frontend.onnx.importer import GraphImporter
-from tilewright.frontend.onnx.inputs import InputSpec, resolve_inputs
+from tilewright.frontend.onnx.inputs import declared_inputs
 from tilewright.frontend.onnx.load import load_model
 from tilewright.frontend.onnx.node import Environment, Unavailable
 from tilewright.frontend.onnx.well_formed import check_graph
@@ -54,13 +55,11 @@ def convert_model(
     importer = GraphImporter(model)
     importer.declare(graph)
     env: Environment = importer.initializers(graph.initializer)
-    given = [value for value in graph.input if value.name not in env]
-    specs = resolve_inputs(given, input_shapes, importer.symbols)
+    specs = resolve_inputs(declared_inputs(graph), input_shapes, importer.symbols)
     params = [var(spec.name, spec.type) for spec in specs]
     env.update({param.name: param for param in params})
     importer.run(graph.node, env, model.opsets, [output.name for output in graph.output])
-    if importer.problems:
-        raise UnsupportedError(_problem_report(model.label, list(importer.problems)))
+    importer.problems.refuse(model.label)
     results = [_result(env, output.name, model.label) for output in graph.output]
     body = results[0] if len(results) == 1 else Tuple(results)
     attrs = {"output_names": tuple(output.name for output in graph.output)}
@@ -73,10 +72,3 @@ def _result(env: Environment, name: str, label: str) -> Expr:
     if value is None or isinstance(value, Unavailable):
         raise ModelError(f"{label} declares the output {name!r}, which no node provides")
     return value
-
-
-def _problem_report(label: str, problems: list[str]) -> str:
-    if len(problems) == 1:
-        return f"{label} needs something Tilewright does not support: {problems[0]}"
-    lines = "\n".join(f"  {line}" for line in problems)
-    return f"{label} needs {len(problems)} things Tilewright does not support:\n{lines}"

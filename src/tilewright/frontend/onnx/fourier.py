@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.runtime.host_ops.signals import WINDOWS, cosine_window
 
 
 @converts("DFT", since=17)
@@ -104,3 +107,11 @@ def convert_stft(node: OnnxNode) -> Expr:
         frames = op.multiply(frames, reshape(node, node[2], (1, 1, length, 1)))
     turned = transform(node, frames, 2, length)
     return slice_axis(node, turned, 2, 0, length // 2 + 1 if node.attr("onesided", 1) else length)
+
+
+@converts(*WINDOWS, since=17)
+def convert_window(node: OnnxNode) -> Expr:
+    """A window as a sum of cosines, computed in float64 and rounded once."""
+    size = node.ints(0, "size")[0]
+    dtype = dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
+    return constant(cosine_window(node.op_type, size, bool(node.attr("periodic", 1))), dtype)

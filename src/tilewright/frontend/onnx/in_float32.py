@@ -29,8 +29,10 @@ def in_float32(converter: Converter, statistics: Sequence[int] = ()) -> Converte
             return converter(node)
         narrow = node.dtype() if _is_half(given[0]) else None
         node.inputs = [_widened(value) for value in given]
-        made = converter(node)
-        node.inputs = given
+        try:
+            made = converter(node)
+        finally:  # a node that the converter refuses may still run on the host, on what it was given
+            node.inputs = given
         if narrow is None:
             return made
         if isinstance(made, Expr):

@@ -1,92 +1,26 @@
-"""The inputs of a model and their shapes: what the file declares, completed by what the user gave.
-
-An extent that stays open becomes a size variable: one for each name in the file, one for each place without a name.
-"""
+"""The inputs of an ONNX graph as its messages declare them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from tilewright.errors import ModelError, ShapeError, UnsupportedError
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.inputs import Declared, Dim
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.frontend.onnx.value_types import type_from_proto
-from tilewright.relay.ir.type import TensorType, Type
-from tilewright.support.dtype import DType
-from tilewright.te import size_var
-
-Dim = int | str
-"""A declared extent: a number, or the name of a dynamic one (``?`` where the file gives none)."""
 
 
-@dataclass(frozen=True)
-class InputSpec:
-    """One input of the compiled model."""
+def declared_inputs(graph: Any) -> list[Declared]:
+    """The inputs of an `onnx.GraphProto` in order, without those that are weights.
 
-    name: str
-    type: Type
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The extents of a tensor; () for anything else."""
-        return self.type.shape if isinstance(self.type, TensorType) else ()
-
-    @property
-    def dtype(self) -> DType:
-        """The element type of a tensor."""
-        assert isinstance(self.type, TensorType)
-        return self.type.dtype
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """`type` is that of an input which is no tensor."""
-
-    name: str
-    dims: tuple[Dim, ...] | None
-    dtype: DType | None
-    type: Type | None = None
-
-
-def resolve_inputs(
-    graph_inputs: Sequence[Any], input_shapes: Mapping[str, Sequence[Any]] | None, sizes: dict[str, Any] | None = None
-) -> list[InputSpec]:
-    """Specs of the graph's inputs, in order.
-
-    A dynamic extent takes its value from `input_shapes`, by position or from another input that shares its symbol;
-    one that stays open becomes a size variable, kept in `sizes` by name.
-    Raises `ShapeError` naming an unknown input, a wrong rank, a conflict, or every input of unknown rank.
+    Raises `ModelError` for a name that is no text, `UnsupportedError` for a type that no input may have.
     """
-    sizes = {} if sizes is None else sizes
-    declared = [_declared(value) for value in graph_inputs]
-    given = {name: tuple(_given(extent) for extent in shape) for name, shape in (input_shapes or {}).items()}
-    _check_names(given, declared)
-    symbols: dict[str, tuple[int, str]] = {}
-    for entry in declared:
-        if entry.name in given:
-            _bind(entry, given[entry.name], symbols)
-    specs, missing = [], []
-    for entry in declared:
-        dims = given.get(entry.name, entry.dims)
-        if entry.type is not None:
-            specs.append(InputSpec(entry.name, entry.type))
-        elif dims is None:
-            missing.append(entry)
-        else:
-            shape = [_extent(entry.name, axis, dim, symbols, sizes) for axis, dim in enumerate(dims)]
-            specs.append(InputSpec(entry.name, TensorType(shape, entry.dtype)))
-    if missing:
-        raise ShapeError(_missing_message(missing, symbols))
-    return specs
+    weights = {tensor.name for tensor in graph.initializer}
+    return [declared_input(value) for value in graph.input if value.name not in weights]
 
 
-def _given(extent: Any) -> Dim:
-    """An extent that the user gave: a number, or a name for one that stays open."""
-    return extent if isinstance(extent, str) else int(extent)
-
-
-def _declared(value: Any) -> _Declared:
+def declared_input(value: Any) -> Declared:
+    """What an `onnx.ValueInfoProto` says of an input. Raises as `declared_inputs` does."""
     if not isinstance(value.name, str):
         raise ModelError(f"an input has a name that is not text: {value.name!r}")
     kind = value.type.WhichOneof("value")
@@ -94,109 +28,13 @@ def _declared(value: Any) -> _Declared:
         type_ = type_from_proto(value.type, f"input {value.name!r}")
         if type_ is None:
             raise UnsupportedError(f"input {value.name!r} is a {kind or 'value of no type'}, which is not supported")
-        return _Declared(value.name, None, None, type_)
+        return Declared(value.name, None, None, type_)
     tensor = value.type.tensor_type
     dims = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-    return _Declared(value.name, dims, dtype_of(tensor.elem_type, f"input {value.name!r}"))
+    return Declared(value.name, dims, dtype_of(tensor.elem_type, f"input {value.name!r}"))
 
 
 def _dim(dim: Any) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
     return str(dim.dim_param) or "?"
-
-
-def _check_names(given: Mapping[str, tuple[Dim, ...]], declared: Sequence[_Declared]) -> None:
-    names = [entry.name for entry in declared]
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise ShapeError(
-            f"the model has no input named {', '.join(map(repr, unknown))}; its inputs are: "
-            + ", ".join(f"{entry.name!r} {_dims_text(entry.dims)}" for entry in declared)
-        )
-
-
-def _bind(entry: _Declared, shape: tuple[Dim, ...], symbols: dict[str, tuple[int, str]]) -> None:
-    text = f"input {entry.name!r}: the given shape {list(shape)}"
-    if any(isinstance(extent, int) and extent < 0 for extent in shape):
-        raise ShapeError(f"{text} has a negative extent")
-    if entry.dims is None:
-        return
-    if len(shape) != len(entry.dims):
-        raise ShapeError(
-            f"{text} has {len(shape)} dimensions, but the model declares {len(entry.dims)}: {_dims_text(entry.dims)}"
-        )
-    for axis, (extent, dim) in enumerate(zip(shape, entry.dims)):
-        if isinstance(extent, str):
-            continue
-        if isinstance(dim, int):
-            if dim not in (extent, 0):  # Some exporters write 0 for an extent that they leave open.
-                raise ShapeError(
-                    f"{text} has extent {extent} at axis {axis}, which the model fixes to {dim}: "
-                    + _dims_text(entry.dims)
-                )
-        elif dim != "?":
-            bound, origin = symbols.setdefault(dim, (extent, entry.name))
-            if bound != extent:
-                raise ShapeError(
-                    f"{text} sets the dimension {dim!r} to {extent}, "
-                    f"but input {origin!r} sets the same dimension to {bound}"
-                )
-
-
-def _value(dim: Dim, symbols: Mapping[str, tuple[int, str]]) -> int | None:
-    if isinstance(dim, int):
-        return dim
-    return symbols[dim][0] if dim in symbols else None
-
-
-def _extent(name: str, axis: int, dim: Dim, symbols: Mapping[str, tuple[int, str]], sizes: dict[str, Any]) -> Any:
-    """The extent of an axis: a number, or the size variable of its name or place."""
-    value = _value(dim, symbols)
-    if value is not None:
-        return value
-    label = f"{name}_{axis}" if dim == "?" else str(dim)
-    return sizes.setdefault(label, size_var(_identifier(label)))
-
-
-def _identifier(label: str) -> str:
-    """`label` with what no identifier holds replaced."""
-    plain = "".join(letter if letter.isalnum() else "_" for letter in label)
-    return plain if plain[:1].isalpha() else f"n_{plain}"
-
-
-def _missing_message(missing: Sequence[_Declared], symbols: Mapping[str, tuple[int, str]]) -> str:
-    lines = [f"  {entry.name!r}: {_dims_text(entry.dims)}, where {_open(entry.dims, symbols)}" for entry in missing]
-    example = ",".join(f"{entry.name}:[{','.join(map(str, _example(entry.dims, symbols)))}]" for entry in missing)
-    return (
-        "the model leaves the number of dimensions of inputs open, and it must be fixed at compile time:\n"
-        + "\n".join(lines)
-        + f'\nGive them, for example with --input-shapes "{example}"'
-        + f" (in Python: input_shapes={{{', '.join(f'{e.name!r}: {_example(e.dims, symbols)}' for e in missing)}}})"
-    )
-
-
-def _open(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> str:
-    if dims is None:
-        return "the number of dimensions is open"
-    axes = [f"axis {axis} ({dim})" for axis, dim in enumerate(dims) if _value(dim, symbols) is None]
-    return f"{', '.join(axes)} {'is' if len(axes) == 1 else 'are'} not fixed"
-
-
-def _example(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> tuple[int, ...]:
-    """A plausible shape to show: 1 for the batch, 224 for image height and width, 64 for another length."""
-    if dims is None:
-        return (1, 3, 224, 224)
-    image = len(dims) == 4 and dims[1] in (1, 3)
-
-    def pick(axis: int, dim: Dim) -> int:
-        known = _value(dim, symbols)
-        if known is not None:
-            return known
-        return 1 if axis == 0 else 224 if image and axis > 1 else 64
-
-    return tuple(pick(axis, dim) for axis, dim in enumerate(dims))
-
-
-def _dims_text(dims: tuple[Dim, ...] | None) -> str:
-    return "[unknown rank]" if dims is None else f"[{', '.join(map(str, dims))}]"

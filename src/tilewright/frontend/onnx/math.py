@@ -20,14 +20,12 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Abs": op.abs,
     "Neg": op.negative,
     "Sign": op.sign,
-    "IsNaN": op.isnan,
     "BitwiseNot": op.bitwise_not,
     "Exp": op.exp,
     "Log": op.log,
     "Sqrt": op.sqrt,
     "Tanh": op.tanh,
     "Sigmoid": op.sigmoid,
-    "Erf": op.erf,
     "Floor": op.floor,
     "Ceil": op.ceil,
     "Round": op.round,
@@ -50,6 +48,14 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
 def convert_unary(node: OnnxNode) -> Expr:
     """Operators that Relay has under another name."""
     return _UNARY[node.op_type](node[0])
+
+
+@converts("Erf", since=9)
+def convert_erf(node: OnnxNode) -> Expr:
+    """The error function; of integers, which ONNX allows, in float32 and cut off."""
+    dtype = node.dtype()
+    data = node[0] if dtype.is_float else cast(node, node[0], "float32")
+    return cast(node, op.erf(data), dtype)
 
 
 @converts("Reciprocal")
@@ -225,11 +231,23 @@ def convert_bit_cast(node: OnnxNode) -> Expr:
     return data if node.dtype(data) == target else op.reinterpret(data, dtype=str(target))
 
 
+def _computable(node: OnnxNode) -> Expr:
+    """The input; float8, which is moved and cast only, as float32."""
+    return cast(node, node[0], "float32") if node.dtype().is_narrow else node[0]
+
+
+@converts("IsNaN", since=9)
+def convert_isnan(node: OnnxNode) -> Expr:
+    """True where an element is no number."""
+    return op.isnan(_computable(node))
+
+
 @converts("IsInf", since=10)
 def convert_isinf(node: OnnxNode) -> Expr:
-    """Either infinity, or one of the two as the attributes select."""
+    """Either infinity, or one of the two as the attributes select; with neither, nothing."""
     negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
-    data, zero = node[0], scalar_like(node, 0, node[0])
+    data = _computable(node)
+    zero = scalar_like(node, 0, data)
     found = op.isinf(data)
     if not positive:
         found = op.logical_and(found, op.less(data, zero))

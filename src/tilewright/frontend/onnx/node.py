@@ -105,6 +105,11 @@ class OnnxNode:
         self._attributes: dict[str, Any] = {entry.name: entry for entry in proto.attribute}
         self._read: set[str] = set()
 
+    @property
+    def operator(self) -> str:
+        """The operator with its domain and version."""
+        return f"{self.proto.domain}.{self.op_type} {self.opset}"
+
     # Inputs
 
     def has(self, index: int) -> bool:
@@ -192,10 +197,15 @@ class OnnxNode:
     # Attributes
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute as int, float, str, list or array; `default` when the node does not carry it."""
+        """The attribute as int, float, str, list or array; `default` when the node does not carry it.
+
+        A default that is a float is rounded to float32, the type in which the format holds it.
+        """
         self._read.add(name)
         entry = self._attributes.get(name)
-        return default if entry is None else self._decode(entry)
+        if entry is None:
+            return float(np.float32(default)) if isinstance(default, float) else default
+        return self._decode(entry)
 
     def require(self, name: str) -> Any:
         """The attribute, whose absence is a `ModelError`."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -48,7 +50,7 @@ def _trained_batch_norm(node: OnnxNode) -> list[Expr]:
 @converts("LayerNormalization", since=17)
 @partial(in_float32, statistics=(1, 2))
 def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
-    """Normalization over all axes from `axis` on; Mean and InvStdDev are computed only if used."""
+    """Normalization over all axes from `axis` on; Mean and InvStdDev, of `stash_type`, only if used."""
     shape, axis = node.shape(), node.axis(-1)
     epsilon = float(node.attr("epsilon", 1e-5))
     inner = int(np.prod(shape[axis:], dtype=np.int64))
@@ -59,8 +61,10 @@ def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
     beta = reshape(node, bias, (inner,))
     outputs = [reshape(node, op.nn.layer_norm(rows, gamma, beta, axis=axis, epsilon=epsilon), shape)]
     if node.wants(1) or node.wants(2):
+        stash = dtype_of(int(node.attr("stash_type", TensorProto.FLOAT)), node.label)
         mean, deviation = _statistics(node, node[0], tuple(range(axis, len(shape))), epsilon)
-        outputs += [mean, op.divide(scalar_like(node, 1, deviation), deviation)]
+        inverse = op.divide(scalar_like(node, 1, deviation), deviation)
+        outputs += [cast(node, mean, stash), cast(node, inverse, stash)]
     return outputs
 
 
@@ -69,7 +73,8 @@ def _spread(node: OnnxNode, value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr]:
-    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1."""
+    """Mean and sqrt(variance + epsilon) over `axes`, which keep extent 1; of 16-bit floats in float32."""
+    data = cast(node, data, "float32") if node.dtype(data).itemsize < 4 else data
     mean = op.mean(data, axis=axes, keepdims=True)
     centred = op.subtract(data, mean)
     variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)

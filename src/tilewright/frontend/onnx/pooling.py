@@ -105,7 +105,10 @@ def _pool_with_places(node: OnnxNode, found: list[Window], column_major: bool) -
 
 
 def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
-    """The flat place that each tap of each window reads, [steps …, taps]; -1 in the padding."""
+    """The flat place that each tap of each window reads, [steps …, taps].
+
+    A tap in the padding reads what the first one beside it does, and never wins; -1 where all are in the padding.
+    """
     axes = []
     for window, extent in zip(found, extents):
         steps = (extent + window.before + window.after - window.reach) // window.stride + 1
@@ -120,7 +123,9 @@ def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
         flat = flat * extent + placed
         inside = inside & (placed >= 0) & (placed < extent)
     result = np.where(inside, flat, -1)
-    return result.reshape(*result.shape[:rank], -1)
+    result = result.reshape(*result.shape[:rank], -1)
+    first = np.take_along_axis(result, (result >= 0).argmax(-1)[..., None], -1)
+    return np.where(result >= 0, result, first)
 
 
 def _column_major(places: np.ndarray, extents: Sequence[int]) -> np.ndarray:

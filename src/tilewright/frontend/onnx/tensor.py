@@ -15,6 +15,7 @@ from tilewright.frontend.onnx.build import (
     concatenate,
     constant,
     reshape,
+    sized,
     slice_axis,
     transpose,
 )
@@ -97,10 +98,10 @@ def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
         parts = node.attr("num_outputs", len(node.proto.output))
         size = -(-extent // parts)
         sizes = [max(min(size, extent - index * size), 0) for index in range(parts)]
-    if sum(sizes) != extent:
+    if isinstance(extent, int) and sum(sizes) != extent:
         raise ModelError(f"{node.label}: parts {list(sizes)} do not add up to the extent {extent} of axis {axis}")
-    ends = np.cumsum(sizes).tolist()
-    return [slice_axis(node, node[0], axis, end - size, end) for size, end in zip(sizes, ends)]
+    data, ends = sized(node, node[0], axis, sum(sizes)), np.cumsum(sizes).tolist()
+    return [slice_axis(node, data, axis, end - size, end) for size, end in zip(sizes, ends)]
 
 
 @converts("Slice")
@@ -149,15 +150,22 @@ def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int)
     extent = node.shape()[axis]
     if isinstance(extent, Any_) or step < 1:
         raise NeedsValue(f"{node.label}: the extent of axis {axis} is not known at import time")
-    begin = 0 if isinstance(start, int) and start == 0 else as_dim(extent + start) if _below_zero(start) else start
+    begin = 0 if isinstance(start, int) and start == 0 else _from_back(extent, start) if _below_zero(start) else start
     if isinstance(end, int) and end >= _FAR:
         stop = extent
     else:
-        stop = as_dim(extent + end) if _below_zero(end) else end
+        stop = _from_back(extent, end) if _below_zero(end) else end
     if isinstance(stop, int) and not isinstance(extent, int):
         stop = as_dim(tir.minimum(tir.convert(stop), extent))
     whole = isinstance(begin, int) and begin == 0 and stop is extent and step == 1
     return [] if whole else [(axis, begin, stop, step)]
+
+
+def _from_back(extent: Any, place: int) -> Any:
+    """A place counted from the back; the first one where that lies before it."""
+    if place <= -_FAR:
+        return 0
+    return as_dim(tir.maximum(tir.convert(extent + place), tir.convert(0)))
 
 
 def _below_zero(place: Any) -> bool:

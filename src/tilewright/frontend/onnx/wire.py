@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from tilewright.errors import ModelError
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW = 7, 5, 8, 9
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
 _LARGE = 4096  # bytes of tensor data from which cutting out is worth it
 
 Field = tuple[int, int, int, int, int]
@@ -28,8 +28,8 @@ def split_weights(data: memoryview) -> tuple[bytes, dict[str, memoryview]]:
     """
     weights: dict[str, memoryview] = {}
     rest: list[bytes | memoryview] = []
-    for number, kind, tag, start, end in _fields(data):
-        if number == _MODEL_GRAPH and kind == _BYTES:
+    for number, kind, tag, start, end in fields(data):
+        if number == _MODEL_GRAPH and kind == BYTES:
             graph = _without_weights(data[start:end], weights)
             rest += [_tag(_MODEL_GRAPH), _varint(len(graph)), graph]
         else:
@@ -39,8 +39,8 @@ def split_weights(data: memoryview) -> tuple[bytes, dict[str, memoryview]]:
 
 def _without_weights(graph: memoryview, weights: dict[str, memoryview]) -> bytes:
     kept: list[bytes | memoryview] = []
-    for number, kind, tag, start, end in _fields(graph):
-        if number == _GRAPH_INITIALIZER and kind == _BYTES and end - start > _LARGE:
+    for number, kind, tag, start, end in fields(graph):
+        if number == _GRAPH_INITIALIZER and kind == BYTES and end - start > _LARGE:
             tensor = _without_raw_data(graph[start:end], weights)
             kept += [_tag(_GRAPH_INITIALIZER), _varint(len(tensor)), tensor]
         else:
@@ -50,11 +50,11 @@ def _without_weights(graph: memoryview, weights: dict[str, memoryview]) -> bytes
 
 def _without_raw_data(tensor: memoryview, weights: dict[str, memoryview]) -> bytes:
     name, raw, kept = "", None, []
-    for number, kind, tag, start, end in _fields(tensor):
-        if number == _TENSOR_RAW and kind == _BYTES and end - start >= _LARGE:
+    for number, kind, tag, start, end in fields(tensor):
+        if number == _TENSOR_RAW and kind == BYTES and end - start >= _LARGE:
             raw = tensor[start:end]
             continue
-        if number == _TENSOR_NAME and kind == _BYTES:
+        if number == _TENSOR_NAME and kind == BYTES:
             name = bytes(tensor[start:end]).decode("utf-8", "replace")
         kept.append(tensor[tag:end])
     if raw is None or not name or name in weights:
@@ -63,23 +63,27 @@ def _without_raw_data(tensor: memoryview, weights: dict[str, memoryview]) -> byt
     return b"".join(kept)
 
 
-def _fields(data: memoryview) -> Iterator[Field]:
+def fields(data: memoryview, whole: bool = True) -> Iterator[Field]:
+    """The fields of a message in order. Raises `ModelError` when the encoding is not sound.
+
+    Without `whole` the message may end within a field, which is then the last.
+    """
     position, size = 0, len(data)
     while position < size:
         tag = position
         key, position = _read_varint(data, position)
         number, kind = key >> 3, key & 7
         start = position
-        if kind == _VARINT:
+        if kind == VARINT:
             _, position = _read_varint(data, position)
-        elif kind == _BYTES:
+        elif kind == BYTES:
             length, start = _read_varint(data, position)
             position = start + length
         elif kind in (_FIXED64, _FIXED32):
             position += 8 if kind == _FIXED64 else 4
         else:
             raise ModelError(f"wire type {kind} at byte {tag}")
-        if position > size or number == 0:
+        if number == 0 or (position > size and whole):
             raise ModelError(f"a field at byte {tag} runs over the end")
         yield number, kind, tag, start, position
 
@@ -106,4 +110,4 @@ def _varint(value: int) -> bytes:
 
 
 def _tag(number: int) -> bytes:
-    return _varint(number << 3 | _BYTES)
+    return _varint(number << 3 | BYTES)

@@ -127,9 +127,9 @@ class Expr(Node):
     def __getitem__(self, index: int) -> TupleGetItem:
         return TupleGetItem(self, index)
 
-    def astext(self) -> str:
-        """The expression as text that `relay.parse_expr` reads."""
-        return METHODS.astext(self)
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The expression as text that `relay.parse_expr` reads; without `show_meta_data` no contents of constants."""
+        return METHODS.astext(self, show_meta_data)
 
     def __add__(self, other: Any) -> Call:
         return _binary("add", self, other)

@@ -41,6 +41,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr, Operator
 from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.type import Dim, TensorType, Type
 from tilewright.support import plugins
+from tilewright.support.entry_points import OPERATORS, load_plugins
 
 if TYPE_CHECKING:
     import numpy as np
@@ -269,6 +270,8 @@ def set_gradient(name: str, gradient: Gradient) -> None:
 @node_method
 def get(name: str) -> Op:
     """The operator called `name`; `UnsupportedError` with the nearest names if there is none."""
+    if name not in _OPS:
+        load_plugins(OPERATORS)
     op = _OPS.get(name)
     if op is None:
         near = difflib.get_close_matches(name, _OPS, n=3)

@@ -26,6 +26,15 @@ def of_broadcast(_call: Call, types: Sequence[TensorType]) -> Pairs:
             yield sizes[0], other
 
 
+def of_broadcast_to(call: Call, types: Sequence[TensorType]) -> Pairs:
+    """Sizes other than 1 and those of the result, aligned at the last."""
+    result = call.checked_type
+    assert isinstance(result, TensorType)
+    for size, wanted in zip(types[0].shape[::-1], result.shape[::-1]):
+        if not (isinstance(size, int) and size == 1):
+            yield size, wanted
+
+
 def of_concatenate(call: Call, types: Sequence[TensorType]) -> Pairs:
     """Sizes of all parts beside the axis that joins them."""
     axis = call.attrs["axis"] % types[0].ndim

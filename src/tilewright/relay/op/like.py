@@ -47,7 +47,7 @@ broadcast_to_like = _register(
     "broadcast_to_like",
     2,
     lambda args, _attrs: transform.broadcast_to(args[0], dims(args[1])),
-    lambda _attrs, x, like: np.ascontiguousarray(np.broadcast_to(x, like.shape)),
+    lambda _attrs, x, like: np.asarray(np.broadcast_to(x, like.shape), order="C"),
     "`data` repeated to the shape of `like`.",
 )
 
@@ -126,7 +126,7 @@ def _slice_like(args: Sequence[Expr], attrs: Attrs) -> Expr:
 
 def _slice_like_reference(attrs: Attrs, x: np.ndarray, like: np.ndarray) -> np.ndarray:
     axes = [axis % x.ndim for axis in attrs["axes"] or range(min(x.ndim, like.ndim))]
-    return np.ascontiguousarray(x[tuple(slice(like.shape[d]) if d in axes else slice(None) for d in range(x.ndim))])
+    return np.asarray(x[tuple(slice(like.shape[d]) if d in axes else slice(None) for d in range(x.ndim))], order="C")
 
 
 register_composite(

@@ -35,6 +35,7 @@ from tilewright.relay.transform.gradient.lazy_gradient_init import lazy_gradient
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.convert_layout import convert_layout
 from tilewright.relay.transform.layout.dense_to_sparse import dense_to_sparse
+from tilewright.relay.transform.manager.added_passes import added_level
 from tilewright.relay.transform.manager.annotate_spans import annotate_spans
 from tilewright.relay.transform.manager.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
 from tilewright.relay.transform.manager.pass_info import PassInfo
@@ -135,7 +136,8 @@ def opt_level_of(name: str) -> int:
 
     At level 0 stand those without which nothing runs; what has no level here is an optimization of some backend.
     """
-    return _LEVELS.get(name, DEFAULT_OPT_LEVEL)
+    added = added_level(name)
+    return _LEVELS.get(name, DEFAULT_OPT_LEVEL) if added is None else added
 
 
 #: Passes of the pipeline that have no classic name, or a classic level for programs that ask for them by themselves.

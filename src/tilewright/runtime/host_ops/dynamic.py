@@ -40,7 +40,7 @@ def expand(attrs: Attrs, data: Array, shape: Array) -> Array:
     """`data` broadcast together with `shape`."""
     target = tuple(int(extent) for extent in shape)
     try:
-        return np.ascontiguousarray(np.broadcast_to(data, np.broadcast_shapes(data.shape, target)))
+        return np.asarray(np.broadcast_to(data, np.broadcast_shapes(data.shape, target)), order="C")
     except ValueError:
         raise InputError(f"a tensor of shape {list(data.shape)} does not expand to {list(target)}") from None
 
@@ -71,7 +71,7 @@ def slice_(
         extent = data.shape[axis]
         stop = None if step < 0 and end < -extent else end
         picked[axis] = slice(start, stop, step)
-    return np.ascontiguousarray(data[tuple(picked)])
+    return np.asarray(data[tuple(picked)], order="C")
 
 
 @onnx_op("Pad")
@@ -126,14 +126,15 @@ def unsqueeze(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
 
 @onnx_op("Split")
 def split(attrs: Attrs, data: Array, sizes: Array | None = None) -> tuple[Array, ...]:
-    """Parts along an axis, of the given sizes or equal ones."""
+    """Parts along an axis, of the given sizes, which are an attribute before opset 13, or equal ones."""
+    sizes = attrs.get("split") if sizes is None else sizes
     axis, parts = int(attrs.get("axis", 0)), int(attrs["outputs"])
     if sizes is None:
         size = -(-data.shape[axis] // parts)
         ends = [min(size * (index + 1), data.shape[axis]) for index in range(parts - 1)]
     else:
         ends = np.cumsum(sizes).tolist()[:-1]
-    return tuple(np.ascontiguousarray(part) for part in np.split(data, ends, axis))
+    return tuple(np.asarray(part, order="C") for part in np.split(data, ends, axis))
 
 
 @onnx_op("Trilu")
@@ -150,7 +151,7 @@ def _accumulated(function: Any, attrs: Attrs, data: Array, axis: Array) -> Array
     if attrs.get("exclusive", 0):
         neutral = np.full_like(np.take(result, [0], at), 1 if function is np.cumprod else 0)
         result = np.concatenate([neutral, np.delete(result, -1, at)], at)
-    return np.ascontiguousarray(np.flip(result, at) if attrs.get("reverse", 0) else result)
+    return np.asarray(np.flip(result, at) if attrs.get("reverse", 0) else result, order="C")
 
 
 @onnx_op("CumSum")
@@ -217,12 +218,6 @@ for _name in _ELEMENTWISE:
     _register_elementwise(_name)
 
 
-@onnx_op("GatherElements")
-def gather_elements(attrs: Attrs, data: Array, indices: Array) -> Array:
-    """out[i][j] = data[index[i][j]][j] along axis 0."""
-    return np.take_along_axis(data, indices, int(attrs.get("axis", 0)))
-
-
 @onnx_op("Fail")
 def fail(attrs: Attrs) -> Any:
     """Stops the model: what was found wrong with a branch when the model was imported, now that it is taken."""
@@ -238,7 +233,7 @@ def concat(attrs: Attrs, *values: Array) -> Array:
 @onnx_op("Transpose")
 def transpose(attrs: Attrs, data: Array) -> Array:
     """Axes permuted, by default in reverse."""
-    return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
+    return np.asarray(np.transpose(data, attrs.get("perm")), order="C")
 
 
 @onnx_op("Flatten")

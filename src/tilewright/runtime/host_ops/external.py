@@ -47,5 +47,5 @@ def host_program(attrs: Attrs, *operands: Any) -> Any:
     for name, numbers, step_attrs in attrs["steps"]:
         taken = [[values[n] for n in number] if isinstance(number, list) else values[number] for number in numbers]
         values.append(STEPS[name](step_attrs, *taken))
-    results = tuple([np.ascontiguousarray(values[number]) for number in attrs["results"]])
+    results = tuple([np.asarray(values[number], order="C") for number in attrs["results"]])
     return results[0] if len(results) == 1 else results

@@ -1,16 +1,25 @@
 """Lists that grow by an element at a time, as the scan outputs of loops do: a push costs the same at any length.
 
-A list is None when empty, else the pair (all but the last element, the last element).
+A list is None when empty, else the pair (all but the last element, the last element), or `Rows`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.host_ops.registry import host_op
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The list `before` with the rows of an array behind it: what a loop collected in native code."""
+
+    before: Any
+    array: np.ndarray[Any, Any]
 
 
 @host_op("list.empty")
@@ -28,8 +37,12 @@ def push(attrs: dict[str, Any], elements: Any, element: Any) -> Any:
 @host_op("list.to_sequence")
 def to_sequence(attrs: dict[str, Any], elements: Any) -> list[Any]:
     """The elements as a sequence, the first that was pushed first."""
-    found = []
+    found: list[Any] = []
     while elements is not None:
+        if isinstance(elements, Rows):
+            found += elements.array[::-1]
+            elements = elements.before
+            continue
         elements, last = elements
         found.append(last)
     return found[::-1]
@@ -42,8 +55,10 @@ def stack(attrs: dict[str, Any], elements: Any) -> Any:
     An empty list gives an array of no slices of the attributes `shape` and `dtype`. Raises `InputError` where the
     elements have different shapes.
     """
-    arrays = to_sequence(attrs, elements)
     axis = int(attrs.get("axis", 0))
+    if isinstance(elements, Rows) and elements.before is None:
+        return np.ascontiguousarray(np.moveaxis(elements.array, 0, axis))
+    arrays = to_sequence(attrs, elements)
     if not arrays:
         shape = [max(0, dim) for dim in attrs.get("shape", ())]
         shape.insert(axis if axis >= 0 else len(shape) + 1 + axis, 0)

@@ -1,7 +1,8 @@
-"""What the host operators that come from ONNX share: how their optional inputs and attributes reach them.
+"""What the host operators that come from ONNX share: how their inputs and attributes reach them, and what they give.
 
 The importer passes the inputs that are present, and in the attribute `given` which ones those are; a function gets
-None for each that is missing. The other attributes are the ONNX node's own, by name.
+None for each that is missing. The other attributes are the ONNX node's own, by name. A scalar that NumPy makes of an
+array of no dimensions becomes an array again. Values that a function cannot take are an `InputError` that says which.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
+from tilewright.errors import InputError
 from tilewright.runtime.host_ops.registry import HostOp, host_op
 
 
@@ -20,13 +24,33 @@ def onnx_op(*names: str) -> Callable[[HostOp], HostOp]:
         @wraps(function)
         def spread(attrs: dict[str, Any], *values: Any) -> Any:
             given = attrs.get("given")
-            if given is None:
-                return function(attrs, *values)
             rest = iter(values)
-            return function(attrs, *[next(rest) if present else None for present in given])
+            inputs = values if given is None else [next(rest) if present else None for present in given]
+            try:
+                result = function(attrs, *inputs)
+            except (ValueError, IndexError, TypeError, OverflowError) as error:
+                texts = ", ".join(map(_described, inputs))
+                raise InputError(f"{' or '.join(names)} cannot run on {texts}: {error}") from error
+            return tuple(map(_array, result)) if isinstance(result, tuple) else _array(result)
 
         for name in names:
             host_op(f"onnx.{name}")(spread)
         return function
 
     return register
+
+
+def _array(value: Any) -> Any:
+    """A scalar as an array without dimensions; any other value as it is."""
+    if not isinstance(value, str | np.generic):
+        return value
+    array = np.empty((), object if isinstance(value, str) else value.dtype)
+    array[()] = value
+    return array
+
+
+def _described(value: Any) -> str:
+    """An input in a few words."""
+    if isinstance(value, np.ndarray):
+        return f"{'string' if value.dtype == object else value.dtype}{list(value.shape)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"

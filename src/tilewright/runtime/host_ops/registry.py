@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.errors import ArtifactError, EnvironmentError_, InternalError
 from tilewright.support import plugins
+from tilewright.support.entry_points import OPERATORS, load_plugins
 
 HostOp = Callable[..., Any]
 
@@ -37,6 +38,8 @@ def host_op(name: str) -> Callable[[HostOp], HostOp]:
 
 def find(name: str, attrs: Mapping[str, Any]) -> Callable[..., Any]:
     """The host operator `name` with `attrs` bound. Raises `ArtifactError` where this version has none of that name."""
+    if name not in HOST_OPS:
+        load_plugins(OPERATORS)
     function = HOST_OPS.get(name)
     if function is None:
         raise ArtifactError(f"this version of Tilewright has no host operator {name!r}; compile the model again")

@@ -31,6 +31,8 @@ def unique(attrs: Attrs, data: Array) -> tuple[Array, Array, Array, Array]:
     """Distinct slices along an axis with first positions, the way back, and counts; sorted, or as they first occur."""
     axis = attrs.get("axis")
     work = data.astype(np.float32) if data.dtype.name == "bfloat16" else data
+    if data.dtype == object:  # NumPy compares slices of numbers only: texts by their ranks
+        work = np.unique(data.astype(str), return_inverse=True)[1].reshape(data.shape)
     _, first, inverse, counts = np.unique(work, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.reshape(-1)
     if not attrs.get("sorted", 1):
@@ -57,8 +59,8 @@ def top_k(attrs: Attrs, data: Array, count: Array) -> tuple[Array, Array]:
     picked = order[..., :k]
     values = np.take_along_axis(moved, picked, -1)
     return (
-        np.ascontiguousarray(np.moveaxis(values, -1, axis)),
-        np.ascontiguousarray(np.moveaxis(picked, -1, axis)).astype(np.int64),
+        np.asarray(np.moveaxis(values, -1, axis), order="C"),
+        np.asarray(np.moveaxis(picked, -1, axis), order="C").astype(np.int64),
     )
 
 

@@ -78,7 +78,7 @@ def split_to_sequence(attrs: Attrs, data: Array, sizes: Array | None = None) -> 
         ends = list(range(step, extent, step))
     else:
         ends = np.cumsum(sizes).tolist()[:-1]
-    parts = [np.ascontiguousarray(part) for part in np.split(data, ends, axis)]
+    parts = [np.asarray(part, order="C") for part in np.split(data, ends, axis)]
     keep = sizes is not None or attrs.get("keepdims", 1)
     return parts if keep else [part.squeeze(axis) for part in parts]
 

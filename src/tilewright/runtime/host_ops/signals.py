@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_
+from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.support.dtype import DType
 
@@ -93,7 +93,33 @@ def col2im(attrs: Attrs, data: Array, image: Array, block: Array) -> Array:
         region = tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begin, steps, strides))
         result[(slice(None), slice(None), *region)] += patches[(slice(None), slice(None), *tap)]
     inner = tuple(slice(pads[a], pads[a] + int(image[a])) for a in range(axes))
-    return np.ascontiguousarray(result[(slice(None), slice(None), *inner)])
+    return np.asarray(result[(slice(None), slice(None), *inner)], order="C")
+
+
+#: The first three terms of a window as a sum of cosines, a0 - a1 cos(t) + a2 cos(2t), t going once round.
+WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25 / 46, 21 / 46, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+def cosine_window(name: str, size: int, periodic: bool) -> Array:
+    """`size` values of one of `WINDOWS` in float64; a periodic one leaves out the value that would begin it again."""
+    angle = 2 * np.pi * np.arange(size) / max(size if periodic else size - 1, 1)
+    first, second, third = WINDOWS[name]
+    return first - second * np.cos(angle) + third * np.cos(2 * angle)
+
+
+def _register_window(name: str) -> None:
+    @onnx_op(name)
+    def window(attrs: Attrs, size: Array) -> Array:
+        values = cosine_window(name, int(size.reshape(-1)[0]), bool(attrs.get("periodic", 1)))
+        return values.astype(DType(attrs["result_dtype"]).numpy)
+
+
+for _name in WINDOWS:
+    _register_window(_name)
 
 
 @onnx_op("AffineGrid")
@@ -121,6 +147,11 @@ def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = 
     for axis, size in enumerate(kernel):
         inferred.append((data.shape[axis + 2] - 1) * strides[axis] + size - pads[axis] - pads[axis + len(kernel)])
     pooled = np.zeros(int(np.prod(inferred, dtype=np.int64)), data.dtype)
+    if indices.size and not 0 <= indices.min() <= indices.max() < pooled.size:
+        raise InputError(
+            f"MaxUnpool: an index is out of range for {pooled.size} elements, the shape {inferred} that its window, "
+            "strides and pads give; they and the indices are of another image"
+        )
     pooled[indices.reshape(-1)] = data.reshape(-1)
     result = pooled.reshape(inferred)
     if shape is None:
@@ -212,4 +243,4 @@ def image_decoder(attrs: Attrs, encoded: Array) -> Array:
     if attrs.get("pixel_format", "RGB") == "Grayscale":
         return np.asarray(image.convert("L"))[:, :, None]
     pixels = np.asarray(image.convert("RGB"))
-    return np.ascontiguousarray(pixels[:, :, ::-1] if attrs.get("pixel_format") == "BGR" else pixels)
+    return np.asarray(pixels[:, :, ::-1] if attrs.get("pixel_format") == "BGR" else pixels, order="C")

@@ -23,6 +23,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
+from tilewright.runtime.vm.loop import NativeLoop
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
 from tilewright.support.dtype import DType
@@ -95,6 +96,8 @@ class VirtualMachine(Model):
         return np.frombuffer(self._weights, DType(entry.dtype).numpy, count, entry.offset).reshape(entry.shape)
 
     def _callable(self, entry: PackedEntry) -> Packed:
+        if entry.segment is not None and entry.loop is not None:
+            return self._repeater(NativeLoop(self._segments[entry.segment], entry.loop))
         if entry.segment is not None:
             return self._runner(self._segments[entry.segment])
         function = host_ops.find(entry.host, entry.attrs)
@@ -109,16 +112,25 @@ class VirtualMachine(Model):
 
         return run
 
+    def _repeater(self, loop: NativeLoop) -> Packed:
+        def run(*values: Any) -> tuple[Any, ...]:
+            results, code = loop.run(values, self.threads)
+            if code:
+                self._check(code)
+            return tuple(results)
+
+        return run
+
     def _timed(self, entry: PackedEntry, call: Packed, rows: list[KernelTime]) -> Packed:
         def timed(*values: Any) -> tuple[Any, ...]:
-            if entry.segment is not None:
+            if entry.segment is not None and entry.loop is None:
                 segment = self._segments[entry.segment]
-                rows.extend(self._profile_segment(segment, [np.ascontiguousarray(value) for value in values]))
+                rows.extend(self._profile_segment(segment, [np.asarray(value, order="C") for value in values]))
                 return call(*values)
             start = time.perf_counter()
             results = call(*values)
             end = time.perf_counter()
-            rows.append(KernelTime(entry.host, entry.source, end - start, shares=((start, end),)))
+            rows.append(KernelTime(entry.host or "loop", entry.source, end - start, shares=((start, end),)))
             return results
 
         return timed

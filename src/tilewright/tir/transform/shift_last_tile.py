@@ -14,10 +14,13 @@ from tilewright.tir.transform.folding import FoldingRewriter
 from tilewright.tir.transform.roll_loops import roll_loops
 from tilewright.tir.transform.specialize_borders import has_borders, specialize_borders
 from tilewright.tir.transform.statements import walk, with_fields
-from tilewright.tir.visitor import StmtRewriter, collect_vars, post_order
+from tilewright.tir.visitor import StmtRewriter, collect_vars, post_order, substitute
 
 #: Tiled axes of one loop nest that are treated: each doubles the code.
 MOST_AXES = 2
+
+#: Of a tile, the positions that are few: as many tiles of one of them take no longer than the whole.
+FEW = 4
 
 
 def shift_last_tile(func: PrimFunc) -> PrimFunc:
@@ -30,8 +33,8 @@ def shift_last_tile(func: PrimFunc) -> PrimFunc:
                                                                 c[start + ii] = a[start + ii]
                                                         else: (as before)
 
-    Where there is no room for one, positions behind the end stand for the last one; in tiles of vectors, loops of
-    single elements do the work (see `roll_loops`).
+    Where there is no room for one, positions behind the end stand for the last one; a few positions are computed one
+    by one instead. In tiles of vectors, loops of single elements do the work (see `roll_loops`).
 
     The last tile computes some elements a second time, to the same values. So a tile must depend on its number through
     its first element only, and may not read what it writes. Tiles at the borders of an image get code of their own (see
@@ -89,7 +92,13 @@ class _Shifter(StmtRewriter):
         if has_borders(shifted, start):
             return LetStmt(start, first, specialize_borders(shifted, start, last, roll_loops(body)))
         clamped = _Clamper(tiling, _extents(body), self.analyzer).clamped(body)
-        small = roll_loops(body) if clamped is body else clamped
+        if clamped is body:
+            small = roll_loops(body)
+        else:
+            position = Var("position", tiling.atom.dtype)
+            single = _Clamper(tiling, _extents(body), self.analyzer, position).clamped(body)
+            one_by_one = For(position, op.const(0, position.dtype), tiling.extent, ForKind.SERIAL, single)
+            small = IfThenElse(tiling.extent * FEW <= tiling.factor, one_by_one, clamped)
         return IfThenElse(tiling.extent >= tiling.factor, LetStmt(start, first, shifted), small)
 
 
@@ -217,11 +226,16 @@ class _WholeTile(FoldingRewriter):
 class _Clamper(FoldingRewriter):
     """The body of the only tile of an extent that is shorter than a tile: positions behind its end are the last one.
 
-    A guarded position would take a test in each innermost step. Here it computes the last element again instead.
+    A guarded position would take a test in each innermost step. Here it computes the last element again instead. With
+    a `position` given the tile is that one, and its loops over positions are gone.
     """
 
-    def __init__(self, tiling: _Tiling, extents: dict[Var, int], analyzer: Analyzer) -> None:
+    def __init__(
+        self, tiling: _Tiling, extents: dict[Var, int], analyzer: Analyzer, position: Var | None = None
+    ) -> None:
         super().__init__()
+        self.position = position
+        self.positions: dict[Var, Expr] = {}  # the loops over them, of which the tile's own buffers see the first turn
         self.tiling = tiling
         self.extents = extents
         self.analyzer = analyzer
@@ -239,7 +253,17 @@ class _Clamper(FoldingRewriter):
                 self.memo[inner[0]] = op.minimum(inner[0], last)
         self.memo[self.tiling.atom] = op.const(0, self.tiling.atom.dtype)
         self.own = {s.buffer for s in walk(body) if isinstance(s, Allocate)}
+        if self.position is not None:
+            self.positions = {
+                x: op.const(0, x.dtype) for x in self.memo if isinstance(x, Var) and x is not self.tiling.atom
+            }
+            self.memo.update(dict.fromkeys(self.positions, self.position))
         made: Stmt = self(body)
+        return made
+
+    def visit_For(self, loop: For) -> Stmt:
+        """The loop; the body of one over positions where there is one of them."""
+        made: Stmt = self(loop.body) if loop.var in self.positions else self.rebuild(loop)
         return made
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
@@ -255,8 +279,14 @@ class _Clamper(FoldingRewriter):
 
     def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
         """A store; what is within the tile's own buffers stays where it is."""
-        return with_fields(stmt, value=self(stmt.value)) if stmt.buffer in self.own else self.rebuild(stmt)
+        if stmt.buffer not in self.own:
+            return self.rebuild(stmt)
+        return with_fields(stmt, value=self(stmt.value), indices=self._own(stmt.indices))
 
     def visit_BufferLoad(self, x: BufferLoad) -> Expr:
         """A load, likewise."""
-        return x if x.buffer in self.own else self.rebuild(x)
+        return BufferLoad(x.buffer, self._own(x.indices)) if x.buffer in self.own else self.rebuild(x)
+
+    def _own(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where an element of one of the tile's own buffers lies."""
+        return tuple([substitute(index, self.positions) for index in indices]) if self.positions else indices

@@ -77,8 +77,8 @@ def batch_matmul(
     """Products of stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
 
     Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory; with
-    columns of zeros where several rows would leave a part of a vector at the end of each), batch_matmul,
-    batch_matmul_output (without those columns).
+    columns of zeros where several rows would leave a part of a vector at the end of each), batch_matmul (with such
+    columns, in groups of whole vectors: [B, M, N / 16, 16]), batch_matmul_output (without those columns).
     """
     (batch_a, *left), (batch_b, *right) = extents(a), extents(b)
     rows, depth = reversed(left) if transpose_a else left
@@ -89,13 +89,15 @@ def batch_matmul(
     if transpose_b or padded is not columns:
         b = _packed(b, transpose_b, (batch_b, depth, padded), columns)
 
-    def body(n: Any, i: Any, j: Any) -> Any:
+    def body(n: Any, i: Any, *place: Any) -> Any:
         n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
         x = a(n_a, k, i) if transpose_a else a(n_a, i, k)
+        j = place[0] if len(place) == 1 else place[0] * _ALIGNMENT + place[1]
         return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
 
+    groups = (columns,) if padded is columns else (padded // _ALIGNMENT, _ALIGNMENT)
     out = te.compute(
-        (batch_b if batch_a == 1 else batch_a, rows, padded),
+        (batch_b if batch_a == 1 else batch_a, rows, *groups),
         body,
         name="batch_matmul",
         tag=tag.BATCH_MATMUL,
@@ -103,7 +105,12 @@ def batch_matmul(
     )
     if padded is not columns:
         whole, shape = out, (*out.shape[:2], columns)
-        out = te.compute(shape, lambda *i: whole(*i), name="batch_matmul_output", tag=tag.INJECTIVE)
+        out = te.compute(
+            shape,
+            lambda n, i, j: whole(n, i, j // _ALIGNMENT, j % _ALIGNMENT),
+            name="batch_matmul_output",
+            tag=tag.INJECTIVE,
+        )
     return finish(out, a, out_dtype)
 
 

@@ -16,11 +16,19 @@ def _statistics(
     shape: Sequence[int],
     ranges: Sequence[tuple[int, str]],
     read: Callable[..., Any],
-    count: int,
+    count: Any,
     epsilon: float,
     prefix: str,
 ) -> tuple[Tensor, Tensor]:
-    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over `ranges`; the variance in a second pass."""
+    """(mean, 1 / sqrt(variance + epsilon)) of `read(outer, inner)` over `ranges`; the variance in a second pass.
+
+    `count`, the number of elements read, is a number or an expression of symbolic sizes.
+    """
+
+    def share(dtype: Any) -> Any:
+        if isinstance(count, int):
+            return tir.const(1.0 / count, dtype)
+        return tir.div(tir.const(1.0, dtype), count.astype(dtype))
 
     def reduced(source: Callable[..., Any], name: str) -> Tensor:
         axes = [te.reduce_axis((0, size), name=label) for size, label in ranges]
@@ -29,9 +37,7 @@ def _statistics(
         )
 
     total = reduced(read, f"{prefix}_sum")
-    mean = te.compute(
-        shape, lambda *i: total(*i) * tir.const(1.0 / count, total.dtype), name=f"{prefix}_mean", tag=tag.ELEMWISE
-    )
+    mean = te.compute(shape, lambda *i: total(*i) * share(total.dtype), name=f"{prefix}_mean", tag=tag.ELEMWISE)
 
     def squared(i: Any, k: Any) -> Any:
         centred = read(i, k) - mean(*i)
@@ -40,7 +46,7 @@ def _statistics(
     squares = reduced(squared, f"{prefix}_squares")
 
     def scale(*i: Any) -> Any:
-        variance = squares(*i) * tir.const(1.0 / count, squares.dtype)
+        variance = squares(*i) * share(squares.dtype)
         return tir.const(1.0, squares.dtype) / tir.sqrt(variance + tir.const(epsilon, squares.dtype))
 
     return mean, te.compute(shape, scale, name=f"{prefix}_scale", tag=tag.ELEMWISE)
@@ -78,7 +84,7 @@ def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, num_groups: int, axis: in
     shape = extents(x)
     part = shape[at] // num_groups
     ranges = [(part if d == at else s, f"k{d}") for d, s in enumerate(shape) if d]
-    count = 1
+    count: Any = 1
     for size, _ in ranges:
         count *= size
 

@@ -67,7 +67,7 @@ def _run(op: te.ExternOp, values: Mapping[te.Tensor, Array]) -> list[Array]:
     """The statement of an extern operation, one element after the other."""
     outputs = [np.empty(constant_shape(tensor), tensor.dtype.numpy) for tensor in op.outputs]
     func = tir.PrimFunc(op.name, (*op.input_buffers, *op.output_buffers), op.body)
-    interpret(func, *[np.ascontiguousarray(values[tensor]) for tensor in op.inputs], *outputs)
+    interpret(func, *[np.asarray(values[tensor], order="C") for tensor in op.inputs], *outputs)
     return outputs
 
 
@@ -82,7 +82,7 @@ def _reduced(combiner: Any, rows: Sequence[Array], identity: Sequence[Any], shap
 
 
 def _filled(value: Any, shape: Sequence[int], dtype: Any) -> Array:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(dtype.numpy), shape)).reshape(shape)
+    return np.asarray(np.broadcast_to(np.asarray(value).astype(dtype.numpy), shape), order="C").reshape(shape)
 
 
 class _Body:

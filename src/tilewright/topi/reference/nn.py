@@ -102,9 +102,11 @@ def product(a: np.ndarray, b: np.ndarray, out_dtype: str = "") -> np.ndarray:
     """`a @ b`; half floats sum in float32, narrow integers in int32."""
     result_type = np.dtype(out_dtype) if out_dtype else a.dtype
     narrow_float = result_type.kind not in "iub" and result_type.itemsize < 4
-    work = (
-        np.float32 if narrow_float else np.result_type(result_type, np.int32) if a.dtype.kind in "iu" else result_type
-    )
+    work: Any = np.float32 if narrow_float else result_type
+    if result_type.kind in "iu":  # NumPy's common type of uint64 and any signed one is a float
+        work = np.int32 if result_type.itemsize < 4 else result_type
+    elif a.dtype.kind in "iu":
+        work = np.result_type(result_type, np.int32)
     return np.matmul(a.astype(work), b.astype(work)).astype(result_type)
 
 

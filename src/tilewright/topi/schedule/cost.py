@@ -84,7 +84,7 @@ class Cost:
             part = part.before
         return max(spent, key=spent.__getitem__)
 
-    def times(self, count: int) -> Cost:
+    def times(self, count: float) -> Cost:
         """The cost of doing this `count` times."""
         scaled = {name: count * getattr(self, name) for name in (*RESOURCES, "fixed", "stalls", "hidden")}
         return Cost(**scaled, before=None if self.before is None else self.before.times(count))

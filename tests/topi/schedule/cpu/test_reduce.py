@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+import tilewright as tw
 import tilewright.topi as topi
 from tests.topi.schedule.cpu.kernels import TARGET, run, sample
-from tilewright import te, tir
+from tilewright import relay, te, tir
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Expr
 from tilewright.topi import reduction
 from tilewright.topi.schedule.cpu.dispatch import schedule
 
@@ -129,3 +134,26 @@ def test_reductions_along_memory_have_several_vectors_of_lanes() -> None:
     (reduced,) = [st for st in schedule([out], TARGET).stages if getattr(st.op, "reduce_axis", ())]
     (split,) = [r for r in reduced.relations if r.parent.iter_type.name == "REDUCE"]
     assert split.factor.value == 4 * TARGET.vector_bits // 32
+
+
+def compiled_alike(expression: Callable[..., Expr], *shapes: tuple[int, ...]) -> None:
+    """A graph of one expression, compiled, gives what its reference does."""
+    rng = np.random.default_rng(5)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    params = [relay.var(f"x{i}", shape=shape) for i, shape in enumerate(shapes)]
+    module = relay.IRModule.from_expr(relay.Function(params, expression(*params)))
+    wanted = interpret(module, {param.name: array for param, array in zip(params, arrays)})
+    np.testing.assert_allclose(tw.compile(module, cache=False, threads=1)(*arrays), wanted[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("extent", [1, 2, 3, 9])
+def test_one_row_of_any_length(extent: int) -> None:
+    compiled_alike(lambda x: relay.nn.log_softmax(x, axis=0), (extent,))
+    compiled_alike(lambda x: relay.nn.softmax(relay.exp(x), axis=0), (extent,))
+    compiled_alike(lambda x, g: relay.nn.layer_norm(x, g, g, axis=0), (extent,), (extent,))
+
+
+def test_sums_of_nothing() -> None:
+    compiled_alike(lambda x: relay.exp(relay.sum(x, axis=[1, 3])), (2, 2, 4, 0))
+    compiled_alike(lambda x: relay.exp(relay.sum(x, axis=[1], keepdims=True)), (2, 2, 4, 0))
+    compiled_alike(lambda x: relay.exp(relay.sum(x, axis=[0, 2])), (64, 3, 0))

@@ -20,7 +20,7 @@ from tilewright.relay.op.common import (
     call,
     divides,
     require,
-    require_same_dtype,
+    require_factors,
     same_dim,
     tensors,
     window_attrs,
@@ -38,7 +38,7 @@ from tilewright.topi.util import pair
 
 def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
     """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
-    require_same_dtype(data, kernel)
+    require_factors(data, kernel, attrs["out_dtype"])
     groups = attrs["groups"]
     require(groups >= 1 and divides(channels, groups), f"{channels} input channels do not divide into {groups} groups")
     require(
@@ -77,7 +77,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     out_dtype, groups = attrs["out_dtype"], attrs["groups"]
     blocks = "".join(letter for letter, block in kernel_layout.axes if block)
     if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
-        if groups > 1 and groups == out_type.shape[1] and topi.util.extents(data)[1] == groups:
+        if groups > 1 and topi.util.extents(data)[1] == groups:  # what the workload calls depthwise
             return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
         return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":

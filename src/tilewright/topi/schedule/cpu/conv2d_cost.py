@@ -170,7 +170,7 @@ def shares(units: int, workload: Conv2DWorkload, target: Target) -> tuple[int, f
     """How many workers share `units` iterations of the parallel loop, and which part of them the slowest has."""
     large = workload.batch * workload.out_bytes / 4 * (1 + workload.terms // 8) >= target.machine.parallel_elements
     workers = min(target.cores, units) if large else 1
-    return workers, -(-units // workers) / units
+    return workers, -(-units // workers) / max(units, 1)  # none where the result has no elements
 
 
 def start(workers: int, machine: Machine) -> float:

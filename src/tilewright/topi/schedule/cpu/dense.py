@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_between, shape_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
@@ -81,12 +82,25 @@ def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, pa
     """The inner product of the tile, rows and vectors unrolled into registers; returns the loop over the depth."""
     *outer, column = s[accumulator].op.axis
     row = [] if row_axis is None else [outer.pop(row_axis)]
+    row += [outer.pop()] if accumulator.ndim == 4 else []  # groups of columns
     (k,) = s[accumulator].op.reduce_axis
     s[accumulator].reorder(*outer, k, *row, column)
     vectorize_lanes(s, accumulator, column, panel, target)
     for axis in row:
         s[accumulator].unroll(axis)
     return k
+
+
+def _copy_in_blocks(s: te.Schedule, packed: te.Tensor, target: Target) -> None:
+    """Copy a matrix in square blocks of vectors, which a transposed one crosses in registers."""
+    if not all(isinstance(extent, IntImm) for extent in packed.shape):
+        return
+    lanes = min(target.machine.lanes(), *(1 << size.bit_length() - 1 for size in shape_of(packed)[1:]))
+    _, row, column = s[packed].op.axis
+    rows, row = s[packed].split(row, factor=lanes)
+    columns, lane = s[packed].split(column, factor=lanes)
+    s[packed].reorder(rows, columns, row, lane)
+    s[packed].vectorize(lane)
 
 
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -105,5 +119,7 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     s[out].unroll(position)
     for operand in packed:
         s[operand].compute_at(s[out], work)
+        _copy_in_blocks(s, operand, target)
     s[accumulator].compute_at(s[out], tiles)
-    _accumulate(s, accumulator, 1, panel, target)
+    *_, width = shape_of(accumulator)
+    _accumulate(s, accumulator, 1, panel if accumulator.ndim == 3 else width, target)

@@ -42,7 +42,8 @@ def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
 
 def reduce_across(s: te.Schedule, tensor: te.Tensor, width: int, target: Target) -> None:
     """Keep the results of a tile, `width` of them along the last axis, in registers; the reduction runs outside."""
-    if not s[tensor].op.axis:  # one result: no lanes to share
+    if not s[tensor].op.axis:  # one result: there is no tile of neighbours
+        reduce_along(s, tensor, target)
         return
     lanes = lanes_of(tensor, target)
     *outer, last = s[tensor].op.axis

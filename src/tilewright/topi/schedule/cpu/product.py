@@ -28,6 +28,9 @@ from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, te
 #: beyond that it did not ask for ahead: loads that miss are issued again.
 _STALLED = 0.6
 
+#: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
+_ROWS_OF_ONE = 32
+
 
 @dataclass(frozen=True)
 class ProductWorkload:
@@ -104,8 +107,16 @@ def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:
 
 
 def product_cost(workload: ProductWorkload, config: Mapping[str, int], target: Target) -> Cost:
-    """What `workload` costs the busiest worker, computed as `config` says."""
-    return blocking_cost(workload, Blocking.of(workload, config), target, target.machine.cores)
+    """What `workload` costs the busiest worker, computed as `config` says.
+
+    Of symbolic rows a single one, as a decoder has in most of its runs, counts as well.
+    """
+    blocking, cores = Blocking.of(workload, config), target.machine.cores
+    cost = blocking_cost(workload, blocking, target, cores)
+    if not workload.symbolic:
+        return cost
+    single = blocking_cost(replace(workload, rows=1, batch=1), blocking, target, cores)
+    return cost.then(single.times(workload.batch * workload.rows / _ROWS_OF_ONE))
 
 
 def worth_sharing(workload: ProductWorkload, blocking: Blocking, target: Target) -> bool:

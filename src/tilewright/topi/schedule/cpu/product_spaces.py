@@ -45,8 +45,8 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
-    batch, rows, columns = shape_of(product)
-    return ProductWorkload(rows, columns, terms_of(product), batch=batch, constant=False)
+    batch, rows, *columns = shape_of(product)
+    return ProductWorkload(rows, math.prod(columns), terms_of(product), batch=batch, constant=False)
 
 
 def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:

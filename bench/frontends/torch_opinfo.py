@@ -1,0 +1,139 @@
+"""How many of PyTorch's own operator samples (OpInfo, float32) import and agree with eager mode.
+
+    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--compiled] [--json FILE] [PATTERN ...]
+
+Each sample's function is exported by `torch.export` with its tensors as inputs. What torch.export does not take counts
+as "not exported" and is left out of the share. The imported module is evaluated by the interpreter, or compiled with
+`--compiled`. Needs torch, expecttest, hypothesis and scipy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+import tilewright
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.torch import from_pytorch
+from tilewright.relay.interpreter.interpreter import interpret
+
+#: Operators whose results are random or unset, so that there is nothing to compare with.
+_UNDETERMINED = re.compile(r"rand|dropout|bernoulli|multinomial|normal$|^empty|new_empty|exponential|cauchy|geometric|"
+                           r"log_normal|uniform|rrelu|normal_|fractional_max_pool")  # fmt: skip
+
+
+class Call(torch.nn.Module):
+    """The call of a sample: tensors are inputs, everything else is fixed."""
+
+    def __init__(self, function: Any, spec: Any, fixed: dict[int, Any], count: int) -> None:
+        super().__init__()
+        self.function, self.spec, self.fixed, self.count = function, spec, fixed, count
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        leaves = [self.fixed[index] if index in self.fixed else next(given) for index in range(self.count)]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.function(*args, **kwargs)
+
+
+def samples(entry: Any, most: int) -> Iterator[Any]:
+    """At most `most` of an operator's samples, spread over all of them."""
+    found = list(entry.sample_inputs("cpu", torch.float32, requires_grad=False))
+    step = max(len(found) / most, 1) if most else 1
+    yield from (found[int(index * step)] for index in range(len(found) if not most else min(most, len(found))))
+
+
+def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
+    """How a sample went, in a word, and why."""
+    leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    fixed = {index: leaf for index, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)}
+    call = Call(entry.op, spec, fixed, len(leaves))
+    try:
+        wanted = call(*[tensor.clone() for tensor in tensors])
+        program = torch.export.export(call, tuple(tensors), strict=False)
+    except Exception as error:
+        return "not exported", f"{type(error).__name__}: {error}"[:200]
+    expected = [leaf for leaf in pytree.tree_leaves(wanted) if isinstance(leaf, torch.Tensor)]
+    try:
+        module, specs = from_pytorch(program)
+        inputs = [tensor.contiguous().numpy() for tensor in tensors][: len(specs)]
+        if compiled:
+            model = tilewright.compile(module, cache=False)
+            results = model.run({spec.name: value for spec, value in zip(specs, inputs)})
+        else:
+            results = interpret(module, inputs)
+    except UnsupportedError as error:
+        return "unsupported", str(error)
+    except Exception as error:
+        return "failed", f"{type(error).__name__}: {error}"[:400]
+    if len(results) != len(expected):
+        return "failed", f"{len(results)} results instead of {len(expected)}"
+    for found, right in zip(results, expected):
+        if found.shape != tuple(right.shape) or not np.allclose(found, right.numpy(), 1e-3, 1e-4, equal_nan=True):
+            return "failed", f"wrong numbers {found.dtype}{list(found.shape)} for {right.dtype}{list(right.shape)}"
+    return "passed", ""
+
+
+def main() -> None:
+    """Print the share that passes, operators with failures, and what most unsupported samples lack."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("patterns", nargs="*", help="names of operators (regular expressions)")
+    parser.add_argument("--samples", type=int, default=3, help="samples an operator; 0 for all")
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th operator from the K-th on")
+    parser.add_argument("--compiled", action="store_true", help="compile instead of interpreting")
+    parser.add_argument("--json", help="write every outcome to this file")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    first, step = map(int, options.part.split("/"))
+    chosen = [entry for entry in op_db if torch.float32 in entry.dtypes and not _UNDETERMINED.search(entry.name)]
+    chosen = [
+        entry for entry in chosen if not options.patterns or any(re.fullmatch(p, entry.name) for p in options.patterns)
+    ]
+    outcomes: list[tuple[str, str, str]] = []
+    for entry in chosen[first::step]:
+        torch.manual_seed(0)
+        for sample in samples(entry, options.samples):
+            outcomes.append(
+                (f"{entry.name} {entry.variant_test_name}".strip(), *judge(entry, sample, options.compiled))
+            )
+    report(outcomes)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(outcomes, file)
+
+
+def report(outcomes: list[tuple[str, str, str]]) -> None:
+    """Print what became of the samples."""
+    totals = Counter(outcome for _, outcome, _ in outcomes)
+    taken = len(outcomes) - totals["not exported"]
+    by_name: dict[str, Counter[str]] = defaultdict(Counter)
+    reasons: dict[str, str] = {}
+    lacking: Counter[str] = Counter()
+    for name, outcome, why in outcomes:
+        by_name[name][outcome] += 1
+        if outcome == "failed":
+            reasons.setdefault(name, why)
+        if outcome == "unsupported":
+            lacking.update([why.strip().splitlines()[-1].strip()])
+    print(f"{len(outcomes)} samples of {len(by_name)} operators: {dict(totals)}")
+    print(f"{totals['passed']} of the {taken} that torch.export takes agree: {totals['passed'] / max(taken, 1):.1%}")
+    for name, why in reasons.items():
+        print(f"failed: {name} {dict(by_name[name])}: {why}")
+    for what, count in lacking.most_common():
+        print(f"unsupported: {count} samples: {what}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""Activation functions, fused ones among them. On quantized tensors most are tables of all their inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.tflite.build import broadcast_to, cast, constant, scalar_like
+from tilewright.frontend.tflite.fixed_point import (
+    activation_range,
+    by_table,
+    divide_by_power_array,
+    multiply_array,
+    quantize_multiplier,
+    real_table,
+    round_array,
+    scalar_scale,
+    zero_point,
+)
+from tilewright.frontend.tflite.fixed_point import multiply as multiply_fixed
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.schema import ACTIVATIONS
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+def fused_activation(node: Node) -> str:
+    """The activation that the operator applies to its result."""
+    return node.choice("fused_activation_function", ACTIVATIONS, default=0)
+
+
+def activated(node: Node, value: Expr) -> Expr:
+    """`value`, not quantized, behind the operator's fused activation."""
+    name = fused_activation(node)
+    if name == "NONE":
+        return value
+    if name == "TANH":
+        return op.tanh(value)
+    if name == "SIGN_BIT":
+        node.unsupported("the fused activation SIGN_BIT")
+    return clamp(value, *_LIMITS[name])
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1),
+}  # fmt: skip
+
+
+def clamp(value: Expr, low: float, high: float) -> Expr:
+    """`value` between `low` and `high`, which may be infinite."""
+    if math.isinf(high):
+        return op.maximum(value, scalar_like(low, value))
+    return op.clip(value, low, high)
+
+
+@converts("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+def convert_relu(node: Node) -> Expr:
+    low, high = _LIMITS[node.name]
+    if not node.is_quantized():
+        return clamp(node[0], low, high)
+    given, wanted = node.input_quantization(), node.output_quantization()
+    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    least = zero_point(wanted) + int(round_array(np.float32(low) / wanted.scale[0]))
+    most = 1 << 20 if math.isinf(high) else zero_point(wanted) + int(round_array(np.float32(high) / wanted.scale[0]))
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        return np.clip(zero_point(wanted) + multiply_array(codes - zero_point(given), *factor), least, most)
+
+    return by_table(node, entry)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
+def _gelu(approximate: bool) -> Callable[[np.ndarray], np.ndarray]:
+    if approximate:
+        return lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    erf = np.vectorize(math.erf)
+    return lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2)))
+
+
+@converts("LOGISTIC")
+def convert_logistic(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.sigmoid(node[0])
+    return _of_16_bits(node, _sigmoid_16) if node.dtype() == "int16" else real_table(node, _sigmoid)
+
+
+@converts("TANH")
+def convert_tanh(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.tanh(node[0])
+    return _of_16_bits(node, _tanh_16) if node.dtype() == "int16" else real_table(node, np.tanh)
+
+
+def _of_16_bits(node: Node, function: Callable[[Node, np.ndarray], np.ndarray]) -> Expr:
+    return by_table(node, lambda codes: function(node, codes))
+
+
+#: Which entries of the kernels' table are above the whole part, as bits, and which by two: no rule of rounding says it.
+_ABOVE = 0x83E0E18CCDA556CE0E56228133DF58CAC8DDD8BE63DFFF5DFFFFFFFFFFFFFF56
+_ABOVE_BY_TWO = (28, 29, 33, 35, 43)
+#: sigmoid(i / 24) in 16 bits, between whose entries the kernels interpolate.
+_SIGMOID_TABLE = np.array(
+    [math.floor(65536 / (1 + math.exp(-i / 24))) + (_ABOVE >> i & 1) + (i in _ABOVE_BY_TWO) for i in range(256)]
+)
+
+
+def _scaled_16(node: Node, factor: float) -> tuple[int, int]:
+    """(multiplier, left shift) that bring an input of 16 bits to steps of 1 / 4096 * factor."""
+    scale = scalar_scale(node.input_quantization())
+    exponent = math.log2(scale)
+    if exponent == int(exponent):
+        shift = (12 if factor == 3.0 else 15 - 3) + int(exponent)
+        return 0, shift
+    multiplier, left = float(np.float32(scale) * np.float32(4096) * np.float32(factor)), 0
+    while multiplier <= 32767.0 / 2.0 and left <= 30:
+        left, multiplier = left + 1, multiplier * 2
+    return int(multiplier), left
+
+
+def _interpolated(node: Node, codes: np.ndarray, widen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The table at |code| scaled to steps of 1/512 of an entry, and its step there."""
+    multiplier, left = _scaled_16(node, 3.0)
+    if multiplier == 0:
+        multiplier, left = 3 << left, 0
+    rounding = (1 << (left - 1)) if left > 0 else 0
+    scaled = (codes * multiplier + rounding) >> left
+    magnitude = np.abs(scaled)
+    place = magnitude >> widen
+    inside = np.minimum(place, 254)
+    low, high = _SIGMOID_TABLE[inside], _SIGMOID_TABLE[inside + 1]
+    rest = magnitude & ((1 << widen) - 1)
+    value = np.where(place >= 255, 0x7FFF << (1 + widen), (low << widen) + rest * (high - low))
+    return scaled, value
+
+
+def _sigmoid_16(node: Node, codes: np.ndarray) -> np.ndarray:
+    scaled, value = _interpolated(node, codes, 9)
+    rounding = np.where(scaled >= 0, 1 << 9, (1 << 25) + (1 << 9) - 1)
+    return np.where(scaled >= 0, value + rounding, rounding - value) >> 10
+
+
+def _tanh_16(node: Node, codes: np.ndarray) -> np.ndarray:
+    scaled, value = _interpolated(node, codes, 8)
+    value = np.where(np.abs(scaled) >> 8 >= 255, 0xFFFF << 8, value) - (1 << 23)
+    return np.where(scaled >= 0, value + (1 << 7), -value + (1 << 7) - 1) >> 8
+
+
+@converts("GELU")
+def convert_gelu(node: Node) -> Expr:
+    approximate = bool(node.option("approximate", False))
+    if node.is_quantized():
+        return real_table(node, _gelu(approximate))
+    x = node[0]
+    half, one = scalar_like(0.5, x), scalar_like(1, x)
+    if approximate:
+        cubic = op.multiply(scalar_like(0.044715, x), op.multiply(x, op.multiply(x, x)))
+        inner = op.tanh(op.multiply(scalar_like(math.sqrt(2 / math.pi), x), op.add(x, cubic)))
+    else:
+        inner = op.erf(op.multiply(x, scalar_like(math.sqrt(0.5), x)))
+    return op.multiply(op.multiply(half, x), op.add(one, inner))
+
+
+@converts("ELU")
+def convert_elu(node: Node) -> Expr:
+    if node.is_quantized():
+        return real_table(node, lambda x: np.where(x < 0, np.expm1(x), x))
+    x = node[0]
+    return op.where(op.less(x, scalar_like(0, x)), op.expm1(x), x)
+
+
+@converts("LEAKY_RELU")
+def convert_leaky_relu(node: Node) -> Expr:
+    alpha = float(node.option("alpha"))
+    if not node.is_quantized():
+        x = node[0]
+        return op.where(op.greater(x, scalar_like(0, x)), x, op.multiply(x, scalar_like(alpha, x)))
+    given, wanted = node.input_quantization(), node.output_quantization()
+    same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    scaled = float(np.float32(scalar_scale(given)) * np.float32(alpha) / np.float32(scalar_scale(wanted)))
+    below = quantize_multiplier(abs(scaled))
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        x = codes - zero_point(given)
+        slope = multiply_array(x, below[0] if scaled >= 0 else -below[0], below[1])
+        return zero_point(wanted) + np.where(x >= 0, multiply_array(x, *same), slope)
+
+    return by_table(node, entry)
+
+
+@converts("HARD_SWISH")
+def convert_hard_swish(node: Node) -> Expr:
+    if node.is_quantized():
+        return by_table(node, lambda codes: _hard_swish(node, codes))
+    x = node[0]
+    gate = op.clip(op.add(x, scalar_like(3, x)), 0, 6)
+    return op.divide(op.multiply(x, gate), scalar_like(6, x))
+
+
+def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
+    """In 16 bits: the input at a finer scale times a gate of Q15, each product rounded."""
+    given, wanted = node.input_quantization(), node.output_quantization()
+    hires = np.float32(given.scale[0]) * np.float32(1 / 128)
+    to_output, output_shift = _q15(float(hires) / float(wanted.scale[0]))
+    to_gate, gate_shift = _q15(float(hires) / (3.0 / 32768.0))
+    fine = (codes - zero_point(given)) << 7
+    scaled = _doubling_high(fine, to_output)
+    gate = fine
+    if gate_shift > 0:
+        gate = np.clip(gate << (gate_shift - 1), -32768, 32767)
+    gate = _doubling_high(gate, to_gate)
+    if gate_shift > 0:
+        gate = np.clip(gate << 1, -32768, 32767)
+    if gate_shift < 0:
+        gate = divide_by_power_array(gate, -gate_shift)
+    gate = (gate + (1 << 15)) >> 1
+    doubled = gate * scaled
+    product = np.clip(np.where(doubled >= 0, doubled >> 15, -(-doubled >> 15)), -32768, 32767)
+    return divide_by_power_array(product, -output_shift) + zero_point(wanted)
+
+
+def _q15(real: float) -> tuple[int, int]:
+    """`quantize_multiplier` with a multiplier of 16 bits."""
+    fixed, shift = quantize_multiplier(real)
+    return min((fixed + (1 << 15)) >> 16, 32767), shift
+
+
+def _doubling_high(a: np.ndarray, b: int) -> np.ndarray:
+    """The high half of the doubled product of two numbers of 16 bits, rounded to the nearest."""
+    product = a * b
+    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    total = product + nudge
+    return np.where(total >= 0, total >> 15, -((-total) >> 15))
+
+
+@converts("PRELU")
+def convert_prelu(node: Node) -> Expr:
+    x, alpha = node[0], node[1]
+    if not node.is_quantized():
+        return op.where(op.greater_equal(x, scalar_like(0, x)), x, op.multiply(x, alpha))
+    given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    product = float(np.float32(scalar_scale(given)) * np.float32(scalar_scale(slope))) / scalar_scale(wanted)
+    below = quantize_multiplier(product)
+    x = op.subtract(cast(x, "int32"), constant(zero_point(given), "int32"))
+    a = op.subtract(cast(alpha, "int32"), constant(zero_point(slope), "int32"))
+    rising = multiply_fixed(x, *same)
+    falling = multiply_fixed(
+        op.multiply(x, broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below
+    )
+    value = op.where(op.greater_equal(x, constant(0, "int32")), rising, falling)
+    low, high = activation_range(node, "NONE")
+    return cast(op.clip(op.add(value, constant(zero_point(wanted), "int32")), low, high), node.output().dtype)
+
+
+def unary(function: Callable[[Expr], Expr], table: Callable[[np.ndarray], Any] | None = None) -> Callable[[Node], Expr]:
+    """A converter of an element-wise function of floats; on quantized tensors through a table, where there is one."""
+
+    def convert(node: Node) -> Expr:
+        if not node.is_quantized() or node.dtype() != node.output().dtype:
+            return function(node[0])
+        if table is None:
+            node.unsupported("quantized tensors")
+        return real_table(node, table)
+
+    return convert

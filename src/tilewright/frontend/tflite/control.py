@@ -1,0 +1,162 @@
+"""Control flow and state: branches, loops, calls, and variables, whose values travel with the control flow.
+
+WHILE becomes a function of the module that calls itself:
+
+    @while_1(%i, %x, states…) { if (cond) @while_1(body…) else (%i, %x, states…) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.errors import ModelError
+from tilewright.frontend.tflite.build import constant, reshape
+from tilewright.frontend.tflite.importer import World
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
+from tilewright.relay.ir.type import FuncType, TensorType, TupleType
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import post_order
+
+
+def _run(node: Node, index: int, arguments: Sequence[Expr], world: World) -> list[Expr]:
+    results = node.importer.subgraph(index, arguments, world, f"{node.span}/")
+    if results is None:
+        node.unsupported(f"an operator of the subgraph {index}")
+    return results
+
+
+# ---------------------------------------------------------------------------------------------------- variables
+@converts("VAR_HANDLE")
+def convert_var_handle(node: Node) -> Expr:
+    container, name = node.option("container", ""), node.option("shared_name", "")
+    return constant(node.importer.handle(f"{container}/{name}" if container else name), "int32")
+
+
+def _variable(node: Node) -> str:
+    handle = node.array(0)
+    if handle is None or handle.size != 1:
+        node.unsupported("a variable that is chosen at run time")
+    number = int(handle.reshape(-1)[0])
+    if not 0 <= number < len(node.importer.handles):
+        raise ModelError(f"{node.label} names no variable")
+    return node.importer.handles[number]
+
+
+@converts("READ_VARIABLE")
+def convert_read_variable(node: Node) -> Expr:
+    name = _variable(node)
+    if name not in node.world.values:
+        tensor = node.output()
+        if not tensor.dtype or min(tensor.shape, default=0) < 0:
+            node.unsupported(f"a variable of type {tensor.element_type} and shape {list(tensor.shape)}")
+        node.importer.declare(name, TensorType(tensor.shape, tensor.dtype))
+        return node.importer.parameter(name)
+    return node.world.values[name]
+
+
+@converts("ASSIGN_VARIABLE")
+def convert_assign_variable(node: Node) -> list[Expr]:
+    name, value = _variable(node), node[1]
+    node.importer.declare(name, tensor_type_of(value))
+    if tensor_type_of(value) != node.importer.variables[name]:
+        node.unsupported(
+            f"the variable {name!r} of type {node.importer.variables[name]} given a {tensor_type_of(value)}"
+        )
+    node.world.values[name] = value
+    return []
+
+
+@converts("CALL_ONCE")
+def convert_call_once(node: Node) -> list[Expr]:
+    """What a model does before its first run: its assignments are the variables' initial values."""
+    world = World()
+    _run(node, int(node.option("init_subgraph_index")), [], world)
+    for name, value in world.values.items():
+        if not isinstance(value, Constant):
+            node.unsupported(f"an initial value of {name!r} that is not constant")
+        node.importer.initial[name] = value.data
+    return []
+
+
+# ------------------------------------------------------------------------------------------------------ branches
+@converts("IF")
+def convert_if(node: Node) -> list[Expr]:
+    places = [int(node.option(f"{which}_subgraph_index")) for which in ("then", "else")]
+    known = node.array(0)
+    if known is not None and known.size == 1:
+        return _run(node, places[0 if known.reshape(-1)[0] else 1], node.given()[1:], node.world)
+    worlds = [node.world.copy(), node.world.copy()]
+    branches = [_run(node, place, node.given()[1:], world) for place, world in zip(places, worlds)]
+    states = _changed(node, node.world, worlds)
+    values = [[*branch, *[_state(node, world, name) for name in states]] for branch, world in zip(branches, worlds)]
+    if [type_of(value) for value in values[0]] != [type_of(value) for value in values[1]]:
+        raise ModelError(f"{node.label}: its branches give values of different types")
+    chosen = If(reshape(node[0], ()), Tuple(values[0]), Tuple(values[1]))
+    results: list[Expr] = [chosen[index] for index in range(len(values[0]))]
+    node.world.values.update(zip(states, results[len(branches[0]) :]))
+    return results[: len(branches[0])]
+
+
+def _changed(node: Node, before: World, worlds: Sequence[World]) -> list[str]:
+    names = [name for world in worlds for name, value in world.values.items() if before.values.get(name) is not value]
+    return list(dict.fromkeys(names))
+
+
+def _state(node: Node, world: World, name: str) -> Expr:
+    value = world.values.get(name)
+    return node.importer.parameter(name) if value is None else value
+
+
+# --------------------------------------------------------------------------------------------------------- loops
+@converts("WHILE", "STABLEHLO_WHILE")
+def convert_while(node: Node) -> list[Expr]:
+    condition, body = (int(node.option(f"{which}_subgraph_index")) for which in ("cond", "body"))
+    carried = node.given()
+    handles = [node.tensor(index).element_type == "RESOURCE" for index in range(len(carried))]
+    moving = [value for value, is_handle in zip(carried, handles) if not is_handle]
+    states = _assigned(node, condition, body, carried)
+    types = [type_of(value) for value in moving] + [node.importer.variables[name] for name in states]
+    params = [var(f"carried_{index}", type_) for index, type_ in enumerate(types)]
+    own = iter(params)
+    inside = [value if is_handle else next(own) for value, is_handle in zip(carried, handles)]
+    world = World({**node.world.values, **dict(zip(states, list(own)))})
+    test = _run(node, condition, inside, world)
+    results = _run(node, body, inside, world)
+    again = [value for value, is_handle in zip(results, handles) if not is_handle]
+    again += [world.values[name] for name in states]
+    found = [type_of(value) for value in again]
+    if len(results) != len(carried) or found != types:
+        node.unsupported(f"a loop whose values change their types from {types} to {found}")
+    captured = _outer(node, [*test, *again], params)
+    name = GlobalVar(f"while_{len(node.importer.functions) + 1}")
+    everything = [*params, *captured]
+    name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
+    root = If(reshape(test[0], ()), Call(name, [*again, *captured], span=node.span), Tuple(params))
+    node.importer.functions[name] = Function(everything, root, TupleType(types))
+    start = [*moving, *[_state(node, node.world, state) for state in states], *captured]
+    result = Call(name, start, span=node.span)
+    node.world.values.update({state: result[len(moving) + i] for i, state in enumerate(states)})
+    values = iter([result[index] for index in range(len(moving))])
+    return [value if is_handle else next(values) for value, is_handle in zip(carried, handles)]
+
+
+def _assigned(node: Node, condition: int, body: int, carried: Sequence[Expr]) -> list[str]:
+    """The variables that one round of the loop assigns."""
+    world = node.world.copy()
+    for index in (condition, body):
+        _run(node, index, carried, world)
+    return _changed(node, node.world, [world])
+
+
+def _outer(node: Node, values: Sequence[Expr], params: Sequence[Expr]) -> list[Var]:
+    """The parameters of `main` that a loop's body reads; they are passed on, under their own names."""
+    used = {part for value in values for part in post_order(value)}
+    return [param for param in node.importer.parameters() if param in used]
+
+
+@converts("STABLEHLO_COMPOSITE")
+def convert_composite(node: Node) -> list[Expr]:
+    """An operator by the subgraph that it is made of."""
+    return _run(node, int(node.option("decomposition_subgraph_index")), node.given(), node.world)

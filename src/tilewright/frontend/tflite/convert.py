@@ -1,0 +1,74 @@
+"""A whole TFLite model to a Relay module: load, fix the input shapes, convert the main subgraph, gather the outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.tflite import (  # noqa: F401  (importing a family registers its converters)
+    activation,
+    control,
+    indexing,
+    math,
+    nn,
+    normalization,
+    pooling,
+    quantize,
+    reduce,
+    shape,
+)
+from tilewright.frontend.tflite.importer import GraphImporter, World
+from tilewright.frontend.tflite.inputs import input_specs
+from tilewright.frontend.tflite.model import load_model
+from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.module import IRModule
+
+
+def convert_model(
+    source: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.tflite.from_tflite`."""
+    model = load_model(source)
+    main = model.subgraphs[0]
+    specs = input_specs([main.tensors[place] for place in main.inputs], input_shapes)
+    importer = GraphImporter(model)
+    params = [var(spec.name, spec.type) for spec in specs]
+    world = World()
+    results = importer.subgraph(0, params, world, "")
+    if importer.problems:
+        raise UnsupportedError(_report(model.label, importer.problems))
+    if results is None or not (results or world.values):
+        raise ModelError(f"{model.label}: its main subgraph has no outputs")
+    names = [main.tensors[place].name for place in main.outputs]
+    states = list(importer.variables)
+    specs += [InputSpec(name, importer.variables[name]) for name in states]
+    params += [importer.parameter(name) for name in states]
+    results += [world.values.get(name, importer.parameter(name)) for name in states]
+    body = results[0] if len(results) == 1 else Tuple(results)
+    attrs = {"output_names": (*names, *[f"{name}:next" for name in states])}
+    functions = {**importer.functions, GlobalVar("main"): Function(params, body, attrs=attrs)}
+    return IRModule(functions), specs
+
+
+def initial_states(source: str | os.PathLike[str] | bytes) -> dict[str, Any]:
+    """See `tilewright.frontend.tflite.initial_states`."""
+    model = load_model(source)
+    main = model.subgraphs[0]
+    importer = GraphImporter(model)
+    specs = input_specs([main.tensors[place] for place in main.inputs], None)
+    importer.subgraph(0, [var(spec.name, spec.type) for spec in specs], World(), "")
+    return importer.initial_states()
+
+
+def _report(label: str, problems: Mapping[str, tuple[int, str]]) -> str:
+    """One line for each thing that is missing: what, how often, and the first place."""
+    lines = []
+    for what, (count, first) in problems.items():
+        times = f", {count} times" if count > 1 else ""
+        lines.append(f"{what}{times}{', first: ' if first and count > 1 else ': ' if first else ''}{first}")
+    if len(lines) == 1:
+        return f"{label} needs something Tilewright does not support: {lines[0]}"
+    return f"{label} needs {len(lines)} things Tilewright does not support:\n" + "\n".join(f"  {x}" for x in lines)

@@ -1,0 +1,174 @@
+"""TensorFlow Lite's fixed-point arithmetic: real factors as Q31 numbers with a shift, and products rounded twice.
+
+Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference (CVPR 2018),
+section 2.2; the roundings are those of gemmlowp: the high half of a product to the nearest, halves up, then the
+division by a power of two to the nearest, halves away from zero.
+
+Functions on expressions have twins on arrays (`_array`), from which the tables of one-operand functions are made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.tflite.build import cast, constant, dtype_of
+from tilewright.frontend.tflite.model import Quantization
+from tilewright.frontend.tflite.node import Node
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
+
+_Q31 = 1 << 31
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """(m, shift) with real = m * 2^(shift - 31), m of 31 bits."""
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    fixed = math.floor(fraction * _Q31 + 0.5)
+    if fixed == _Q31:
+        fixed, shift = fixed // 2, shift + 1
+    return (0, 0) if shift < -31 else (fixed, shift)
+
+
+def quantize_multipliers(reals: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`quantize_multiplier` of each of several factors."""
+    pairs = [quantize_multiplier(float(real)) for real in np.asarray(reals, np.float64).reshape(-1)]
+    return np.array([m for m, _ in pairs], np.int64), np.array([shift for _, shift in pairs], np.int64)
+
+
+def multiply(x: Expr, multiplier: Any, shift: Any) -> Expr:
+    """int32 `x` times multiplier * 2^(shift - 31), rounded twice; both numbers, or arrays that broadcast to x."""
+    m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
+    left, right = np.maximum(s, 0), np.maximum(-s, 0)
+    if left.any():
+        x = op.left_shift(x, constant(left, "int32"))
+    wide = op.multiply(cast(x, "int64"), constant(m, "int64"))
+    high = op.right_shift(op.add(wide, constant(1 << 30, "int64")), constant(31, "int64"))
+    return cast(divide_by_power(high, right), "int32")
+
+
+def multiply_once(x: Expr, multiplier: Any, shift: Any) -> Expr:
+    """`multiply` with one rounding of the exact product, halves up: how the kernels of FULLY_CONNECTED scale int8."""
+    m, total = np.asarray(multiplier, np.int64), 31 - np.asarray(shift, np.int64)
+    wide = op.multiply(cast(x, "int64"), constant(m, "int64"))
+    rounded = op.add(wide, constant(np.int64(1) << (total - 1), "int64"))
+    return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
+
+
+def divide_by_power(x: Expr, exponent: Any) -> Expr:
+    """x / 2^exponent to the nearest, halves away from zero."""
+    exponent = np.asarray(exponent, np.int64)
+    if not exponent.any():
+        return x
+    dtype = dtype_of(x)
+    negative = op.right_shift(x, constant(DType(dtype).bits - 1, dtype))
+    if not exponent.all():
+        negative = op.multiply(negative, constant(exponent > 0, dtype))
+    rounded = op.add(op.add(x, constant((1 << exponent) >> 1, dtype)), negative)
+    return op.right_shift(rounded, constant(exponent, dtype))
+
+
+def multiply_wide(x: Expr, multiplier: Any, shift: Any) -> Expr:
+    """int64 sums times multiplier * 2^(shift - 31), the multiplier cut to 15 bits, rounded once; as int32."""
+    m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
+    reduced = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
+    total = 15 - s
+    product = op.multiply(x, constant(reduced, "int64"))
+    rounded = op.add(product, constant(np.int64(1) << (total - 1), "int64"))
+    return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
+
+
+def multiply_array(x: np.ndarray, multiplier: int, shift: int) -> np.ndarray:
+    """`multiply` of an array."""
+    wide = (np.asarray(x, np.int64) << max(shift, 0)) * multiplier
+    return divide_by_power_array((wide + (1 << 30)) >> 31, max(-shift, 0))
+
+
+def divide_by_power_array(x: np.ndarray, exponent: int) -> np.ndarray:
+    """`divide_by_power` of an array."""
+    x = np.asarray(x, np.int64)
+    return (x + (1 << exponent >> 1) - (x < 0)) >> exponent if exponent else x
+
+
+def round_array(x: Any) -> np.ndarray:
+    """Whole numbers, halves away from zero, in the type of `x`."""
+    x = np.asarray(x)
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0).astype(x.dtype)
+
+
+def scalar_scale(quantization: Quantization) -> float:
+    """The one scale of a tensor quantized as a whole: a float32 number."""
+    return float(quantization.scale[0])
+
+
+def zero_point(quantization: Quantization) -> int:
+    """The one zero point of a tensor quantized as a whole."""
+    return int(quantization.zero_point[0])
+
+
+def activation_range(node: Node, activation: str) -> tuple[int, int]:
+    """The integers that output 0 may take under a fused activation."""
+    low, high = DType(node.output().dtype).limits()
+    if activation == "NONE":
+        return int(low), int(high)
+    quantization = node.output_quantization()
+
+    def quantized(value: float) -> int:
+        return zero_point(quantization) + int(round_array(np.float32(value) / quantization.scale[0]))
+
+    if activation == "RELU":
+        return max(int(low), quantized(0.0)), int(high)
+    if activation == "RELU6":
+        return max(int(low), quantized(0.0)), min(int(high), quantized(6.0))
+    if activation == "RELU_N1_TO_1":
+        return max(int(low), quantized(-1.0)), min(int(high), quantized(1.0))
+    node.unsupported(f"the fused activation {activation} on integers")
+
+
+def finish(node: Node, value: Expr, activation: str) -> Expr:
+    """int32 `value`, a multiple of the output's scale, as the output: zero point added, limited, narrowed."""
+    low, high = activation_range(node, activation)
+    zero = zero_point(node.output_quantization())
+    if zero:
+        value = op.add(value, constant(zero, "int32"))
+    return cast(op.clip(value, low, high), node.output().dtype)
+
+
+def centred(node: Node, index: int, dtype: str = "int32") -> Expr:
+    """Input `index` less its zero point, in `dtype`."""
+    value, zero = cast(node[index], dtype), zero_point(node.input_quantization(index))
+    return op.subtract(value, constant(zero, dtype)) if zero else value
+
+
+def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Expr:
+    """Input `index`, integers of 8 or 16 bits, each replaced by what `function` makes of it (int64 to int64)."""
+    dtype = DType(node.dtype(index))
+    low, high = dtype.limits()
+    codes = np.arange(int(low), int(high) + 1, dtype=np.int64)
+    out = node.output().dtype
+    least, most = DType(out).limits()
+    table = np.clip(function(codes), int(least), int(most))
+    place = cast(node[index], "int32")
+    if low:
+        place = op.subtract(place, constant(int(low), "int32"))
+    return op.take(constant(table, out), place, axis=0, mode="fast")
+
+
+def real_table(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> Expr:
+    """Input 0, quantized, through a real function in float32: dequantized, computed, quantized anew."""
+    given, wanted = node.input_quantization(), node.output_quantization()
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+        with np.errstate(all="ignore"):
+            scaled = function(real).astype(np.float32) * (np.float32(1) / wanted.scale[0])
+        return np.nan_to_num(np.clip(round_array(scaled), -1e9, 1e9)).astype(np.int64) + zero_point(wanted)
+
+    return by_table(node, entry)

@@ -1,0 +1,254 @@
+"""The walk over a TFLite subgraph: operators converted in order, constants folded on the way, problems collected.
+
+Variables (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) are values of a `World`: an assignment puts a new expression in
+the variable's place, and what the graph leaves there becomes an output of `main`, as `convert.py` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import find_converter
+from tilewright.relay.ir.call_reference import call_reference
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import TensorType, tensor_types
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import children, rebuild
+
+#: A constant operation is folded when its result is not larger than its operands by more than this.
+_FOLD_GROWTH_BYTES = 1 << 20
+#: Operators converted at most, those of a subgraph as often as it is used: more would never be compiled.
+_MOST_OPERATORS = 1 << 18
+#: What Python and NumPy raise where an operator's options and the values of its inputs do not go together.
+_OF_DATA = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, AssertionError)
+
+
+class World:
+    """The values of the variables at one point of the program, by name."""
+
+    def __init__(self, values: dict[str, Expr] | None = None) -> None:
+        self.values = dict(values or {})
+
+    def copy(self) -> World:
+        """A world of its own with the same values."""
+        return World(self.values)
+
+
+class Unavailable:
+    """The value of an output whose operator could not be converted; operators that use it are skipped."""
+
+
+UNAVAILABLE = Unavailable()
+
+
+class GraphImporter:
+    """Converts the subgraphs of one model; `problems` counts what cannot be converted, with its first place."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.problems: dict[str, tuple[int, str]] = {}
+        self.functions: dict[GlobalVar, Function] = {}
+        #: The types of the variables by name, in the order in which they are met.
+        self.variables: dict[str, TensorType] = {}
+        #: What CALL_ONCE assigns to the variables before the first run.
+        self.initial: dict[str, np.ndarray] = {}
+        #: The variables' names; a handle is a constant index into them.
+        self.handles: list[str] = []
+        self._finished: set[Expr] = set()
+        self._active: list[int] = []
+        self._converted = 0
+        self._parameters: dict[str, Var] = {}
+
+    def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
+        """The outputs of subgraph `index` applied to `arguments`, which may assign variables of `world`.
+
+        None where an output needs what cannot be converted.
+        Raises `ModelError` for a subgraph that is not there, calls itself, or takes another number of inputs.
+        """
+        if not 0 <= index < len(self.model.subgraphs):
+            raise ModelError(f"{scope} calls the subgraph {index} of {len(self.model.subgraphs)}")
+        graph = self.model.subgraphs[index]
+        if index in self._active:
+            raise ModelError(f"{scope} calls the subgraph {index} ({graph.name!r}) from within itself")
+        if len(arguments) != len(graph.inputs):
+            raise ModelError(f"{scope} gives {len(arguments)} values to a subgraph of {len(graph.inputs)} inputs")
+        self._active.append(index)
+        try:
+            env: dict[int, Expr | Unavailable] = dict(zip(graph.inputs, arguments))
+            for number, operator in enumerate(graph.operators):
+                self._operator(operator, number, graph, env, world, scope)
+            values = [self._value(graph, place, env, f"an output of {graph.name!r}") for place in graph.outputs]
+        finally:
+            self._active.pop()
+        found = [value for value in values if isinstance(value, Expr)]
+        return found if len(found) == len(values) else None
+
+    def handle(self, name: str) -> int:
+        """The number of the variable `name`."""
+        if name not in self.handles:
+            self.handles.append(name)
+        return self.handles.index(name)
+
+    def declare(self, name: str, type_: TensorType) -> None:
+        """Note the type of a variable, by what first reads or assigns it."""
+        self.variables.setdefault(name, type_)
+
+    def parameter(self, name: str) -> Var:
+        """The input of `main` that is the value of the variable `name` when a run begins."""
+        if name not in self._parameters:
+            self._parameters[name] = var(name, self.variables[name])
+        return self._parameters[name]
+
+    def parameters(self) -> list[Var]:
+        """Those inputs of `main` that are variables."""
+        return list(self._parameters.values())
+
+    def initial_states(self) -> dict[str, np.ndarray]:
+        """What each variable holds before the first run; zeros where nothing says."""
+        zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
+        return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
+
+    def problem(self, what: str, where: str) -> None:
+        """Note what cannot be converted; `where` is kept of the first place."""
+        count, first = self.problems.get(what, (0, where))
+        self.problems[what] = (count + 1, first)
+
+    def _value(self, graph: Subgraph, index: int, env: dict[int, Expr | Unavailable], where: str) -> Expr | Unavailable:
+        """The value of a tensor: computed, constant, or a variable tensor's zeros."""
+        if index in env:
+            return env[index]
+        tensor = graph.tensors[index]
+        if tensor.data is not None:
+            env[index] = value = Constant(tensor.data if tensor.data.flags.aligned else tensor.data.copy())
+            return value
+        if 0 in tensor.shape and tensor.dtype:
+            return Constant(np.zeros(tensor.shape, tensor.dtype))
+        raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no input, constant or operator before gives")
+
+    def _operator(
+        self,
+        operator: Operator,
+        number: int,
+        graph: Subgraph,
+        env: dict[int, Expr | Unavailable],
+        world: World,
+        scope: str,
+    ) -> None:
+        self._converted += 1
+        if self._converted > _MOST_OPERATORS:
+            raise ModelError(
+                f"{self.model.label}: its subgraphs call each other until there are {_MOST_OPERATORS} operators"
+            )
+        outputs = [place for place in operator.outputs if place >= 0]
+        span = scope + ((graph.tensors[outputs[0]].name if outputs else "") or f"{operator.name}_{number}")
+        label = f"operator {number} {operator.name} ({span!r})"
+        converter = find_converter(operator.name, operator.custom)
+        if converter is None:
+            self.problem(f"{'custom operator' if operator.custom else 'operator'} {operator.name}", label)
+            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+            return
+        inputs = [None if place < 0 else self._input(operator, graph, place, env, label) for place in operator.inputs]
+        if any(isinstance(value, Unavailable) for value in inputs):
+            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+            return
+        node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
+        try:
+            result = converter(node)
+            values = [result] if isinstance(result, Expr) else list(result)
+            done: dict[Expr, Expr] = {}
+            values = [self._finish(value, span, done) for value in values]
+            for place, value in zip(operator.outputs, values):
+                if place >= 0:
+                    _check_declared(label, graph.tensors[place], value)
+                    env[place] = value
+        except UnsupportedError as error:
+            self.problem(str(error), "")
+            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+        except TypeMismatchError as error:
+            raise ModelError(f"{label} does not fit its inputs: {error}") from None
+        except TilewrightError:
+            raise
+        except _OF_DATA as error:
+            raise ModelError(_does_not_fit(label, inputs, error)) from error
+        except Exception as error:
+            raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
+
+    def _input(
+        self, operator: Operator, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], label: str
+    ) -> Expr | Unavailable:
+        tensor = graph.tensors[place]
+        if place not in env and tensor.is_variable and tensor.data is None:
+            return self._state(tensor, label)
+        return self._value(graph, place, env, label)
+
+    def _state(self, tensor: Tensor, label: str) -> Expr:
+        """A tensor that an operator changes in place, such as the states of SVDF: what it holds at first."""
+        if not tensor.dtype or min(tensor.shape, default=0) < 0:
+            raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of open shape or type")
+        zero = 0 if tensor.quantization is None else int(tensor.quantization.zero_point[0])
+        return Constant(np.full(tensor.shape, zero, tensor.dtype))
+
+    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
+        """Give the calls that a converter made their source name, and fold those whose operands are all constant."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in done or node in self._finished:
+                stack.pop()
+                continue
+            missing = [kid for kid in children(node) if kid not in done and kid not in self._finished]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            fresh = rebuild(node, tuple([done.get(kid, kid) for kid in children(node)]))
+            if isinstance(fresh, Call):
+                fresh = _fold(fresh) or Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
+            type_of(fresh)
+            done[node] = fresh
+            self._finished.add(fresh)
+        return done.get(root, root)
+
+
+def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:
+    """Raises `ModelError` where an operator gives another element type than the file declares."""
+    found = type_of(value)
+    if isinstance(found, TensorType) and tensor.dtype and str(found.dtype) != tensor.dtype:
+        raise ModelError(f"{label} gives {found.dtype}, but the file declares {tensor.name!r} as {tensor.element_type}")
+
+
+def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:
+    types = ", ".join(str(type_of(value)) if isinstance(value, Expr) else "none" for value in inputs)
+    return f"{label} does not fit its inputs ({types or 'none'}): {type(error).__name__}: {error}"
+
+
+def _fold(call: Call) -> Expr | None:
+    """The value of a call on constants, unless it is much larger than them."""
+    data: list[np.ndarray] = []
+    arguments: list[Any] = []
+    for arg in call.args:
+        fields = arg.fields if isinstance(arg, Tuple) else (arg,)
+        if not all(isinstance(item, Constant) for item in fields):
+            return None
+        values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
+        data.extend(values)
+        arguments.append(values if isinstance(arg, Tuple) else values[0])
+    if not isinstance(call.op, Op):
+        return None
+    try:
+        leaves = tensor_types(type_of(call))
+    except TypeError:
+        return None
+    if not all(leaf.is_static for leaf in leaves):
+        return None
+    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
+        return None
+    result = call_reference(call, arguments)
+    return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)

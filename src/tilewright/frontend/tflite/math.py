@@ -1,0 +1,309 @@
+"""Element-wise arithmetic, comparisons, logic and bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.tflite.activation import activated, fused_activation, unary
+from tilewright.frontend.tflite.build import cast, constant, scalar_like, shape_of
+from tilewright.frontend.tflite.fixed_point import (
+    activation_range,
+    by_table,
+    centred,
+    divide_by_power,
+    finish,
+    multiply,
+    multiply_array,
+    quantize_multiplier,
+    scalar_scale,
+    zero_point,
+)
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+# ------------------------------------------------------------------------------------------- sums and products
+@converts("ADD", "SUB")
+def convert_add(node: Node) -> Expr:
+    function = op.add if node.name == "ADD" else op.subtract
+    if not node.is_quantized():
+        return activated(node, function(node[0], node[1]))
+    scales = [node.input_quantization(i).scale[0] for i in (0, 1)] + [node.output_quantization().scale[0]]
+    if node.dtype() == "int16" and node.option("pot_scale_int16", True) and all(map(_is_power_of_two, scales)):
+        return _sum_of_powers(node, function, [round(math.log2(scale)) for scale in scales])
+    left = 15 if node.dtype() == "int16" else 20
+    twice = 2.0 * float(max(scales[:2]))
+    operands = []
+    for index in (0, 1):
+        shifted = op.left_shift(centred(node, index), constant(left, "int32"))
+        operands.append(multiply(shifted, *quantize_multiplier(float(scales[index]) / twice)))
+    total = function(*operands)
+    factor = quantize_multiplier(twice / (float(1 << left) * float(scales[2])))
+    return finish(node, multiply(total, *factor), fused_activation(node))
+
+
+def _is_power_of_two(scale: float) -> bool:
+    return math.frexp(float(scale))[0] == 0.5
+
+
+def _sum_of_powers(node: Node, function: Callable[[Expr, Expr], Expr], logs: list[int]) -> Expr:
+    """int16 tensors whose scales are powers of two: one operand is shifted to the output's scale."""
+    shifts = [log - logs[2] for log in logs[:2]]
+    if max(shifts) > 0 or 0 not in shifts:
+        raise ModelError(
+            f"{node.label}: the scales 2^{logs[0]} and 2^{logs[1]} do not go with the output's 2^{logs[2]}"
+        )
+    operands = [divide_by_power(cast(node[i], "int32"), -shift) for i, shift in enumerate(shifts)]
+    total = op.clip(function(*operands), -32768, 32767)
+    low, high = activation_range(node, fused_activation(node))
+    return cast(op.clip(total, low, high), "int16")
+
+
+@converts("MUL")
+def convert_mul(node: Node) -> Expr:
+    if not node.is_quantized():
+        return activated(node, op.multiply(node[0], node[1]))
+    left, right, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    real = float(left.scale[0] * right.scale[0] / wanted.scale[0])
+    product = op.multiply(centred(node, 0), centred(node, 1))
+    return finish(node, multiply(product, *quantize_multiplier(real)), fused_activation(node))
+
+
+@converts("DIV")
+def convert_div(node: Node) -> Expr:
+    if node.is_quantized():
+        node.unsupported("quantized tensors")
+    return activated(node, op.divide(node[0], node[1]))
+
+
+@converts("SQUARED_DIFFERENCE")
+def convert_squared_difference(node: Node) -> Expr:
+    if not node.is_quantized():
+        difference = op.subtract(node[0], node[1])
+        return op.multiply(difference, difference)
+    scales = [node.input_quantization(i).scale[0] for i in (0, 1)] + [node.output_quantization().scale[0]]
+    twice, left = 2.0 * float(max(scales[:2])), 7
+    operands = []
+    for index in (0, 1):
+        shifted = op.left_shift(centred(node, index), constant(left, "int32"))
+        operands.append(multiply(shifted, *quantize_multiplier(float(scales[index]) / twice)))
+    difference = op.subtract(*operands)
+    factor = quantize_multiplier(twice * twice / (float(1 << (left * 2)) * float(scales[2])))
+    return finish(node, multiply(op.multiply(difference, difference), *factor), "NONE")
+
+
+@converts("ADD_N")
+def convert_add_n(node: Node) -> Expr:
+    first, *rest = node.given()
+    total = first
+    for value in rest:
+        total = op.add(total, value)
+    return total
+
+
+# -------------------------------------------------------------------------------------------------- one operand
+def _elementwise(name: str, function: Callable[[Expr], Expr], table: Callable[[np.ndarray], np.ndarray] | None) -> None:
+    converts(name)(unary(function, table))
+
+
+_elementwise("EXP", op.exp, np.exp)
+_elementwise("SIN", op.sin, None)
+_elementwise("COS", op.cos, None)
+_elementwise("SQRT", op.sqrt, None)
+_elementwise("CEIL", op.ceil, None)
+_elementwise("FLOOR", op.floor, None)
+_elementwise("ROUND", op.round, None)
+_elementwise("SIGN", op.sign, None)
+_elementwise("ZEROS_LIKE", op.zeros_like, None)
+_elementwise("BITCAST", lambda value: value, None)
+
+
+@converts("LOG")
+def convert_log(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.log(node[0])
+    given, wanted = node.input_quantization(), node.output_quantization()
+
+    def table(codes: np.ndarray) -> np.ndarray:
+        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+        low = -128 if node.dtype() == "int8" else -32768
+        with np.errstate(all="ignore"):
+            scaled = np.log(real) * (np.float32(1) / wanted.scale[0])
+        rounded = np.trunc(np.where(np.isfinite(scaled), scaled + np.copysign(np.float32(0.5), scaled), 0))
+        return np.where(real <= 0, low, rounded.astype(np.int64) + zero_point(wanted))
+
+    return by_table(node, table)
+
+
+@converts("NEG")
+def convert_neg(node: Node) -> Expr:
+    return op.negative(node[0])  # of the codes, where there are any: the kernel reads no zero points
+
+
+@converts("ABS")
+def convert_abs(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.abs(node[0])
+    given, wanted = node.input_quantization(), node.output_quantization()
+    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    same = given.scale[0] == wanted.scale[0]
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        magnitude = np.abs(codes - zero_point(given))
+        return (magnitude if same else multiply_array(magnitude, *factor)) + zero_point(wanted)
+
+    return by_table(node, entry)
+
+
+@converts("SQUARE")
+def convert_square(node: Node) -> Expr:
+    if node.is_quantized():
+        node.unsupported("quantized tensors")
+    return op.multiply(node[0], node[0])
+
+
+@converts("RSQRT")
+def convert_rsqrt(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.rsqrt(node[0])
+    given, wanted = node.input_quantization(), node.output_quantization()
+    factor = quantize_multiplier(1.0 / (math.sqrt(scalar_scale(given)) * scalar_scale(wanted)))
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        return np.array([_rsqrt(int(code) - zero_point(given), *factor) for code in codes]) + zero_point(wanted)
+
+    return by_table(node, entry)
+
+
+def _rsqrt(value: int, multiplier: int, shift: int) -> int:
+    """1 / sqrt(value) times a factor, by Newton's method in fixed point; the largest number for 0."""
+    if value <= 0:
+        return 1 << 20
+    inverse, places = inverse_sqrt(value)
+    data = int(multiply_array(np.array(1), inverse, places + 20))
+    return int(multiply_array(np.array(data), multiplier, shift - 20))
+
+
+def inverse_sqrt(value: int) -> tuple[int, int]:
+    """(m, shift) of 1 / sqrt(value) by three steps of Newton's method in Q3.28, as the kernels compute it."""
+    if value <= 1:
+        return (1 << 31) - 1, 0
+    right = 11
+    while value >= 1 << 29:
+        value, right = value // 4, right + 1
+    most_bits = 31 - (value.bit_length() - 1) - 1
+    left = most_bits // 2 - 1
+    right -= left
+    value <<= 2 * left
+    three = 3 << 27
+    x = 1 << 28
+    halved = ((value >> 1) + 1) >> 1
+    for _ in range(5):
+        cube = _rescaled(_doubling_high(_doubling_high(x, x), x), 6)
+        x = _rescaled(_doubling_high(three, x) - _doubling_high(halved, cube), 3)
+    x = _doubling_high(x, 1518500250)
+    return (x << -right if right < 0 else x), (0 if right < 0 else -right)
+
+
+def _doubling_high(a: int, b: int) -> int:
+    return (a * b + (1 << 30)) >> 31
+
+
+def _rescaled(value: int, places: int) -> int:
+    return max(min(value << places, (1 << 31) - 1), -(1 << 31))
+
+
+# ------------------------------------------------------------------------------------------------- two operands
+@converts(
+    "MAXIMUM", "MINIMUM", "POW", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR", "BITWISE_XOR", "RIGHT_SHIFT"
+)
+def convert_binary(node: Node) -> Expr:
+    return _BINARY[node.name](node[0], node[1])
+
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "MAXIMUM": op.maximum,
+    "MINIMUM": op.minimum,
+    "POW": op.power,
+    "FLOOR_DIV": op.floor_divide,
+    "FLOOR_MOD": op.floor_mod,
+    "LOGICAL_AND": op.logical_and,
+    "LOGICAL_OR": op.logical_or,
+    "BITWISE_XOR": op.bitwise_xor,
+    "RIGHT_SHIFT": op.right_shift,
+}
+
+
+@converts("LOGICAL_NOT")
+def convert_logical_not(node: Node) -> Expr:
+    return op.logical_not(node[0])
+
+
+_COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "EQUAL": op.equal,
+    "NOT_EQUAL": op.not_equal,
+    "LESS": op.less,
+    "LESS_EQUAL": op.less_equal,
+    "GREATER": op.greater,
+    "GREATER_EQUAL": op.greater_equal,
+}
+
+
+@converts(*_COMPARISONS)
+def convert_comparison(node: Node) -> Expr:
+    compare = _COMPARISONS[node.name]
+    if not (node.is_quantized() and node.is_quantized(1)):
+        return compare(node[0], node[1])
+    operands = []
+    for index in (0, 1):
+        shifted = op.left_shift(centred(node, index), constant(8, "int32"))
+        operands.append(multiply(shifted, *quantize_multiplier(scalar_scale(node.input_quantization(index)))))
+    return compare(*operands)
+
+
+@converts("ATAN2")
+def convert_atan2(node: Node) -> Expr:
+    """The angle of (x, y) in all quadrants, from that of the smaller over the larger."""
+    y, x = node[0], node[1]
+    zero, pi = scalar_like(0, x), scalar_like(math.pi, x)
+    small, large = op.minimum(op.abs(x), op.abs(y)), op.maximum(op.abs(x), op.abs(y))
+    none = op.equal(large, zero)
+    angle = op.atan(op.divide(small, op.where(none, scalar_like(1, x), large)))
+    angle = op.where(op.greater(op.abs(y), op.abs(x)), op.subtract(scalar_like(math.pi / 2, x), angle), angle)
+    angle = op.where(op.less(x, zero), op.subtract(pi, angle), angle)
+    return op.where(op.less(y, zero), op.negative(angle), angle)
+
+
+@converts("CAST")
+def convert_cast(node: Node) -> Expr:
+    if not node.output().dtype:
+        node.unsupported(f"a cast to {node.output().element_type}")
+    return cast(node[0], node.output().dtype)
+
+
+@converts("SELECT", "SELECT_V2", "STABLEHLO_SELECT")
+def convert_select(node: Node) -> Expr:
+    condition = node[0]
+    if node.name == "SELECT" and len(shape_of(condition)) == 1 and node.rank(1) > 1:
+        condition = op.reshape(condition, newshape=(-1, *(1,) * (node.rank(1) - 1)))
+    return op.where(condition, node[1], node[2])
+
+
+@converts("BUCKETIZE")
+def convert_bucketize(node: Node) -> Expr:
+    bounds = constant(node.option("boundaries"), "float32")
+    return op.searchsorted(bounds, cast(node[0], "float32"), right=True, dtype="int32")
+
+
+@converts("CUMSUM")
+def convert_cumsum(node: Node) -> Expr:
+    axis = node.axis(node.ints(1, "axis")[0])
+    return op.cumsum(
+        node[0], axis=axis, exclusive=bool(node.option("exclusive", False)), reverse=bool(node.option("reverse", False))
+    )

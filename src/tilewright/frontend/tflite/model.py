@@ -1,0 +1,261 @@
+"""A TFLite file as plain data: subgraphs of operators over numbered tensors, checked so far as indices and sizes go."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.tflite.flatbuffer import Reader, Record, empty_record
+from tilewright.frontend.tflite.schema import ELEMENT_TYPES, OPERATORS
+from tilewright.frontend.tflite.sparse import densified
+
+#: What stands at bytes 4 to 8 of a file.
+IDENTIFIER = b"TFL3"
+
+#: Element types as NumPy has them. Those of 4 and 2 bits are kept in bytes.
+_NUMPY: dict[str, Any] = {
+    "FLOAT32": np.float32, "FLOAT16": np.float16, "FLOAT64": np.float64, "BFLOAT16": ml_dtypes.bfloat16,
+    "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64, "UINT8": np.uint8, "UINT16": np.uint16,
+    "UINT32": np.uint32, "UINT64": np.uint64, "BOOL": np.bool_, "INT4": np.int8, "INT2": np.int8, "UINT4": np.uint8,
+    "FLOAT8_E4M3FN": ml_dtypes.float8_e4m3fn, "FLOAT8_E5M2": ml_dtypes.float8_e5m2, "RESOURCE": np.int32,
+}  # fmt: skip
+#: Bits of the element types that share bytes.
+_PACKED = {"INT4": 4, "INT2": 2, "UINT4": 4}
+_LARGEST_EXTENT = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Integers q stand for scale * (q - zero_point): one number for all, or one for each index of `axis`."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int
+
+    @property
+    def per_channel(self) -> bool:
+        """True where the channels of `axis` have scales of their own."""
+        return self.scale.size > 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What the file says of a tensor; `data` is its value if it is constant."""
+
+    name: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    element_type: str
+    data: np.ndarray | None
+    quantization: Quantization | None
+    is_variable: bool
+
+    @property
+    def dtype(self) -> str:
+        """The element type by NumPy's name; "" for strings, complex numbers and variants."""
+        found = _NUMPY.get(self.element_type)
+        return "" if found is None else str(np.dtype(found))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: `name` as the schema spells it, for a custom operator its own; -1 among `inputs` is none."""
+
+    name: str
+    custom: bool
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    intermediates: tuple[int, ...]
+    options: Record
+    custom_options: bytes
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Operators in the order they run."""
+
+    name: str
+    tensors: list[Tensor]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: list[Operator]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The subgraphs of a file, of which the first is run; `label` names the file in errors."""
+
+    label: str
+    subgraphs: list[Subgraph]
+
+
+def is_tflite(head: bytes) -> bool:
+    """Whether a file that begins with `head` says that it is a TFLite model."""
+    return head[4:8] == IDENTIFIER
+
+
+def load_model(model: str | os.PathLike[str] | bytes) -> Model:
+    """Read and check a file or its bytes.
+
+    Raises `ModelError` for a missing, foreign, truncated or damaged file.
+    """
+    if isinstance(model, bytes | bytearray | memoryview):
+        data, label = memoryview(model), "the model given as bytes"
+    else:
+        data, label = _map(Path(model)), str(Path(model))
+    if not is_tflite(bytes(data[:8])):
+        raise ModelError(f"{label} ({len(data)} bytes) is not a TFLite model: it does not say TFL3 at byte 4")
+    return _Loader(data, label).model()
+
+
+def _map(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
+    except FileNotFoundError:
+        raise ModelError(f"no such file: {path}") from None
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+class _Loader:
+    def __init__(self, data: memoryview, label: str) -> None:
+        self.data = data
+        self.label = label
+        self.root = Reader(data, label).root("Model")
+        self.buffers = self.root.buffers or []
+
+    def model(self) -> Model:
+        codes = [self._code(code) for code in self.root.operator_codes or []]
+        subgraphs = [self._subgraph(graph, codes) for graph in self.root.subgraphs or []]
+        if not subgraphs:
+            raise self._bad("it holds no subgraph")
+        return Model(self.label, subgraphs)
+
+    def _bad(self, what: str) -> ModelError:
+        return ModelError(f"{self.label} is a damaged TFLite model: {what}")
+
+    def _code(self, code: Record) -> tuple[str, bool, int]:
+        number = max(code.builtin_code, code.deprecated_builtin_code)
+        if not 0 <= number < len(OPERATORS):
+            raise self._bad(f"it uses the builtin operator {number}; those up to {len(OPERATORS) - 1} are known")
+        custom = OPERATORS[number] == "CUSTOM"
+        return (code.custom_code if custom else OPERATORS[number]), custom, code.version
+
+    def _subgraph(self, graph: Record, codes: list[tuple[str, bool, int]]) -> Subgraph:
+        tensors = [self._tensor(tensor) for tensor in graph.tensors or []]
+        inputs, outputs = (self._indices(part, tensors, "subgraph") for part in (graph.inputs, graph.outputs))
+        operators = [self._operator(operator, codes, tensors) for operator in graph.operators or []]
+        if min((*inputs, *outputs), default=0) < 0:
+            raise self._bad("an input or output of a subgraph is no tensor")
+        return Subgraph(graph.name, tensors, inputs, outputs, operators)
+
+    def _indices(self, values: Any, tensors: list[Tensor], what: str) -> tuple[int, ...]:
+        found = tuple([] if values is None else values.tolist())
+        if any(not -1 <= index < len(tensors) for index in found):
+            raise self._bad(f"a {what} names the tensors {list(found)} of {len(tensors)}")
+        return found
+
+    def _operator(self, operator: Record, codes: list[tuple[str, bool, int]], tensors: list[Tensor]) -> Operator:
+        if operator.opcode_index >= len(codes):
+            raise self._bad(f"an operator has the code {operator.opcode_index} of {len(codes)}")
+        name, custom, version = codes[operator.opcode_index]
+        what = f"operator {name}"
+        options = operator.builtin_options2 or operator.builtin_options or empty_record("")
+        custom_options = b"" if operator.custom_options is None else operator.custom_options.tobytes()
+        if operator.large_custom_options_offset:
+            custom_options = bytes(self._outside(operator, "large_custom_options_", what))
+        return Operator(
+            name,
+            custom,
+            version,
+            self._indices(operator.inputs, tensors, what),
+            self._indices(operator.outputs, tensors, what),
+            self._indices(operator.intermediates, tensors, what),
+            options,
+            custom_options,
+        )
+
+    def _outside(self, record: Record, prefix: str, what: str) -> memoryview:
+        """Bytes that lie behind the FlatBuffer, by their offset in the file."""
+        offset, size = getattr(record, f"{prefix}offset"), getattr(record, f"{prefix}size")
+        if offset + size > len(self.data):
+            raise self._bad(f"the {size} bytes of {what} at byte {offset} reach beyond its end")
+        return self.data[offset : offset + size]
+
+    def _tensor(self, tensor: Record) -> Tensor:
+        name = tensor.name
+        if not 0 <= tensor.type < len(ELEMENT_TYPES):
+            raise self._bad(f"the tensor {name!r} has elements of type {tensor.type}, which is none")
+        shape = tuple([] if tensor.shape is None else tensor.shape.tolist())
+        signature = shape if tensor.shape_signature is None else tuple(tensor.shape_signature.tolist())
+        if min(shape, default=0) < -1 or prod(max(extent, 1) for extent in shape) > _LARGEST_EXTENT:
+            raise self._bad(f"the tensor {name!r} has the shape {list(shape)}")
+        element_type = ELEMENT_TYPES[tensor.type]
+        return Tensor(
+            name,
+            shape,
+            signature if len(signature) == len(shape) else shape,
+            element_type,
+            self._data(tensor, shape, element_type),
+            self._quantization(tensor, name, shape),
+            tensor.is_variable,
+        )
+
+    def _data(self, tensor: Record, shape: tuple[int, ...], element_type: str) -> np.ndarray | None:
+        if not tensor.buffer:
+            return None
+        if tensor.buffer >= len(self.buffers):
+            raise self._bad(f"the tensor {tensor.name!r} is in buffer {tensor.buffer} of {len(self.buffers)}")
+        buffer = self.buffers[tensor.buffer]
+        content = self._outside(buffer, "", repr(tensor.name)) if buffer.offset > 1 else buffer.data
+        if content is None or not len(content):
+            return None
+        raw = np.frombuffer(content, np.uint8)
+        where = f"the tensor {tensor.name!r}"
+        if element_type not in _NUMPY:
+            return raw  # strings and the like: read by the operators that take them
+        if tensor.sparsity is not None and tensor.sparsity.dim_metadata:
+            return densified(tensor.sparsity, raw, shape, np.dtype(_NUMPY[element_type]), f"{self.label}: {where}")
+        bits = _PACKED.get(element_type)
+        count = prod(shape)
+        if bits:
+            raw = unpacked(raw, bits, element_type.startswith("INT"))[:count]
+        dtype = np.dtype(_NUMPY[element_type])
+        if min(shape, default=0) < 0 or raw.nbytes != count * dtype.itemsize:
+            raise self._bad(f"{where} of type {element_type} and shape {list(shape)} is given {raw.nbytes} bytes")
+        return (raw != 0 if element_type == "BOOL" else raw.view(dtype)).reshape(shape)
+
+    def _quantization(self, tensor: Record, name: str, shape: tuple[int, ...]) -> Quantization | None:
+        given = tensor.quantization
+        if given is None or given.scale is None or not given.scale.size:
+            return None
+        zero = given.zero_point
+        zero = np.zeros(given.scale.size, np.int64) if zero is None or not zero.size else zero
+        axis = given.quantized_dimension if given.scale.size > 1 else 0
+        fits = given.scale.size == 1 or (0 <= axis < len(shape) and given.scale.size == shape[axis])
+        if not fits or zero.size not in (1, given.scale.size) or not np.isfinite(given.scale).all():
+            raise self._bad(
+                f"the tensor {name!r} of shape {list(shape)} is quantized by {given.scale.size} scales and {zero.size} "
+                f"zero points along axis {axis}"
+            )
+        return Quantization(given.scale, np.broadcast_to(zero, given.scale.shape), axis)
+
+
+def unpacked(raw: np.ndarray, bits: int, signed: bool) -> np.ndarray:
+    """Numbers of `bits` bits, lowest bits of a byte first, one in a byte each."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = ((raw[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)
+    if not signed:
+        return codes
+    half = 1 << (bits - 1)
+    return ((codes.astype(np.int16) ^ half) - half).astype(np.int8)

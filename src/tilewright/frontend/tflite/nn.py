@@ -1,0 +1,362 @@
+"""Convolutions and matrix products: float, integer with exact scaling of the sums, and hybrid of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.tflite.activation import activated, fused_activation
+from tilewright.frontend.tflite.build import (
+    cast,
+    channels_first,
+    channels_last,
+    constant,
+    reshape,
+    round_half_away,
+    scalar_like,
+    shape_of,
+    transpose,
+)
+from tilewright.frontend.tflite.fixed_point import (
+    finish,
+    multiply,
+    multiply_once,
+    multiply_wide,
+    quantize_multipliers,
+    scalar_scale,
+    zero_point,
+)
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+PADDINGS = ("SAME", "VALID")
+_INTEGERS = ("int8", "uint8", "int16")
+
+
+def same_padding(size: Any, kernel: int, stride: int, dilation: int = 1) -> tuple[Any, Any]:
+    """What is added before and after an axis so that there are size / stride results, rounded up."""
+    reach = (kernel - 1) * dilation + 1
+    total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+    return total // 2, total - total // 2
+
+
+def paddings(node: Node, sizes: Sequence[Any], kernel: Sequence[int], strides: Any, dilation: Any) -> tuple[int, ...]:
+    """The padding of the spatial axes by the option `padding`: first before all of them, then behind."""
+    if min((*strides, *dilation)) < 1:
+        raise ModelError(f"{node.label}: strides {list(strides)} and dilations {list(dilation)} should be positive")
+    if node.choice("padding", PADDINGS) == "VALID":
+        return (0,) * (2 * len(kernel))
+    pairs = [same_padding(*axis) for axis in zip(sizes, kernel, strides, dilation)]
+    return tuple(pair[0] for pair in pairs) + tuple(pair[1] for pair in pairs)
+
+
+def is_integer(node: Node) -> bool:
+    """True where input and weights are both integers."""
+    return node.dtype() in _INTEGERS and node.dtype(1) in _INTEGERS
+
+
+def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
+    """Sums of products as the output: bias added, scaled for each channel of `axis`, the fused activation applied."""
+    given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    product = node.name == "FULLY_CONNECTED"
+    if node.dtype() == "uint8" and not product:  # the product of the scales is rounded to float32 first
+        factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
+    else:
+        factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
+    multipliers, shifts = quantize_multipliers(factor)
+    rank = len(shape_of(sums))
+    along = [1] * rank
+    along[axis] = -1
+    if bias is not None:
+        sums = op.nn.bias_add(sums, cast(bias, str(node.dtype(sums))), axis=axis)
+    if multipliers.size > 1:
+        multipliers, shifts = multipliers.reshape(along), shifts.reshape(along)
+    else:
+        multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
+    scale = multiply_once if product else multiply_wide if node.dtype(sums) == "int64" else multiply
+    return finish(node, scale(sums, multipliers, shifts), fused_activation(node))
+
+
+def sum_type(node: Node, bias: int) -> str:
+    """What an integer product sums in: 64 bits for inputs of 16 bits, unless its bias has 32."""
+    wide = node.dtype() == "int16" and not (node.has(bias) and node.dtype(bias) == "int32")
+    return "int64" if wide else "int32"
+
+
+def _convolved(node: Node, data: Expr, weight: Expr, window: dict[str, Any], groups: int, bias: int) -> Expr:
+    """Integer sums of a convolution [N, C, H, W], zero points taken off."""
+    given, weights = node.input_quantization(), node.input_quantization(1)
+    kind = sum_type(node, bias)
+    if kind == "int64":
+        terms = int(np.prod(shape_of(weight)[1:]))
+        if terms < 1 << 8:  # products of 16 and 8 bits: so many fit 32
+            kind_of_sums = "int32"
+        else:
+            kind_of_sums = "int64"
+        sums = op.nn.conv2d(cast(data, kind_of_sums), cast(weight, kind_of_sums), groups=groups, **window)
+        return cast(sums, "int64")
+    if node.dtype() == "int16":
+        return op.nn.conv2d(cast(data, kind), cast(weight, kind), groups=groups, **window)
+    return op.qnn.conv2d(
+        data, weight, zero_point(given), zero_point(weights), scalar_scale(given), scalar_scale(weights),
+        groups=groups, **window,
+    )  # fmt: skip
+
+
+def _convolution(node: Node, data: Expr, weight: Expr, groups: int) -> Expr:
+    """A convolution of `data` [N, H, W, C] with `weight` [O, I, KH, KW]."""
+    height, width = shape_of(weight)[2:]
+    strides = (node.option("stride_h"), node.option("stride_w"))
+    dilation = (node.option("dilation_h_factor", 1), node.option("dilation_w_factor", 1))
+    pads = paddings(node, node.shape()[1:3], (height, width), strides, dilation)
+    window: dict[str, Any] = {"strides": strides, "padding": pads, "dilation": dilation}
+    data = channels_first(data)
+    bias = node[2] if node.has(2) else None
+    if is_integer(node):
+        sums = _convolved(node, data, weight, window, groups, 2)
+        return channels_last(scaled_sums(node, sums, 1, bias))
+    if node.is_quantized(1):
+        result: Expr = _hybrid_convolution(node, data, weight, window, groups)
+    else:
+        result = op.nn.conv2d(data, cast(weight, node.dtype()), groups=groups, **window)
+    if bias is not None:
+        result = op.nn.bias_add(result, bias, axis=1)
+    return channels_last(activated(node, result))
+
+
+@converts("CONV_2D")
+def convert_conv2d(node: Node) -> Expr:
+    if node.rank() != 4 or node.rank(1) != 4:
+        raise ModelError(f"{node.label} takes data and weights of four dimensions")
+    channels, taken = node.shape()[3], node.shape(1)[3]
+    if taken < 1 or channels % taken:
+        raise ModelError(f"{node.label}: its weights take {taken} channels, the data has {channels}")
+    return _convolution(node, node[0], transpose(node[1], (0, 3, 1, 2)), channels // taken)
+
+
+@converts("DEPTHWISE_CONV_2D")
+def convert_depthwise_conv2d(node: Node) -> Expr:
+    if node.rank() != 4 or node.rank(1) != 4:
+        raise ModelError(f"{node.label} takes data and weights of four dimensions")
+    channels, filters = node.shape()[3], node.shape(1)[3]
+    if node.shape(1)[0] != 1 or filters % channels:
+        raise ModelError(f"{node.label}: weights {list(node.shape(1))} over {channels} channels")
+    data = node[0] if filters == channels else op.repeat(node[0], repeats=filters // channels, axis=3)
+    return _convolution(node, data, transpose(node[1], (3, 0, 1, 2)), filters)
+
+
+# ------------------------------------------------------------------------------------------------------- hybrid
+def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[Expr, Expr, Expr]:
+    """Floats as int32 numbers of 8 bits, with the scale and zero point of each row: what is reduced along `axes`."""
+    high = op.max(data, axis=axes, keepdims=True)
+    low = op.min(data, axis=axes, keepdims=True)
+    zero, one = scalar_like(0, data), scalar_like(1, data)
+    if asymmetric:
+        low, high = op.minimum(low, zero), op.maximum(high, zero)
+        empty = op.equal(low, high)
+        scale = op.where(empty, one, op.divide(op.subtract(high, low), scalar_like(255, data)))
+        from_low = op.subtract(scalar_like(-128, data), op.divide(low, scale))
+        from_high = op.subtract(scalar_like(127, data), op.divide(high, scale))
+        low_error = op.add(scalar_like(128, data), op.abs(op.divide(low, scale)))
+        high_error = op.add(scalar_like(127, data), op.abs(op.divide(high, scale)))
+        offset = op.where(op.less(low_error, high_error), from_low, from_high)
+        offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
+        codes = op.clip(round_half_away(op.add(offset, op.divide(data, scale))), -128, 127)
+        return cast(codes, "int32"), scale, cast(offset, "int32")
+    reach = op.maximum(op.abs(low), op.abs(high))
+    empty = op.equal(reach, zero)
+    scale = op.where(empty, one, op.divide(reach, scalar_like(127, data)))
+    factor = op.where(empty, zero, op.divide(scalar_like(127, data), reach))
+    codes = op.clip(round_half_away(op.multiply(data, factor)), -127, 127)
+    return cast(codes, "int32"), scale, constant(0, "int32")
+
+
+def weight_scales(node: Node, index: int, shape: Sequence[int]) -> Expr:
+    """The scales of input `index`, one or one a channel, in `shape`."""
+    scale = node.input_quantization(index).scale
+    return constant(scale.reshape(()) if scale.size == 1 else scale.reshape(shape), "float32")
+
+
+def _hybrid_convolution(node: Node, data: Expr, weight: Expr, window: dict[str, Any], groups: int) -> Expr:
+    """Float data against integer weights: each image quantized by its own range, sums in integers, scaled back."""
+    per_channel = node.input_quantization(1).per_channel or node.name == "DEPTHWISE_CONV_2D"
+    codes, scale, zero = quantized_rows(data, (1, 2, 3), per_channel)
+    sums = op.nn.conv2d(op.subtract(codes, zero), cast(weight, "int32"), groups=groups, **window)
+    return op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, (1, -1, 1, 1))))
+
+
+# ----------------------------------------------------------------------------------------------------- products
+@converts("FULLY_CONNECTED")
+def convert_fully_connected(node: Node) -> Expr:
+    if int(node.option("weights_format", 0)):
+        node.unsupported("shuffled weights")
+    if node.rank(1) != 2:
+        raise ModelError(f"{node.label}: its weights have {node.rank(1)} dimensions; two are needed")
+    units, depth = node.shape(1)
+    shape = node.shape()
+    rows = _size(shape) // depth if depth else 0
+    if _size(shape) != rows * depth:
+        raise ModelError(f"{node.label}: input {list(shape)} does not divide into rows of {depth}")
+    keep = bool(node.option("keep_num_dims", False))
+    data = reshape(node[0], (rows, depth))
+    bias = node[2] if node.has(2) else None
+    result = _product(node, data, node[1], bias)
+    return reshape(result, (*shape[:-1], units)) if keep else result
+
+
+def _size(shape: Sequence[Any]) -> Any:
+    total: Any = 1
+    for extent in shape:
+        total = total * extent
+    return total
+
+
+def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
+    """Rows of `data` times `weight` [units, depth], biased and activated."""
+    if is_integer(node):
+        given, weights = node.input_quantization(), node.input_quantization(1)
+        if node.dtype() == "int16":
+            kind = "int64" if shape_of(weight)[1] >= 1 << 8 else "int32"
+            sums: Expr = op.nn.dense(cast(data, kind), _less(cast(weight, kind), zero_point(weights)))
+            sums = cast(sums, sum_type(node, 2))
+        else:
+            sums = op.qnn.dense(
+                data, weight, zero_point(given), zero_point(weights), scalar_scale(given), scalar_scale(weights)
+            )
+        return scaled_sums(node, sums, 1, bias)
+    if node.is_quantized(1) and node.dtype() == "float32":
+        codes, scale, zero = quantized_rows(data, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
+        sums = op.nn.dense(op.subtract(codes, zero), cast(weight, "int32"))
+        result: Expr = op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, (1, -1))))
+    else:
+        result = op.nn.dense(data, cast(weight, node.dtype()))
+    if bias is not None:
+        result = op.nn.bias_add(result, bias, axis=1)
+    return activated(node, result)
+
+
+def _less(value: Expr, zero: int) -> Expr:
+    return op.subtract(value, scalar_like(zero, value)) if zero else value
+
+
+@converts("BATCH_MATMUL")
+def convert_batch_matmul(node: Node) -> Expr:
+    left, right = node[0], node[1]
+    a, b = node.shape(), node.shape(1)
+    if min(len(a), len(b)) < 2:
+        raise ModelError(f"{node.label} takes matrices, not {list(a)} and {list(b)}")
+    if node.option("adj_x", False):
+        left = _swapped(left)
+    if not node.option("adj_y", False):
+        right = _swapped(right)  # the product takes [columns, depth]
+    lead = np.broadcast_shapes(a[:-2], b[:-2])
+    rows, depth = shape_of(left)[-2:]
+    columns = shape_of(right)[-2]
+    left = op.reshape(op.broadcast_to(left, shape=(*lead, rows, depth)), newshape=(-1, rows, depth))
+    right = op.reshape(op.broadcast_to(right, shape=(*lead, columns, depth)), newshape=(-1, columns, depth))
+    shape = (*lead, rows, columns)
+    if is_integer(node):
+        return reshape(_integer_matmul(node, left, right), shape)
+    if node.is_quantized(1) and node.dtype() == "float32":
+        codes, scale, zero = quantized_rows(left, (2,), bool(node.option("asymmetric_quantize_inputs", False)))
+        sums = op.nn.batch_matmul(op.subtract(codes, zero), cast(right, "int32"))
+        return reshape(op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, ()))), shape)
+    return reshape(op.nn.batch_matmul(left, right), shape)
+
+
+def _swapped(value: Expr) -> Expr:
+    rank = len(shape_of(value))
+    return transpose(value, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _integer_matmul(node: Node, left: Expr, right: Expr) -> Expr:
+    given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    kind = "int64" if node.dtype() == "int16" else "int32"
+    sums = op.nn.batch_matmul(_less(cast(left, kind), zero_point(given)), _less(cast(right, kind), zero_point(weights)))
+    factor = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
+    multipliers, shifts = quantize_multipliers(factor)
+    scale = multiply_wide if kind == "int64" else multiply
+    return finish(node, scale(sums, multipliers[0], shifts[0]), "NONE")
+
+
+# ------------------------------------------------------------------------------------------- transposed, and 3-D
+@converts("TRANSPOSE_CONV")
+def convert_transpose_conv(node: Node) -> Expr:
+    """Inputs: output shape, weights [O, KH, KW, I], data [N, H, W, I], bias."""
+    wanted = node.ints(0, "output shape")
+    data, weight = channels_first(node[2]), transpose(node[1], (3, 0, 1, 2))
+    kernel, strides = shape_of(weight)[2:], (node.option("stride_h"), node.option("stride_w"))
+    if len(wanted) != 4 or min(strides) < 1:
+        raise ModelError(f"{node.label}: output shape {wanted}, strides {list(strides)}")
+    pads = paddings(node, wanted[1:3], kernel, strides, (1, 1))
+    sizes = shape_of(data)[2:]
+    extra = [w + pads[i] + pads[i + 2] - ((s - 1) * st + k)
+             for i, (w, s, st, k) in enumerate(zip(wanted[1:3], sizes, strides, kernel))]  # fmt: skip
+    pads = (pads[0], pads[1], pads[2] - min(extra[0], 0), pads[3] - min(extra[1], 0))
+    window: dict[str, Any] = {"strides": strides, "padding": pads, "output_padding": tuple(max(e, 0) for e in extra)}
+    bias = node[3] if node.has(3) else None
+    if node.dtype(2) in _INTEGERS:
+        return channels_last(_integer_transpose(node, data, weight, window, bias))
+    result: Expr = op.nn.conv2d_transpose(data, cast(weight, node.dtype(2)), **window)
+    if bias is not None:
+        result = op.nn.bias_add(result, bias, axis=1)
+    return channels_last(activated(node, result))
+
+
+def _integer_transpose(node: Node, data: Expr, weight: Expr, window: dict[str, Any], bias: Expr | None) -> Expr:
+    given, weights, wanted = node.input_quantization(2), node.input_quantization(1), node.output_quantization()
+    wide = node.dtype(2) == "int16" and not (node.has(3) and node.dtype(3) == "int32")
+    kind = "int64" if wide else "int32"
+    sums: Expr = op.nn.conv2d_transpose(
+        _less(cast(data, kind), zero_point(given)), _less(cast(weight, kind), zero_point(weights)), **window
+    )
+    if node.dtype(2) == "uint8":
+        factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
+    else:
+        factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
+    multipliers, shifts = quantize_multipliers(factor)
+    if bias is not None:
+        sums = op.nn.bias_add(sums, cast(bias, kind), axis=1)
+    along = (1, -1, 1, 1) if multipliers.size > 1 else ()
+    scale = multiply_wide if wide else multiply
+    return finish(node, scale(sums, multipliers.reshape(along), shifts.reshape(along)), fused_activation(node))
+
+
+@converts("CONV_3D")
+def convert_conv3d(node: Node) -> Expr:
+    """Weights [KD, KH, KW, I, O]."""
+    weight = transpose(node[1], (4, 3, 0, 1, 2))
+    strides = tuple(node.option(f"stride_{axis}") for axis in "dhw")
+    dilation = tuple(node.option(f"dilation_{axis}_factor", 1) for axis in "dhw")
+    pads = paddings(node, node.shape()[1:4], shape_of(weight)[2:], strides, dilation)
+    groups = node.shape()[4] // shape_of(weight)[1]
+    result: Expr = op.nn.conv3d(
+        channels_first(node[0]), weight, strides=strides, padding=pads, dilation=dilation, groups=groups
+    )
+    if node.has(2):
+        result = op.nn.bias_add(result, node[2], axis=1)
+    return channels_last(activated(node, result))
+
+
+@converts("CONV_3D_TRANSPOSE")
+def convert_conv3d_transpose(node: Node) -> Expr:
+    """Inputs: output shape, weights [KD, KH, KW, O, I], data, bias."""
+    wanted = node.ints(0, "output shape")
+    weight = transpose(node[1], (4, 3, 0, 1, 2))
+    strides = tuple(node.option(f"stride_{axis}") for axis in "dhw")
+    kernel, data = shape_of(weight)[2:], channels_first(node[2])
+    pads = paddings(node, wanted[1:4], kernel, strides, (1, 1, 1))
+    extra = [w + pads[i] + pads[i + 3] - ((s - 1) * st + k)
+             for i, (w, s, st, k) in enumerate(zip(wanted[1:4], shape_of(data)[2:], strides, kernel))]  # fmt: skip
+    pads = (*pads[:3], *[pads[i + 3] - min(extra[i], 0) for i in range(3)])
+    result: Expr = op.nn.conv3d_transpose(
+        data, weight, strides=strides, padding=pads, output_padding=tuple(max(e, 0) for e in extra)
+    )
+    if node.has(3):
+        result = op.nn.bias_add(result, node[3], axis=1)
+    return channels_last(activated(node, result))

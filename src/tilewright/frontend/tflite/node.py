@@ -1,0 +1,137 @@
+"""One TFLite operator as a converter sees it: Relay inputs, what the file says of its tensors, its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.tflite.model import Operator, Quantization, Subgraph, Tensor
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type_of import tensor_type_of
+
+if TYPE_CHECKING:
+    from tilewright.frontend.tflite.importer import GraphImporter, World
+
+
+class Node:
+    """An operator being converted; `world` holds the variables' values when it runs."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        label: str,
+        span: str,
+        graph: Subgraph,
+        inputs: list[Expr | None],
+        importer: GraphImporter,
+        world: World,
+    ) -> None:
+        self.operator = operator
+        self.name = operator.name
+        self.label = label
+        self.span = span
+        self.graph = graph
+        self.inputs = inputs
+        self.importer = importer
+        self.world = world
+
+    def has(self, index: int) -> bool:
+        """True when the optional input `index` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def __getitem__(self, index: int) -> Expr:
+        """Input `index`; a missing one is a `ModelError`."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise ModelError(f"{self.label} lacks its input {index}")
+        return value
+
+    def given(self) -> list[Expr]:
+        """All inputs, none of which may be missing (variadic operators)."""
+        return [self[index] for index in range(len(self.inputs))]
+
+    def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
+        """Shape of an input (by index) or of any expression."""
+        return tensor_type_of(self[value] if isinstance(value, int) else value).shape
+
+    def dtype(self, value: int | Expr = 0) -> str:
+        """Element type of an input (by index) or of any expression."""
+        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
+
+    def rank(self, value: int | Expr = 0) -> int:
+        """Number of dimensions of an input (by index) or of any expression."""
+        return len(self.shape(value))
+
+    def tensor(self, index: int = 0) -> Tensor:
+        """What the file says of input `index`."""
+        self[index]
+        return self.graph.tensors[self.operator.inputs[index]]
+
+    def output(self, index: int = 0) -> Tensor:
+        """What the file says of output `index`."""
+        if index >= len(self.operator.outputs) or self.operator.outputs[index] < 0:
+            raise ModelError(f"{self.label} lacks its output {index}")
+        return self.graph.tensors[self.operator.outputs[index]]
+
+    def array(self, index: int) -> np.ndarray | None:
+        """The value of input `index` if it is known at import time, else None."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        return value.data if isinstance(value, Constant) else None
+
+    def static(self, index: int, what: str) -> np.ndarray:
+        """The value of input `index`, which must be known at import time; `what` names it in the error."""
+        self[index]
+        value = self.array(index)
+        if value is None:
+            self.unsupported(f"its {what} (input {index}, {self.tensor(index).name!r}) is computed at run time")
+        return value
+
+    def ints(self, index: int, what: str) -> list[int]:
+        """A static integer-vector input as a list."""
+        return [int(value) for value in self.static(index, what).reshape(-1)]
+
+    def axis(self, axis: int, rank: int | None = None) -> int:
+        """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""
+        rank = self.rank() if rank is None else rank
+        if not -rank <= axis < rank:
+            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
+        return axis % rank
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The option `name`; that of a table left out altogether, or of another kind, is its default."""
+        found = getattr(self.operator.options, name, None)
+        if found is None and default is None:
+            raise ModelError(f"{self.label} lacks its option {name}")
+        return default if found is None else found
+
+    def choice(self, name: str, known: Sequence[str], default: int | None = None) -> str:
+        """The option `name` as one of the spellings `known`, which the schema numbers from 0."""
+        code = int(self.option(name, default))
+        if not 0 <= code < len(known):
+            raise ModelError(f"{self.label}: option {name}={code}; there are {', '.join(known)}")
+        return known[code]
+
+    def input_quantization(self, index: int = 0) -> Quantization:
+        """The quantization of input `index`, whose absence is a `ModelError`."""
+        return self._quantization(self.tensor(index))
+
+    def output_quantization(self, index: int = 0) -> Quantization:
+        """The quantization of output `index`, whose absence is a `ModelError`."""
+        return self._quantization(self.output(index))
+
+    def _quantization(self, tensor: Tensor) -> Quantization:
+        if tensor.quantization is None:
+            raise ModelError(f"{self.label}: the {tensor.element_type} tensor {tensor.name!r} has no scale")
+        return tensor.quantization
+
+    def is_quantized(self, index: int = 0) -> bool:
+        """True where input `index` holds integers that stand for real numbers."""
+        tensor = self.tensor(index)
+        return tensor.quantization is not None and tensor.element_type in ("INT8", "UINT8", "INT16", "INT4")
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raise the `UnsupportedError` of this operator."""
+        raise UnsupportedError(f"{self.label}: {reason}")

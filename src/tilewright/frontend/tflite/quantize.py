@@ -1,0 +1,77 @@
+"""Between real numbers and quantized ones, and from one scale to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.frontend.tflite.build import cast, constant, dtype_of, round_half_away
+from tilewright.frontend.tflite.fixed_point import (
+    finish,
+    multiply,
+    quantize_multiplier,
+    scalar_scale,
+    zero_point,
+)
+from tilewright.frontend.tflite.model import Quantization
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
+
+
+def _along(values: np.ndarray, quantization: Quantization, rank: int) -> np.ndarray:
+    """Scales or zero points so that they broadcast to a tensor of `rank` dimensions."""
+    if values.size == 1:
+        return values.reshape(())
+    shape = [1] * rank
+    shape[quantization.axis] = -1
+    return values.reshape(shape)
+
+
+@converts("QUANTIZE")
+def convert_quantize(node: Node) -> Expr:
+    wanted, dtype = node.output_quantization(), node.output().dtype
+    if node.dtype() == "float32":
+        scale = constant(_along(wanted.scale, wanted, node.rank()), "float32")
+        zero = constant(_along(wanted.zero_point, wanted, node.rank()), "float32")
+        low, high = DType(dtype).limits()
+        codes = op.add(round_half_away(op.divide(node[0], scale)), zero)
+        return cast(op.clip(codes, int(low), int(high)), dtype)
+    given = node.input_quantization()
+    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    value = op.subtract(cast(node[0], "int32"), constant(zero_point(given), "int32"))
+    return finish(node, multiply(value, *factor), "NONE")
+
+
+@converts("DEQUANTIZE")
+def convert_dequantize(node: Node) -> Expr:
+    dtype = node.output().dtype
+    if dtype_of(node[0]) in ("float16", "bfloat16", "float32"):
+        return cast(node[0], dtype)
+    given = node.input_quantization()
+    scale = constant(_along(given.scale, given, node.rank()), "float32")
+    zero = constant(_along(given.zero_point, given, node.rank()), "int32")
+    return op.multiply(cast(op.subtract(cast(node[0], "int32"), zero), "float32"), scale)
+
+
+@converts("FAKE_QUANT")
+def convert_fake_quant(node: Node) -> Expr:
+    """Floats to the nearest of 2^num_bits levels between `min` and `max`, moved so that zero is one of them."""
+    bits = int(node.option("num_bits"))
+    low, high = np.float32(node.option("min")), np.float32(node.option("max"))
+    least, most = np.float32(1 if node.option("narrow_range", False) else 0), np.float32((1 << bits) - 1)
+    scale = (high - low) / (most - least)
+    from_low = least - low / scale
+    zero = least if from_low < least else most if from_low > most else np.float32(np.floor(from_low + 0.5))
+    nudged_low, nudged_high = (least - zero) * scale, (most - zero) * scale
+    inverse = np.float32(1) / scale
+    clamped = op.minimum(op.maximum(node[0], constant(nudged_low, "float32")), constant(nudged_high, "float32"))
+    steps = op.multiply(op.subtract(clamped, constant(nudged_low, "float32")), constant(inverse, "float32"))
+    return op.add(op.multiply(round_half_away(steps), constant(scale, "float32")), constant(nudged_low, "float32"))
+
+
+@converts("DENSIFY")
+def convert_densify(node: Node) -> Expr:
+    """The constant that the file holds sparse; it was spread when it was read."""
+    return constant(node.static(0, "sparse tensor"), node.output().dtype)

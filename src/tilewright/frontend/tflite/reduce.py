@@ -1,0 +1,105 @@
+"""Reductions along axes, and the positions of extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from tilewright.frontend.tflite.build import cast, constant
+from tilewright.frontend.tflite.fixed_point import (
+    finish,
+    multiply,
+    quantize_multiplier,
+    scalar_scale,
+    zero_point,
+)
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+_REDUCTIONS: dict[str, Callable[..., Expr]] = {
+    "SUM": op.sum,
+    "MEAN": op.mean,
+    "REDUCE_PROD": op.prod,
+    "REDUCE_MAX": op.max,
+    "REDUCE_MIN": op.min,
+    "REDUCE_ANY": op.any,
+    "REDUCE_ALL": op.all,
+}
+
+
+def _axes(node: Node) -> list[int]:
+    return sorted({node.axis(axis) for axis in node.ints(1, "axes")})
+
+
+@converts(*_REDUCTIONS)
+def convert_reduction(node: Node) -> Expr:
+    axes, keep = _axes(node), bool(node.option("keep_dims", False))
+    if not axes:
+        return node[0]
+    if node.is_quantized() and node.name in ("SUM", "MEAN"):
+        return _scaled_sum(node, axes, keep)
+    if node.is_quantized() and node.name == "REDUCE_PROD":
+        node.unsupported("quantized tensors")
+    if node.name == "MEAN" and node.dtype() in ("int32", "int64"):
+        total = op.sum(cast(node[0], "int64"), axis=axes, keepdims=keep)
+        return cast(op.divide(total, constant(prod(node.shape()[axis] for axis in axes), "int64")), node.dtype())
+    return _REDUCTIONS[node.name](node[0], axis=axes, keepdims=keep)
+
+
+def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
+    """Sums of integers in int32, scaled to the output, a mean's count within the factor."""
+    given, wanted = node.input_quantization(), node.output_quantization()
+    count = prod(node.shape()[axis] for axis in axes)
+    multiplier, shift = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    total: Expr = op.sum(cast(node[0], "int32"), axis=axes, keepdims=keep)
+    if zero_point(given):
+        total = op.subtract(total, constant(zero_point(given) * count, "int32"))
+    if node.name == "MEAN":
+        places = min(count.bit_length() - 1, 32, 31 + shift)
+        multiplier, shift = (multiplier << places) // count, shift - places
+    return finish(node, multiply(total, multiplier, shift), "NONE")
+
+
+@converts("ARG_MAX", "ARG_MIN")
+def convert_arg(node: Node) -> Expr:
+    axis = node.axis(node.ints(1, "axis")[0])
+    function = op.argmax if node.name == "ARG_MAX" else op.argmin
+    return cast(function(node[0], axis=axis), node.output().dtype)
+
+
+_SEGMENTS = {
+    "SEGMENT_SUM": ("add", 0.0),
+    "UNSORTED_SEGMENT_SUM": ("add", 0.0),
+    "UNSORTED_SEGMENT_PROD": ("mul", 1.0),
+    "UNSORTED_SEGMENT_MAX": ("max", -np.inf),
+    "UNSORTED_SEGMENT_MIN": ("min", np.inf),
+}
+
+
+@converts(*_SEGMENTS)
+def convert_segment(node: Node) -> Expr:
+    """Rows of the data gathered into the segments that their numbers name; rows of a negative number are dropped."""
+    mode, start = _SEGMENTS[node.name]
+    if node.name == "SEGMENT_SUM":
+        segments = int(node.static(1, "segment numbers").max(initial=-1)) + 1
+    else:
+        segments = node.ints(2, "number of segments")[0]
+    ids, rank = node[1], node.rank(1)
+    rows, rest = prod(node.shape(1)), node.shape()[rank:]
+    data = op.reshape(node[0], newshape=(rows, *rest))
+    ids = op.reshape(cast(ids, "int32"), newshape=(rows,))
+    kind = np.dtype(node.dtype())
+    if np.isinf(start):
+        limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+        first = limits.min if start < 0 else limits.max
+    else:
+        first = start
+    # one segment more takes what is dropped
+    ids = op.where(op.less(ids, constant(0, "int32")), constant(segments, "int32"), ids)
+    initial = constant(np.full((segments + 1, *rest), first), node.dtype())
+    places = op.reshape(ids, newshape=(1, rows))
+    return op.strided_slice(op.scatter_nd(initial, places, data, mode=mode), begin=(0,), end=(segments,), axes=(0,))

@@ -1,0 +1,325 @@
+"""Operators that move, join, cut and repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.tflite.activation import activated
+from tilewright.frontend.tflite.build import (
+    broadcast_to,
+    cast,
+    channels_first,
+    channels_last,
+    concatenate,
+    constant,
+    index_axis,
+    reshape,
+    scalar_like,
+    transpose,
+)
+from tilewright.frontend.tflite.fixed_point import round_array, scalar_scale, zero_point
+from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.op import host
+
+
+# ------------------------------------------------------------------------------------------------------- shapes
+@converts("RESHAPE")
+def convert_reshape(node: Node) -> Expr:
+    if node.has(1):
+        wanted = node.ints(1, "shape")
+    else:
+        wanted = [int(extent) for extent in node.option("new_shape", ())]
+    return op.reshape(node[0], newshape=tuple(wanted))
+
+
+@converts("SHAPE")
+def convert_shape(node: Node) -> Expr:
+    if all(isinstance(extent, int) for extent in node.shape()):
+        return constant(node.shape(), node.output().dtype)
+    return host.shape_of(node[0], node.output().dtype)
+
+
+@converts("RANK")
+def convert_rank(node: Node) -> Expr:
+    return constant(node.rank(), "int32")
+
+
+@converts("SQUEEZE")
+def convert_squeeze(node: Node) -> Expr:
+    given = node.option("squeeze_dims", ())
+    axes = [node.axis(int(axis)) for axis in given] or [i for i, extent in enumerate(node.shape()) if extent == 1]
+    return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
+
+
+@converts("EXPAND_DIMS")
+def convert_expand_dims(node: Node) -> Expr:
+    return op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1), num_newaxis=1)
+
+
+@converts("TRANSPOSE")
+def convert_transpose(node: Node) -> Expr:
+    axes = [node.axis(axis) for axis in node.ints(1, "permutation")]
+    if sorted(axes) != list(range(node.rank())):
+        raise ModelError(f"{node.label}: {axes} is no order of {node.rank()} axes")
+    return transpose(node[0], axes)
+
+
+@converts("BROADCAST_TO")
+def convert_broadcast_to(node: Node) -> Expr:
+    return broadcast_to(node[0], node.ints(1, "shape"))
+
+
+@converts("BROADCAST_ARGS")
+def convert_broadcast_args(node: Node) -> Expr:
+    shape = np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape")))
+    return constant(shape, node.dtype())
+
+
+@converts("FILL")
+def convert_fill(node: Node) -> Expr:
+    return op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape")))
+
+
+@converts("RANGE")
+def convert_range(node: Node) -> Expr:
+    start, stop, step = (node.static(index, what).reshape(-1)[0] for index, what in enumerate(("start", "end", "step")))
+    if step == 0:
+        raise ModelError(f"{node.label}: a range by steps of 0")
+    count = max(int(np.ceil((stop - start) / step)), 0)
+    return constant(start + np.arange(count) * step, node.output().dtype)
+
+
+# --------------------------------------------------------------------------------------------- joining, cutting
+@converts("CONCATENATION")
+def convert_concatenation(node: Node) -> Expr:
+    axis = node.axis(int(node.option("axis")))
+    values = node.given()
+    if node.is_quantized() and node.dtype() == "uint8":
+        values = [_requantized(node, index) for index in range(len(values))]
+    joined = concatenate(values, axis)
+    return joined if node.is_quantized() else activated(node, joined)
+
+
+def _requantized(node: Node, index: int) -> Expr:
+    """Input `index` at the output's scale, through float32 as the reference kernel does it for uint8."""
+    given, wanted = node.input_quantization(index), node.output_quantization()
+    if (scalar_scale(given), zero_point(given)) == (scalar_scale(wanted), zero_point(wanted)):
+        return node[index]
+    inverse = np.float32(1) / wanted.scale[0]
+    scale = given.scale[0] * inverse
+    bias = np.float32(-zero_point(given)) * scale
+    table = round_array(np.arange(256, dtype=np.float32) * scale + bias).astype(np.int64) + zero_point(wanted)
+    return op.take(constant(np.clip(table, 0, 255), "uint8"), cast(node[index], "int32"), axis=0, mode="fast")
+
+
+@converts("PACK")
+def convert_pack(node: Node) -> Expr:
+    axis = node.axis(int(node.option("axis")), node.rank() + 1)
+    return concatenate([op.expand_dims(value, axis=axis, num_newaxis=1) for value in node.given()], axis)
+
+
+@converts("UNPACK")
+def convert_unpack(node: Node) -> list[Expr]:
+    axis = node.axis(int(node.option("axis")))
+    return [index_axis(node[0], axis, place) for place in range(len(node.operator.outputs))]
+
+
+@converts("SPLIT")
+def convert_split(node: Node) -> list[Expr]:
+    """Inputs: axis, data."""
+    axis, count = node.axis(node.ints(0, "axis")[0], node.rank(1)), len(node.operator.outputs)
+    if count == 1:
+        return [node[1]]
+    parts = op.split(node[1], count, axis=axis)
+    return [TupleGetItem(parts, index) for index in range(count)]
+
+
+@converts("SPLIT_V")
+def convert_split_v(node: Node) -> list[Expr]:
+    """Inputs: data, sizes, axis; one size may be -1, what is left."""
+    axis, sizes = node.axis(node.ints(2, "axis")[0]), node.ints(1, "sizes")
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = node.shape()[axis] - sum(size for size in sizes if size != -1)
+    if sum(sizes) != node.shape()[axis] or min(sizes) < 0:
+        raise ModelError(f"{node.label}: parts of {sizes} of an axis of {node.shape()[axis]}")
+    ends = np.cumsum(sizes)
+    return [_cut(node[0], axis, int(end) - size, int(end)) for size, end in zip(sizes, ends)]
+
+
+def _cut(data: Expr, axis: int, begin: int, end: int) -> Expr:
+    return op.strided_slice(data, begin=(begin,), end=(end,), strides=(1,), axes=(axis,))
+
+
+@converts("SLICE")
+def convert_slice(node: Node) -> Expr:
+    begins, sizes = node.ints(1, "begin"), node.ints(2, "size")
+    ends = [b + s if s != -1 else extent for b, s, extent in zip(begins, sizes, node.shape())]
+    for axis, (begin, end) in enumerate(zip(begins, ends)):
+        extent = node.shape()[axis]
+        if isinstance(extent, int) and not 0 <= begin <= end <= extent:
+            raise ModelError(f"{node.label}: elements {begin} to {end} of axis {axis}, which has {extent}")
+    return op.strided_slice(node[0], begin=tuple(begins), end=tuple(ends))
+
+
+@converts("STRIDED_SLICE")
+def convert_strided_slice(node: Node) -> Expr:
+    """Python's slices as masks over begin, end and strides: left open, an ellipsis, a new axis, an index."""
+    begin, end, strides = (node.ints(i, what) for i, what in ((1, "begin"), (2, "end"), (3, "strides")))
+    masks = {
+        name: int(node.option(f"{name}_mask", 0)) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    }
+    slices, shape, axis = [], [], 0
+    shown = sum(not masks["new_axis"] >> i & 1 and not masks["ellipsis"] >> i & 1 for i in range(len(begin)))
+    for i in range(len(begin)):
+        if masks["ellipsis"] >> i & 1:
+            for _ in range(node.rank() - shown):
+                shape.append(node.shape()[axis])
+                slices.append((0, node.shape()[axis], 1))
+                axis += 1
+        elif masks["new_axis"] >> i & 1:
+            shape.append(1)
+        else:
+            extent = node.shape()[axis]
+            if masks["shrink_axis"] >> i & 1:
+                place = node.axis(begin[i], extent) if isinstance(extent, int) else begin[i]
+                slices.append((place, place + 1, 1))
+            else:
+                offset = begin[i] if node.option("offset", False) else 0
+                bounds = _bounds(begin[i], end[i] + offset, strides[i], extent, masks, i)
+                slices.append(bounds)
+                shape.append(len(range(*bounds)))
+            axis += 1
+    shape += node.shape()[axis:]
+    starts, ends, steps = zip(*slices) if slices else ((), (), ())
+    data = node[0]
+    if slices:
+        data = op.strided_slice(data, begin=starts, end=_python_ends(ends, node.shape()), strides=steps)
+    return reshape(data, shape)
+
+
+def _bounds(begin: int, end: int, stride: int, extent: int, masks: dict[str, int], place: int) -> tuple[int, int, int]:
+    given = slice(None if masks["begin"] >> place & 1 else begin, None if masks["end"] >> place & 1 else end, stride)
+    return given.indices(extent)
+
+
+def _python_ends(ends: Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:
+    """Ends of slices that run backwards over the first element, which Python writes as far below zero."""
+    return tuple(end if end >= 0 else -extent - 1 for end, extent in zip(ends, shape))
+
+
+@converts("REVERSE_V2")
+def convert_reverse(node: Node) -> Expr:
+    value = node[0]
+    for axis in node.ints(1, "axes"):
+        value = op.reverse(value, axis=node.axis(axis))
+    return value
+
+
+@converts("REVERSE_SEQUENCE")
+def convert_reverse_sequence(node: Node) -> Expr:
+    seq, batch = node.axis(int(node.option("seq_dim", 0))), node.axis(int(node.option("batch_dim", 0)))
+    return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=seq, batch_axis=batch)
+
+
+@converts("TILE")
+def convert_tile(node: Node) -> Expr:
+    return op.tile(node[0], reps=node.ints(1, "repetitions"))
+
+
+# ------------------------------------------------------------------------------------------------------ padding
+def _pairs(node: Node, index: int = 1) -> list[tuple[int, int]]:
+    given = node.static(index, "paddings")
+    if given.ndim != 2 or given.shape[1] != 2 or (given < 0).any():
+        raise ModelError(f"{node.label}: paddings {given.tolist()}")
+    return [(int(before), int(behind)) for before, behind in given]
+
+
+@converts("PAD", "PADV2")
+def convert_pad(node: Node) -> Expr:
+    value: Any = 0
+    if node.has(2):
+        value = node.static(2, "padding value").reshape(-1)[0].item()
+    elif node.is_quantized():
+        value = zero_point(node.output_quantization())
+    return op.nn.pad(node[0], _pairs(node), pad_value=value)
+
+
+@converts("MIRROR_PAD")
+def convert_mirror_pad(node: Node) -> Expr:
+    mode = node.choice("mode", ("REFLECT", "SYMMETRIC"))
+    return op.nn.mirror_pad(node[0], _pairs(node), mode=mode)
+
+
+@converts("DILATE")
+def convert_dilate(node: Node) -> Expr:
+    """Inputs: data, the step of each axis, what stands between."""
+    steps = node.ints(1, "dilations")
+    if len(steps) != node.rank() or min(steps, default=1) < 1:
+        raise ModelError(f"{node.label}: dilations {steps} of {node.rank()} axes")
+    value = node.static(2, "padding value").reshape(-1)[0].item()
+    return op.nn.dilate(node[0], strides=steps, dilation_value=value)
+
+
+# ----------------------------------------------------------------------------------------------- space and depth
+@converts("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
+def convert_space_and_depth(node: Node) -> Expr:
+    data, block = channels_first(node[0]), int(node.option("block_size"))
+    if node.name == "SPACE_TO_DEPTH":
+        return channels_last(op.nn.space_to_depth(data, block_size=block))
+    return channels_last(op.nn.depth_to_space(data, block_size=block, mode="DCR"))
+
+
+@converts("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
+def convert_space_and_batch(node: Node) -> Expr:
+    blocks, pairs = node.ints(1, "block shape"), _pairs(node, 2)
+    if node.name == "BATCH_TO_SPACE_ND":
+        return op.nn.batch_to_space_nd(node[0], block_shape=blocks, crops=pairs)
+    value = zero_point(node.output_quantization()) if node.is_quantized() else 0
+    return op.nn.space_to_batch_nd(node[0], block_shape=blocks, paddings=pairs, pad_value=value)
+
+
+# -------------------------------------------------------------------------------------------------------- images
+@converts("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def convert_resize(node: Node) -> Expr:
+    size = node.ints(1, "size")
+    align, half = bool(node.option("align_corners", False)), bool(node.option("half_pixel_centers", False))
+    mode = "align_corners" if align else "half_pixel" if half else "asymmetric"
+    data = channels_first(node[0])
+    if node.name == "RESIZE_BILINEAR":
+        if node.is_quantized():
+            node.unsupported("quantized tensors")
+        return channels_last(op.image.resize2d(data, size, method="linear", coordinate_transformation_mode=mode))
+    return _nearest(node, size, align, half)
+
+
+def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:
+    """The kernel's own choice of the source of each row and column, in float32."""
+    value = node[0]
+    for axis, wanted in enumerate(size, 1):
+        extent = node.shape()[axis]
+        ends = align and wanted > 1
+        scale = np.float32(extent - 1) / np.float32(wanted - 1) if ends else np.float32(extent) / np.float32(wanted)
+        at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * scale
+        places = round_array(at) if align else np.floor(at)
+        value = op.take(value, constant(np.clip(places, 0, extent - 1), "int32"), axis=axis, mode="fast")
+    return value
+
+
+@converts("MATRIX_DIAG")
+def convert_matrix_diag(node: Node) -> Expr:
+    extent = node.shape()[-1]
+    eye = constant(np.eye(extent), "bool")
+    rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
+    return op.where(eye, rows, scalar_like(0, rows))
+
+
+@converts("MATRIX_SET_DIAG")
+def convert_matrix_set_diag(node: Node) -> Expr:
+    return op.matrix_set_diag(node[0], node[1])

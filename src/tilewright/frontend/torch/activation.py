@@ -1,0 +1,209 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.frontend.torch.build import cast, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+@converts("aten.relu")
+def convert_relu(node: TorchNode) -> Expr:
+    """max(x, 0)."""
+    data = node.tensor("self")
+    return op.nn.relu(data) if node.dtype.is_float else op.maximum(data, like(0, data))
+
+
+@converts("aten.relu6", "aten.hardtanh")
+def convert_hardtanh(node: TorchNode) -> Expr:
+    """x between two bounds."""
+    data = node.tensor("self")
+    low, high = node.get("min_val", 0), node.get("max_val", 6)
+    if node.dtype.is_float:
+        return op.clip(data, a_min=float(low), a_max=float(high))
+    return op.minimum(op.maximum(data, like(low, data)), like(high, data))
+
+
+@converts("aten.hardsigmoid", "aten.hardswish")
+def convert_hardsigmoid(node: TorchNode) -> Expr:
+    """clip(x + 3, 0, 6) / 6, for hardswish times x."""
+    data = node.tensor("self")
+    clipped = op.clip(op.add(data, like(3, data)), a_min=0.0, a_max=6.0)
+    if "swish" in node.target:
+        clipped = op.multiply(data, clipped)
+    return op.divide(clipped, like(6, data))
+
+
+@converts("aten.silu")
+def convert_silu(node: TorchNode) -> Expr:
+    """x * sigmoid(x)."""
+    data = node.tensor("self")
+    return op.multiply(data, op.sigmoid(data))
+
+
+def softplus(data: Expr) -> Expr:
+    """log(1 + exp(x)) without overflow."""
+    return op.add(op.log1p(op.exp(op.negative(op.abs(data)))), op.maximum(data, like(0, data)))
+
+
+@converts("aten.mish")
+def convert_mish(node: TorchNode) -> Expr:
+    """x * tanh(softplus(x))."""
+    data = node.tensor("self")
+    return op.multiply(data, op.tanh(softplus(data)))
+
+
+@converts("aten.softplus")
+def convert_softplus(node: TorchNode) -> Expr:
+    """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    data = node.tensor("self")
+    scaled = op.multiply(data, like(node["beta"], data))
+    made = op.divide(softplus(scaled), like(node["beta"], data))
+    return op.where(op.greater(scaled, like(node["threshold"], data)), data, made)
+
+
+@converts("aten.log_sigmoid", "aten.log_sigmoid_forward")
+def convert_log_sigmoid(node: TorchNode) -> Expr | list[Expr]:
+    """-softplus(-x), and for the forward form an unread buffer."""
+    data = node.tensor("self")
+    made = op.negative(softplus(op.negative(data)))
+    if "forward" not in node.target:
+        return made
+    empty = any(extent == 0 for extent in node.shape_at(1))
+    return [made, op.zeros(shape=node.shape_at(1)) if empty else op.exp(op.negative(op.abs(data)))]
+
+
+@converts("aten.gelu")
+def convert_gelu(node: TorchNode) -> Expr:
+    """x times the normal distribution function, or its approximation by tanh."""
+    data = node.tensor("self")
+    if node["approximate"] == "tanh":
+        cube = op.multiply(op.multiply(data, data), data)
+        inner = op.add(data, op.multiply(cube, like(0.044715, data)))
+        bell = op.tanh(op.multiply(inner, like(math.sqrt(2 / math.pi), data)))
+    else:
+        bell = op.erf(op.multiply(data, like(math.sqrt(0.5), data)))
+    return op.multiply(op.multiply(data, like(0.5, data)), op.add(bell, like(1, data)))
+
+
+@converts("aten.leaky_relu")
+def convert_leaky_relu(node: TorchNode) -> Expr:
+    """x above zero, slope times x below."""
+    data, slope = node.tensor("self"), node["negative_slope"]
+    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, like(slope, data)))
+
+
+@converts("aten.rrelu")
+def convert_rrelu(node: TorchNode) -> Expr:
+    """At inference a leaky ReLU whose slope is the mean of the bounds."""
+    if node["training"]:
+        node.unsupported("training, which draws random numbers,")
+    data, slope = node.tensor("self"), (node["lower"] + node["upper"]) / 2
+    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, like(slope, data)))
+
+
+@converts("aten.prelu", "aten._prelu_kernel")
+def convert_prelu(node: TorchNode) -> Expr:
+    """A leaky ReLU with a slope for each channel."""
+    data, slope = node.tensor("self"), node["weight"]
+    if rank_of(slope) == 1 and rank_of(data) > 1:
+        slope = reshape(slope, (shape_of(slope)[0], *[1] * (rank_of(data) - 2)))
+    elif rank_of(slope) == 1:
+        slope = reshape(slope, ()) if rank_of(data) == 0 else slope
+    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, slope))
+
+
+@converts("aten.elu", "aten.selu", "aten.celu")
+def convert_elu(node: TorchNode) -> Expr:
+    """scale * (x above zero, alpha * (exp(x * factor) - 1) below)."""
+    data = node.tensor("self")
+    alpha, scale, factor = node.get("alpha", 1.0), node.get("scale", 1.0), node.get("input_scale", 1.0)
+    if "selu" in node.target:
+        alpha, scale = 1.6732632423543772, 1.0507009873554805
+    if "celu" in node.target:
+        factor = 1 / alpha
+    negative = op.minimum(data, like(0, data))
+    below = op.multiply(op.expm1(op.multiply(negative, like(factor, data))), like(alpha * scale, data))
+    return op.where(op.greater(data, like(0, data)), op.multiply(data, like(scale, data)), below)
+
+
+@converts("aten.threshold")
+def convert_threshold(node: TorchNode) -> Expr:
+    """x above the threshold, a value elsewhere."""
+    data = node.tensor("self")
+    inside = op.less_equal(data, like(node["threshold"], data))
+    return op.where(inside, like(node["value"], data), data)
+
+
+@converts("aten.hardshrink", "aten.softshrink")
+def convert_shrink(node: TorchNode) -> Expr:
+    """0 within ±lambd; outside x, for softshrink moved toward zero by lambd."""
+    data, bound = node.tensor("self"), node["lambd"]
+    if "hardshrink" in node.target:
+        inside = op.less_equal(op.abs(data), like(bound, data))
+        return op.where(inside, like(0, data), data)
+    high, low = op.greater(data, like(bound, data)), op.less(data, like(-bound, data))
+    moved = op.where(low, op.add(data, like(bound, data)), op.multiply(data, like(0, data)))
+    return op.where(high, op.subtract(data, like(bound, data)), moved)
+
+
+@converts("aten.softsign")
+def convert_softsign(node: TorchNode) -> Expr:
+    """x / (1 + |x|)."""
+    data = node.tensor("self")
+    return op.divide(data, op.add(like(1, data), op.abs(data)))
+
+
+@converts("aten.glu")
+def convert_glu(node: TorchNode) -> Expr:
+    """The first half of an axis times the sigmoid of the second."""
+    data, axis = node.tensor("self"), node.axis()
+    extent = shape_of(data)[axis]
+    first, second = slice_axis(data, axis, 0, extent // 2), slice_axis(data, axis, extent // 2, extent)
+    return op.multiply(first, op.sigmoid(second))
+
+
+@converts("aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax", "aten._safe_softmax")
+def convert_softmax(node: TorchNode) -> Expr:
+    """Exponentials over their sum along an axis, or the logarithm of that."""
+    return softmax(node.tensor("self"), node.axis(), "log" in node.target, "safe" in node.target)
+
+
+@converts("aten.softmin")
+def convert_softmin(node: TorchNode) -> Expr:
+    """The softmax of -x."""
+    return softmax(op.negative(node.tensor("self")), node.axis())
+
+
+def softmax(data: Expr, axis: int, logarithm: bool = False, safe: bool = False) -> Expr:
+    """Softmax along an axis, of a scalar too; with `safe`, rows of -inf give 0."""
+    if not rank_of(data):
+        return (
+            op.multiply(data, like(0, data)) if logarithm else op.add(op.multiply(data, like(0, data)), like(1, data))
+        )
+    made = op.nn.log_softmax(data, axis=axis) if logarithm else op.nn.softmax(data, axis=axis)
+    if not safe:
+        return made
+    nothing = op.equal(op.max(data, axis=(axis,), keepdims=True), like(-math.inf, data))
+    return op.where(nothing, like(0, data), made)
+
+
+@converts("aten.dropout", "aten.alpha_dropout", "aten.feature_dropout", "aten.feature_alpha_dropout")
+def convert_dropout(node: TorchNode) -> Expr:
+    """The input itself: at inference nothing is dropped."""
+    if node["train"] and node["p"] != 0:
+        node.unsupported("training, which draws random numbers,")
+    return cast(node["input"], node.dtype)
+
+
+@converts("aten.native_dropout")
+def convert_native_dropout(node: TorchNode) -> list[Expr]:
+    """The input, and a mask of all true."""
+    if node["train"] and node["p"] != 0:
+        node.unsupported("training, which draws random numbers,")
+    data = node["input"]
+    return [data, op.equal(data, data)]

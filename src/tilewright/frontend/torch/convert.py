@@ -1,0 +1,89 @@
+"""A whole exported program to a Relay module: constants and inputs by the signature, the graph, the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.torch.decompose import decomposed
+from tilewright.frontend.torch.importer import GraphImporter, array_of
+from tilewright.frontend.torch.load import load_program
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import fix_sizes
+from tilewright.relay.ir.type_of import tensor_type_of
+
+
+def convert_program(source: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.torch.from_pytorch`."""
+    program = decomposed(load_program(source))
+    importer = GraphImporter()
+    params = _inputs(program, importer)
+    importer.run(program.graph)
+    report = importer.report()
+    if report:
+        raise UnsupportedError(f"the PyTorch program needs what Tilewright does not support:\n{report}")
+    names, results = _outputs(program, importer)
+    body = results[0] if len(results) == 1 else Tuple(results)
+    main = Function(params, body, attrs={"output_names": tuple(names)})
+    if input_shapes:
+        main = fix_sizes(main, input_shapes)
+    specs = [InputSpec(param.name, tensor_type_of(param)) for param in main.params]
+    return IRModule({GlobalVar("main"): main}), specs
+
+
+def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
+    """Constants for parameters and buffers, variables for the user's inputs and for buffers that change."""
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    changed = set(program.graph_signature.buffers_to_mutate.values())
+    params: list[Var] = []
+    states: list[Var] = []
+    for spec in program.graph_signature.input_specs:
+        node = placeholders[spec.arg.name]
+        kind, value = spec.kind.name, node.meta.get("val")
+        if kind == "USER_INPUT":
+            if not hasattr(value, "dtype"):
+                importer.values[node] = importer.number(value, node.name) if value is not None else None
+                continue
+            params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
+            importer.values[node] = params[-1]
+        elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            if spec.target in changed:
+                states.append(var(spec.target, importer.sizes.tensor_type(value, f"the buffer {spec.target}")))
+                importer.values[node] = states[-1]
+            elif node.users:
+                importer.values[node] = array_of(_tensor(program, spec.target), spec.target)
+        elif node.users:
+            raise UnsupportedError(f"the input {node.name} of kind {kind} is not supported")
+    return [*params, *states]
+
+
+def _tensor(program: Any, target: str) -> Any:
+    return program.state_dict[target] if target in program.state_dict else program.constants[target]
+
+
+def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Expr]]:
+    """The user's outputs, then the new values of buffers; outputs that are no tensors are left out."""
+    kept: list[tuple[str, Expr]] = []
+    changes: list[tuple[str, Expr]] = []
+    nodes = {node.name: node for node in program.graph.nodes}
+    for spec in program.graph_signature.output_specs:
+        name = getattr(spec.arg, "name", "")
+        value = importer.values.get(nodes[name]) if name in nodes else None
+        if not isinstance(value, Expr):
+            continue
+        kind = spec.kind.name
+        if kind == "USER_OUTPUT":
+            kept.append((name, value))
+        elif kind == "BUFFER_MUTATION":
+            changes.append((spec.target, value))
+        else:
+            raise UnsupportedError(
+                f"the program changes its input {spec.target!r} ({kind}); return the new value instead of writing it"
+            )
+    if not kept and not changes:
+        raise UnsupportedError("the program returns no tensor")
+    names, results = zip(*kept, *changes)
+    return list(names), list(results)

@@ -1,0 +1,127 @@
+"""Tensors of no tensor: constants, ranges, shapes filled with one number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.frontend.torch.build import broadcast_to, cast, constant, full, like, rank_of, reshape
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+_VALUES = {
+    "zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1,
+    "empty": 0, "empty_like": 0, "new_empty": 0, "empty_strided": 0, "new_empty_strided": 0, "empty_permuted": 0,
+    "zero": 0, "_efficientzerotensor": 0,
+}  # fmt: skip
+
+
+@converts(*(f"aten.{name}" for name in _VALUES))
+def convert_filled(node: TorchNode) -> Expr:
+    """Zeros or ones; what PyTorch leaves unset is zero."""
+    return full(_VALUES[node.target.split(".")[1]], node.shape, node.dtype)
+
+
+@converts("aten.full", "aten.full_like", "aten.new_full", "aten.fill", "aten.scalar_tensor")
+def convert_full(node: TorchNode) -> Expr:
+    """One number everywhere."""
+    name = next(name for name in ("fill_value", "value", "s") if name in node.arguments)
+    return broadcast_to(node.tensor(name), node.shape)
+
+
+@converts("aten.arange", "aten.range")
+def convert_arange(node: TorchNode) -> Expr:
+    """Numbers from `start` in steps."""
+    start, step = node.get("start", 0), node.get("step", 1)
+    (count,) = node.shape
+    if isinstance(count, int) and isinstance(start, int | float) and isinstance(step, int | float):
+        return constant(start + np.arange(count) * step, node.dtype)
+    ones = broadcast_to(constant(1, node.dtype), (count,))
+    places = op.subtract(op.cumsum(ones, axis=0), like(1, ones))
+    return op.add(op.multiply(places, node.as_tensor(step)), node.as_tensor(start))
+
+
+@converts("aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar", "aten.sym_constrain_range",
+          "aten.sym_constrain_range_for_size")  # fmt: skip
+def convert_assertion(node: TorchNode) -> None:
+    """What export noted of types and sizes, which are in the types of the result."""
+
+
+@converts("aten.linspace", "aten.logspace")
+def convert_linspace(node: TorchNode) -> Expr:
+    """`steps` numbers from start to end, or the powers of a base by them."""
+    start, end, (count,) = node["start"], node["end"], node.shape
+    if not isinstance(count, int):
+        node.unsupported("a range of symbolic length")
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        return _between(node, count)
+    values = np.linspace(float(start), float(end), count)
+    if node.dtype.is_int and "linspace" in node.target:
+        values = np.trunc(values)
+    return constant(values if "linspace" in node.target else np.power(float(node["base"]), values), node.dtype)
+
+
+def _between(node: TorchNode, count: int) -> Expr:
+    """A range between scalars that a run computes."""
+    start, end = node.tensor("start", "float64"), node.tensor("end", "float64")
+    part = constant(np.arange(count) / max(count - 1, 1), "float64")
+    values = op.add(start, op.multiply(op.subtract(end, start), part))
+    if "logspace" in node.target:
+        values = op.power(like(node["base"], values), values)
+    elif node.dtype.is_int:
+        values = op.trunc(values)
+    return cast(values, node.dtype)
+
+
+@converts("aten.eye")
+def convert_eye(node: TorchNode) -> Expr:
+    """Ones on the diagonal."""
+    if not is_static(node.shape):
+        node.unsupported("a symbolic shape")
+    return constant(np.eye(*node.shape), node.dtype)
+
+
+@converts("aten.tril_indices", "aten.triu_indices")
+def convert_triangle_indices(node: TorchNode) -> Expr:
+    """The places of a triangle, row by row."""
+    found = (np.tril if "tril" in node.target else np.triu)(np.ones((node["row"], node["col"])), node["offset"])
+    return constant(np.stack(np.nonzero(found)), node.dtype)
+
+
+@converts("aten.one_hot")
+def convert_one_hot(node: TorchNode) -> Expr:
+    """1 at the place that each number says along a new last axis."""
+    depth = node["num_classes"]
+    if not isinstance(depth, int) or depth < 0:
+        node.unsupported("as many classes as the values say")
+    return op.one_hot(
+        node["self"], constant(1, "int64"), constant(0, "int64"), depth=depth, axis=-1, dtype=str(node.dtype)
+    )
+
+
+@converts("aten.meshgrid")
+def convert_meshgrid(node: TorchNode) -> list[Expr]:
+    """Vectors spread over the grid of all."""
+    values = node["tensors"]
+    places = list(range(len(values)))
+    if node.get("indexing") == "xy" and len(values) > 1:
+        places[:2] = [1, 0]
+    made = []
+    for value, place in zip(values, places):
+        shape = [1] * len(values)
+        shape[place] = node.shape[place]
+        made.append(broadcast_to(reshape(value, shape), node.shape))
+    return made
+
+
+@converts("aten.vander", "aten.linalg_vander")
+def convert_vander(node: TorchNode) -> Expr:
+    """Powers of the elements along a new last axis."""
+    data = node.tensor("x")
+    count = node.shape[-1]
+    powers = np.arange(count)
+    if node.target.startswith("aten.vander") and not node["increasing"]:
+        powers = powers[::-1]
+    return op.power(op.expand_dims(data, axis=rank_of(data)), constant(powers, node.dtype))

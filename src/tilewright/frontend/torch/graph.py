@@ -1,0 +1,76 @@
+"""A graph of ATen operators as TorchDynamo's backends get it: all tensors are inputs, outputs may be numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.torch.families import find_converter
+from tilewright.frontend.torch.importer import GraphImporter
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.module import IRModule
+
+
+@dataclass(frozen=True)
+class ConvertedGraph:
+    """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
+
+    `outputs` says of each output of the graph what it is: ("result", number of the module's result),
+    ("input", place of the input) or ("value", a number or None).
+    """
+
+    module: IRModule | None
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[str, Any], ...]
+
+
+def without_converter() -> dict[Any, Any]:
+    """PyTorch's decompositions of the operators that have no converter."""
+    # torch is optional
+    from torch._decomp import decomposition_table
+
+    return {key: rule for key, rule in decomposition_table.items() if find_converter(str(key)) is None}
+
+
+def convert_graph(graph: Any) -> ConvertedGraph:
+    """A module for a `torch.fx.Graph` with fake tensors as its nodes' values.
+
+    Raises `UnsupportedError` naming every operator that cannot be converted.
+    """
+    importer = GraphImporter()
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    params: list[Var] = []
+    inputs: list[int] = []
+    for place, node in enumerate(placeholders):
+        value = node.meta.get("val")
+        if hasattr(value, "dtype"):
+            params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
+            importer.values[node] = params[-1]
+            inputs.append(place)
+        else:
+            importer.values[node] = importer.number(value, node.name)
+    importer.run(graph)
+    report = importer.report()
+    if report:
+        raise UnsupportedError(f"the graph needs what Tilewright does not support:\n{report}")
+    results: list[Expr] = []
+    (given,) = next(node for node in graph.nodes if node.op == "output").args
+    outputs = [_output(item, placeholders, importer, results) for item in given]
+    if not results:
+        return ConvertedGraph(None, (), tuple(outputs))
+    main = Function(params, results[0] if len(results) == 1 else Tuple(results))
+    return ConvertedGraph(IRModule({GlobalVar("main"): main}), tuple(inputs), tuple(outputs))
+
+
+def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results: list[Expr]) -> tuple[str, Any]:
+    """What an output is; an expression is entered into `results`."""
+    if item in placeholders:
+        return "input", placeholders.index(item)
+    value = importer.values[item] if hasattr(item, "op") else item
+    if isinstance(value, Expr):
+        results.append(value)
+        return "result", len(results) - 1
+    if value is None or isinstance(value, bool | int | float):
+        return "value", value
+    raise UnsupportedError(f"the output {item} is a size that a run computes, which is not supported")

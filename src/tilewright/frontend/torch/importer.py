@@ -1,0 +1,200 @@
+"""The walk over an exported graph: nodes are converted in order, problems collected."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.frontend.torch.families import find_converter
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.types import Sizes
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import children, rebuild
+
+
+class GraphImporter:
+    """Converts the nodes of one graph; `problems` has one line for each node that cannot be converted.
+
+    `missing` counts the operators without a converter, with the name of the first node of each.
+    """
+
+    def __init__(self) -> None:
+        self.sizes = Sizes()
+        self.values: dict[Any, Any] = {}
+        self.problems: list[str] = []
+        self.missing: dict[str, tuple[int, str]] = {}
+        self._lost: set[Any] = set()
+        self._finished: set[Expr] = set()
+
+    def run(self, graph: Any) -> None:
+        """Convert every call of `graph` whose operands are known."""
+        for node in graph.nodes:
+            if node.op != "call_function" or node in self.values:
+                continue
+            if any(operand in self._lost for operand in node.all_input_nodes):
+                self._lost.add(node)
+                self._count_if_missing(node)
+                continue
+            try:
+                self.values[node] = self._convert(node)
+            except UnsupportedError as error:
+                self._lost.add(node)
+                if not self._count_if_missing(node):
+                    self.problems.append(str(error))
+
+    def _count_if_missing(self, node: Any) -> bool:
+        # torch is optional
+        import torch
+
+        target = str(node.target)
+        if isinstance(node.target, torch._ops.OpOverload):
+            if find_converter(target) is not None:
+                return False
+        elif node.target is operator.getitem or _is_number(node.meta.get("val")):
+            return False
+        count, first = self.missing.get(target, (0, node.name))
+        self.missing[target] = (count + 1, first)
+        return True
+
+    def _convert(self, node: Any) -> Any:
+        """The Relay value of a node: an expression, a list of them, a dimension, or None for an assertion."""
+        import torch
+
+        value = node.meta.get("val")
+        if _is_number(value):
+            return self.number(value, node.name)
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
+        converter = find_converter(str(node.target))
+        if converter is None:
+            raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
+        call = self._node(node, value)
+        try:
+            result = converter(call)
+        except TilewrightError:
+            raise
+        except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
+            raise InternalError(f"{call.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        return self._finish_all(result, call)
+
+    def number(self, value: Any, where: str) -> Any:
+        """A number that the graph computes from sizes: as it is, or a dimension."""
+        if isinstance(value, bool | int | float):
+            return value
+        if type(value).__name__ == "SymInt":
+            return self.sizes.dim(value, where)
+        expr = value.node.expr
+        if expr.is_number:
+            return float(expr)
+        if expr.is_Boolean and expr in (True, False):
+            return bool(expr)
+        raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
+
+    def _node(self, node: Any, value: Any) -> TorchNode:
+        arguments: dict[str, Any] = {}
+        metas: dict[str, Any] = {}
+        for index, declared in enumerate(node.target._schema.arguments):
+            if index < len(node.args) and not declared.kwarg_only:
+                given = node.args[index]
+            else:
+                given = node.kwargs.get(declared.name, declared.default_value)
+            arguments[declared.name] = self._argument(given, node.name)
+            metas[declared.name] = _meta(given)
+        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes)
+
+    def _argument(self, given: Any, where: str) -> Any:
+        """An argument with the nodes in it replaced by their values."""
+        import torch
+
+        if isinstance(given, torch.fx.Node):
+            return self.values[given]
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            return [self._argument(item, where) for item in given]
+        if isinstance(given, torch.SymInt):
+            return self.sizes.dim(given, where)
+        if isinstance(given, complex):
+            raise UnsupportedError(f"{where} has the complex argument {given}, which is not supported")
+        return given
+
+    def _finish_all(self, result: Any, node: TorchNode) -> Any:
+        if result is None:
+            return None
+        done: dict[Expr, Expr] = {}
+        if isinstance(result, Expr):
+            return self._checked(self._finish(result, node.name, done), node, None)
+        return [self._checked(self._finish(value, node.name, done), node, i) for i, value in enumerate(result)]
+
+    def _checked(self, value: Expr, node: TorchNode, index: int | None) -> Expr:
+        """`value`, which must have the type that PyTorch found."""
+        if not isinstance(node.value, tuple | list):
+            index = None
+        elif index is None or index >= len(node.value) or node.value[index] is None:
+            return value
+        if not hasattr(node._value(index), "dtype"):
+            return value
+        wanted, found = node.shape_at(index), tensor_type_of(value)
+        fits = len(wanted) == found.ndim and all(
+            a == b for a, b in zip(wanted, found.shape) if isinstance(a, int) and isinstance(b, int)
+        )
+        if not fits or found.dtype != node.dtype_at(index):
+            raise InternalError(f"{node.label} became {found} instead of {wanted} of {node.dtype_at(index)}.")
+        return value
+
+    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
+        """Give the calls that a converter made the node's name."""
+        stack = [root]
+        while stack:
+            expr = stack[-1]
+            if expr in done or expr in self._finished:
+                stack.pop()
+                continue
+            missing = [kid for kid in children(expr) if kid not in done and kid not in self._finished]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            fresh = rebuild(expr, tuple([done.get(kid, kid) for kid in children(expr)]))
+            if isinstance(fresh, Call):
+                fresh = Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
+            type_of(fresh)
+            done[expr] = fresh
+            self._finished.add(fresh)
+        return done.get(root, root)
+
+    def report(self) -> str:
+        """Everything that cannot be converted, one line each; empty where there is nothing."""
+        lines = [
+            f"{name}: no converter for this operator ({count} {'node' if count == 1 else 'nodes'}, first {first})"
+            for name, (count, first) in sorted(self.missing.items(), key=lambda entry: (-entry[1][0], entry[0]))
+        ]
+        return "\n".join(f"  {line}" for line in [*lines, *dict.fromkeys(self.problems)])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float) or type(value).__name__ in ("SymInt", "SymFloat", "SymBool")
+
+
+def _meta(given: Any) -> Any:
+    """What torch's rules of promotion need of an argument: the fake tensor of a node, or the number."""
+    return given.meta.get("val") if hasattr(given, "meta") else given
+
+
+def array_of(tensor: Any, where: str) -> Constant:
+    """A constant on the memory of a tensor."""
+    from tilewright.runtime.dlpack import import_array
+
+    plain = tensor.detach().cpu().contiguous()
+    if plain.is_sparse or plain.is_quantized or plain.is_complex():
+        raise UnsupportedError(f"{where} is a {plain.dtype} tensor of layout {plain.layout}, which is not supported")
+    import torch
+
+    if plain.dtype == torch.bool:
+        return Constant(plain.numpy())
+    return Constant(np.asarray(import_array(plain)))

@@ -1,0 +1,286 @@
+"""Operators that read and write elements by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.frontend.torch.build import (
+    broadcast_to,
+    cast,
+    constant,
+    element_type,
+    like,
+    move_axis,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+_REDUCTIONS = {
+    "sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min",
+}  # fmt: skip
+
+
+def from_front(indices: Expr, extent: object) -> Expr:
+    """Indices with negative ones counted from the back of an axis."""
+    if isinstance(indices, Constant):
+        return Constant(np.where(indices.data < 0, indices.data + extent, indices.data))
+    moved = op.add(indices, _extent(extent, indices))
+    return op.where(op.less(indices, like(0, indices)), moved, indices)
+
+
+def _extent(extent: object, indices: Expr) -> Expr:
+    if isinstance(extent, int):
+        return like(extent, indices)
+    ones = broadcast_to(like(1, indices), (extent,))
+    return op.sum(ones, axis=(0,))
+
+
+@converts("aten.embedding")
+def convert_embedding(node: TorchNode) -> Expr:
+    """Rows of the weight."""
+    return op.take(node["weight"], node["indices"], axis=0, mode="clip")
+
+
+@converts("aten.index_select")
+def convert_index_select(node: TorchNode) -> Expr:
+    """Slices of an axis by a vector of places."""
+    data, places = node["self"], node["index"]
+    if not rank_of(data):
+        return data
+    if not rank_of(places):
+        places = reshape(places, (1,))
+    return op.take(data, places, axis=node.axis(), mode="clip")
+
+
+@converts("aten.take")
+def convert_take(node: TorchNode) -> Expr:
+    """Elements of the tensor as one vector."""
+    count = product(shape_of(node["self"]))
+    return op.take(reshape(node["self"], (count,)), from_front(node["index"], count), axis=0, mode="clip")
+
+
+@converts("aten.gather")
+def convert_gather(node: TorchNode) -> Expr:
+    """out[i][j] = self[index[i][j]][j] along axis 0."""
+    data, index = node["self"], node["index"]
+    if not rank_of(data) or not rank_of(index):
+        flat = reshape(data, (product(shape_of(data)),))
+        return reshape(op.take(flat, index, axis=0, mode="clip"), node.shape)
+    if any(isinstance(extent, int) and extent == 0 for extent in node.shape):
+        return op.zeros(shape=node.shape, dtype=str(node.dtype))
+    axis = node.axis()
+    return op.gather(_cut(data, shape_of(index), axis), axis=axis, indices=index)
+
+
+def _cut(data: Expr, shape: Sequence[object], axis: int) -> Expr:
+    """`data` with as many slices as the indices have along all axes but one."""
+    for other, extent in enumerate(shape):
+        if other != axis:
+            data = slice_axis(data, other, 0, extent)
+    return data
+
+
+@converts("aten.take_along_dim")
+def convert_take_along_dim(node: TorchNode) -> Expr:
+    """As gather, with both broadcast; without an axis of the tensor as one vector."""
+    data, index = node["self"], node["indices"]
+    if node["dim"] is None:
+        return op.take(reshape(data, (product(shape_of(data)),)), reshape(index, node.shape), axis=0, mode="clip")
+    axis = node.axis()
+    shape = [shape_of(data)[axis] if place == axis else extent for place, extent in enumerate(node.shape)]
+    extent = shape_of(data)[axis]
+    return op.gather(broadcast_to(data, shape), axis=axis, indices=from_front(broadcast_to(index, node.shape), extent))
+
+
+def _places(node: TorchNode) -> tuple[list[Expr], list[int]]:
+    """The index tensors of an advanced index, broadcast to one shape, and the axes that they stand for."""
+    given = [(axis, index) for axis, index in enumerate(node["indices"]) if index is not None]
+    if any(element_type(index).is_bool for _, index in given):
+        node.unsupported("an index by truth values, whose number a run can tell only,")
+    shapes = [np.empty(shape_of(index)).shape if is_static(shape_of(index)) else None for _, index in given]
+    if None in shapes:
+        together: Expr = given[0][1]
+        for _, index in given[1:]:
+            together = op.add(together, cast(index, element_type(together)))
+        shape = shape_of(together)
+    else:
+        shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]
+    indices = [
+        broadcast_to(from_front(cast(index, "int64"), shape_of(node["self"])[axis]), shape) for axis, index in given
+    ]
+    return indices, [axis for axis, _ in given]
+
+
+@converts("aten.index", "aten._unsafe_index")
+def convert_index(node: TorchNode) -> Expr:
+    """Advanced indexing: the axes of the indices come where the indexed axes were, or first where those lie apart."""
+    data = node["self"]
+    indices, axes = _places(node)
+    if len(axes) == 1:
+        return op.take(data, indices[0], axis=axes[0], mode="clip")
+    rest = [axis for axis in range(rank_of(data)) if axis not in axes]
+    made: Expr = op.gather_nd(transpose(data, [*axes, *rest]), op.stack(indices, axis=0))
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    for _ in range(rank_of(indices[0]) if together and axes[0] else 0):
+        made = move_axis(made, 0, rank_of(indices[0]) - 1 + axes[0])
+    return made
+
+
+@converts("aten.index_put", "aten._unsafe_index_put", "aten._index_put_impl")
+def convert_index_put(node: TorchNode) -> Expr:
+    """The tensor with elements replaced, or added to, at an advanced index."""
+    data = node["self"]
+    masks = [index for index in node["indices"] if index is not None and element_type(index).is_bool]
+    if masks:
+        return _masked_put(node, masks)
+    indices, axes = _places(node)
+    rest = [axis for axis in range(rank_of(data)) if axis not in axes]
+    order = [*axes, *rest]
+    moved = transpose(data, order)
+    lead = shape_of(indices[0])
+    inner = tuple(shape_of(data)[axis] for axis in rest)
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    values = node.tensor("values")
+    if together and axes[0]:
+        before, after = inner[: axes[0]], inner[axes[0] :]
+        spread = broadcast_to(values, (*before, *lead, *after))
+        count, first = len(lead), len(before)
+        values = transpose(
+            spread, [*range(first, first + count), *range(first), *range(first + count, rank_of(spread))]
+        )
+    else:
+        values = broadcast_to(values, (*lead, *inner))
+    mode = "add" if node["accumulate"] else "update"
+    made = op.scatter_nd(moved, op.stack(indices, axis=0), values, mode=mode)
+    return transpose(made, np.argsort(order).tolist())
+
+
+def _masked_put(node: TorchNode, masks: list[Expr]) -> Expr:
+    """One value where a mask over the first axes holds."""
+    data, values = node["self"], node.tensor("values")
+    if len(node["indices"]) != 1 or product(shape_of(values)) != 1:
+        node.unsupported("writing several values where a mask holds")
+    mask = reshape(masks[0], (*shape_of(masks[0]), *[1] * (rank_of(data) - rank_of(masks[0]))))
+    value = reshape(values, ())
+    return op.where(mask, op.add(data, value) if node["accumulate"] else value, data)
+
+
+@converts("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
+def convert_scatter(node: TorchNode) -> Expr:
+    """out[index[i][j]][j] = src[i][j] along axis 0, or combined with what is there."""
+    data, index = node["self"], node["index"]
+    given = node.get("reduce", "add" if "scatter_add" in node.target else None)
+    source = node.tensor("src") if "src" in node.arguments else node.tensor("value")
+    if not rank_of(data):
+        data, index = reshape(data, (1,)), reshape(index, (1,))
+        source = reshape(source, (1,)) if "src" in node.arguments else source
+    if any(isinstance(extent, int) and extent == 0 for extent in shape_of(index)):
+        return reshape(data, node.shape)
+    axis = node.normalize(node["dim"], rank_of(data))
+    source = broadcast_to(source, shape_of(index)) if not rank_of(source) else _first(source, shape_of(index))
+    if given is None or given in _REDUCTIONS:
+        if node.get("include_self") is False:
+            return reshape(_without_self(node, data, index, source, axis, given), node.shape)
+        mode = "update" if given is None else _REDUCTIONS[given]
+        return reshape(op.scatter_elements(data, index, source, axis, mode), node.shape)
+    if given != "mean":
+        node.unsupported(f"the reduction {given}")
+    return reshape(_mean(node, data, index, source, axis), node.shape)
+
+
+def _first(source: Expr, shape: Sequence[object]) -> Expr:
+    """As much of the source as there are indices."""
+    for axis, extent in enumerate(shape):
+        source = slice_axis(source, axis, 0, extent)
+    return source
+
+
+_NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
+
+
+def _without_self(node: TorchNode, data: Expr, index: Expr, source: Expr, axis: int, given: str) -> Expr:
+    """Reduced over the sources alone, where there are any."""
+    dtype = element_type(data)
+    value = _NEUTRAL[given]
+    if not dtype.is_float and np.isinf(value):
+        value = dtype.limits()[0 if value < 0 else 1]
+    neutral = op.scatter_elements(data, index, broadcast_to(like(value, data), shape_of(index)), axis, "update")
+    return op.scatter_elements(neutral, index, source, axis, _REDUCTIONS[given])
+
+
+def _mean(node: TorchNode, data: Expr, index: Expr, source: Expr, axis: int) -> Expr:
+    if not element_type(data).is_float:
+        node.unsupported("the mean of integers")
+    ones = broadcast_to(like(1, data), shape_of(index))
+    zeros = op.multiply(broadcast_to(like(1, data), shape_of(data)), like(0, data))
+    count: Expr = op.scatter_elements(zeros, index, ones, axis, "add")
+    if node.get("include_self") is False:
+        start: Expr = op.where(op.greater(count, like(0, data)), like(0, data), data)
+        count = op.maximum(count, like(1, data))
+    else:
+        start, count = data, op.add(count, like(1, data))
+    return op.divide(op.scatter_elements(start, index, source, axis, "add"), count)
+
+
+@converts("aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_reduce")
+def convert_index_add(node: TorchNode) -> Expr:
+    """Slices of an axis replaced or combined, at a vector of places."""
+    data, index = node["self"], node["index"]
+    name = node.target.split(".")[1]
+    scalar = not rank_of(data)
+    data = reshape(data, (1,)) if scalar else data
+    axis = node.normalize(node["dim"], rank_of(data))
+    index = from_front(cast(reshape(index, (product(shape_of(index)),)), "int64"), shape_of(data)[axis])
+    if not shape_of(index)[0]:
+        return reshape(data, node.shape)
+    shape = [shape_of(index)[0] if place == axis else extent for place, extent in enumerate(shape_of(data))]
+    source = node.tensor("value" if name == "index_fill" else "source")
+    source = broadcast_to(source, shape) if not rank_of(source) else reshape(source, shape)
+    if node.get("alpha", 1) != 1:
+        source = op.multiply(source, like(node["alpha"], source))
+    spread = [1] * len(shape)
+    spread[axis] = shape[axis]
+    places = broadcast_to(reshape(index, spread), shape)
+    if name == "index_reduce":
+        given = node["reduce"]
+        if given == "mean":
+            return reshape(_mean(node, data, places, source, axis), node.shape)
+        if node["include_self"] is False:
+            return reshape(_without_self(node, data, places, source, axis, given), node.shape)
+        return reshape(op.scatter_elements(data, places, source, axis, _REDUCTIONS[given]), node.shape)
+    mode = "add" if name == "index_add" else "update"
+    return reshape(op.scatter_elements(data, places, source, axis, mode), node.shape)
+
+
+@converts("aten.put")
+def convert_put(node: TorchNode) -> Expr:
+    """Elements of the tensor as one vector replaced or added to."""
+    data = node["self"]
+    count, places = product(shape_of(data)), product(shape_of(node["index"]))
+    index = reshape(from_front(node["index"], count), (places,))
+    mode = "add" if node["accumulate"] else "update"
+    source = reshape(node["source"], (places,))
+    return reshape(op.scatter_elements(reshape(data, (count,)), index, source, 0, mode), node.shape)
+
+
+@converts("aten.masked_scatter")
+def convert_masked_scatter(node: TorchNode) -> Expr:
+    """The elements where the mask holds replaced by those of the source in order."""
+    data, source = node["self"], node["source"]
+    mask = broadcast_to(node["mask"], node.shape)
+    count = product(node.shape)
+    flat = cast(reshape(mask, (count,)), "int64")
+    places = op.subtract(op.cumsum(flat, axis=0), constant(1, "int64"))
+    taken = op.take(reshape(source, (product(shape_of(source)),)), places, axis=0, mode="clip")
+    return op.where(mask, reshape(taken, node.shape), broadcast_to(data, node.shape))

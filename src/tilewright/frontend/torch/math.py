@@ -1,0 +1,429 @@
+"""Elementwise arithmetic, in the element type that torch's rules of promotion give the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "aten.abs": op.abs,
+    "aten.neg": op.negative,
+    "aten.sgn": op.sign,
+    "aten.sign": op.sign,
+    "aten.exp": op.exp,
+    "aten.expm1": op.expm1,
+    "aten.log": op.log,
+    "aten.log2": op.log2,
+    "aten.log10": op.log10,
+    "aten.log1p": op.log1p,
+    "aten.sqrt": op.sqrt,
+    "aten.rsqrt": op.rsqrt,
+    "aten.erf": op.erf,
+    "aten.sin": op.sin,
+    "aten.cos": op.cos,
+    "aten.tan": op.tan,
+    "aten.asin": op.asin,
+    "aten.acos": op.acos,
+    "aten.atan": op.atan,
+    "aten.sinh": op.sinh,
+    "aten.cosh": op.cosh,
+    "aten.tanh": op.tanh,
+    "aten.asinh": op.asinh,
+    "aten.acosh": op.acosh,
+    "aten.atanh": op.atanh,
+    "aten.sigmoid": op.sigmoid,
+    "aten.special_expit": op.sigmoid,
+}
+
+_ROUNDING: dict[str, Callable[[Expr], Expr]] = {
+    "aten.floor": op.floor,
+    "aten.ceil": op.ceil,
+    "aten.trunc": op.trunc,
+    "aten.fix": op.trunc,
+    "aten.round": op.round,
+}
+
+
+@converts(*_UNARY)
+def convert_unary(node: TorchNode) -> Expr:
+    """Functions that Relay has under another name; integers become floats where the result is one."""
+    data = node.tensor("self")
+    if node.dtype.is_bool or (node.dtype.code == "uint" and "neg" not in node.target and "si" in node.target):
+        return data
+    return _UNARY[node.target.rpartition(".")[0]](data)
+
+
+@converts(*_ROUNDING)
+def convert_rounding(node: TorchNode) -> Expr:
+    """Rounding to whole numbers, which integers are; `decimals` of round are of a decimal fraction."""
+    data = node.tensor("self")
+    if not node.dtype.is_float:
+        return data
+    decimals = node.get("decimals", 0)
+    if not decimals:
+        return _ROUNDING[node.target.rpartition(".")[0]](data)
+    scale = like(10.0 ** abs(decimals), data)
+    up, down = (op.multiply, op.divide) if decimals > 0 else (op.divide, op.multiply)
+    return down(op.round(up(data, scale)), scale)
+
+
+@converts("aten.frac")
+def convert_frac(node: TorchNode) -> Expr:
+    """x less its whole part."""
+    data = node.tensor("self")
+    return op.subtract(data, op.trunc(data))
+
+
+@converts("aten.reciprocal")
+def convert_reciprocal(node: TorchNode) -> Expr:
+    """1 / x."""
+    data = node.tensor("self")
+    return op.divide(like(1, data), data)
+
+
+@converts("aten.square")
+def convert_square(node: TorchNode) -> Expr:
+    """x * x."""
+    data = node.tensor("self")
+    return op.multiply(data, data)
+
+
+@converts("aten.exp2", "aten.special_exp2")
+def convert_exp2(node: TorchNode) -> Expr:
+    """2 ** x."""
+    data = node.tensor("self")
+    return op.power(like(2, data), data)
+
+
+@converts("aten.erfc")
+def convert_erfc(node: TorchNode) -> Expr:
+    """1 - erf(x)."""
+    data = node.tensor("self")
+    return op.subtract(like(1, data), op.erf(data))
+
+
+@converts("aten.deg2rad", "aten.rad2deg")
+def convert_degrees(node: TorchNode) -> Expr:
+    """Degrees to radians and back."""
+    data = node.tensor("self")
+    factor = math.pi / 180 if "deg2rad" in node.target else 180 / math.pi
+    return op.multiply(data, like(factor, data))
+
+
+@converts("aten.sinc", "aten.special_sinc")
+def convert_sinc(node: TorchNode) -> Expr:
+    """sin(pi x) / (pi x), 1 at 0."""
+    data = node.tensor("self")
+    scaled, zero = op.multiply(data, like(math.pi, data)), op.equal(data, like(0, data))
+    safe = op.where(zero, like(1, data), scaled)
+    return op.where(zero, like(1, data), op.divide(op.sin(safe), safe))
+
+
+@converts("aten.signbit")
+def convert_signbit(node: TorchNode) -> Expr:
+    """True where the sign is negative, that of -0 too."""
+    data = node["self"]
+    dtype = element_type(data)
+    if not dtype.is_float:
+        return full(False, node.shape, "bool") if dtype.is_bool else op.less(data, like(0, data))
+    wide = cast(data, "float32") if dtype.bits < 32 else data
+    bits = op.reinterpret(wide, dtype=f"int{element_type(wide).bits}")
+    return op.less(bits, like(0, bits))
+
+
+# Binary operators
+
+
+def operands(node: TorchNode) -> tuple[Expr, Expr]:
+    """`self` and `other` in the type of the result."""
+    return node.tensor("self"), node.tensor("other")
+
+
+@converts("aten.add", "aten.sub", "aten.subtract", "aten.rsub")
+def convert_add(node: TorchNode) -> Expr:
+    """self ± alpha * other; of truth values either, or one but not the other."""
+    left, right = operands(node)
+    alpha = node.get("alpha", 1)
+    minus = "sub" in node.target
+    if node.dtype.is_bool:
+        return op.logical_xor(left, right) if minus else op.logical_or(left, right) if alpha else left
+    if "rsub" in node.target:
+        left, right = right, left
+    if alpha != 1:
+        right = op.multiply(right, node.as_tensor(alpha))
+    return op.subtract(left, right) if minus else op.add(left, right)
+
+
+@converts("aten.mul", "aten.multiply")
+def convert_mul(node: TorchNode) -> Expr:
+    """The product; of truth values both."""
+    left, right = operands(node)
+    return op.logical_and(left, right) if node.dtype.is_bool else op.multiply(left, right)
+
+
+@converts("aten.div", "aten.divide", "aten.true_divide")
+def convert_div(node: TorchNode) -> Expr:
+    """The true quotient, or rounded down or toward zero; integers are floats before they are divided truly."""
+    left, right = operands(node)
+    mode = node.get("rounding_mode")
+    if mode == "floor":
+        return _floor_divide(left, right)
+    quotient = op.divide(left, right)
+    return op.trunc(quotient) if mode == "trunc" and node.dtype.is_float else quotient
+
+
+@converts("aten.floor_divide")
+def convert_floor_divide(node: TorchNode) -> Expr:
+    """The quotient rounded down."""
+    return _floor_divide(*operands(node))
+
+
+def _floor_divide(left: Expr, right: Expr) -> Expr:
+    """Of floats by way of the remainder, as torch and Python do, for a quotient may round up to a whole number."""
+    if not element_type(left).is_float:
+        return op.floor_divide(left, right)
+    zero, half, one = like(0, left), like(0.5, left), like(1, left)
+    remainder = op.mod(left, right)
+    quotient = op.divide(op.subtract(left, remainder), right)
+    opposite = op.logical_and(
+        op.not_equal(remainder, zero), op.not_equal(op.less(right, zero), op.less(remainder, zero))
+    )
+    quotient = op.where(opposite, op.subtract(quotient, one), quotient)
+    down = op.floor(quotient)
+    near = op.where(op.greater(op.subtract(quotient, down), half), op.add(down, one), down)
+    nothing = op.multiply(zero, op.divide(left, right))
+    made = op.where(op.equal(quotient, zero), nothing, near)
+    return op.where(op.equal(right, zero), op.divide(left, right), made)
+
+
+@converts("aten.remainder")
+def convert_remainder(node: TorchNode) -> Expr:
+    """The remainder with the sign of the divisor."""
+    left, right = operands(node)
+    if not node.dtype.is_float:
+        return op.floor_mod(left, right)
+    remainder, zero = op.mod(left, right), like(0, left)
+    opposite = op.not_equal(op.less(remainder, zero), op.less(right, zero))
+    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, right), remainder)
+
+
+@converts("aten.fmod")
+def convert_fmod(node: TorchNode) -> Expr:
+    """The remainder with the sign of the dividend."""
+    return op.mod(*operands(node))
+
+
+@converts("aten.pow", "aten.float_power")
+def convert_pow(node: TorchNode) -> Expr:
+    """self ** exponent; small constant exponents become products and roots."""
+    exponent = node["exponent"]
+    base = node.tensor("self")
+    if exponent in (0, 1, 2, 3) and not isinstance(exponent, Expr):
+        return power_of(base, int(exponent)) if exponent else full(1, node.shape, node.dtype)
+    if exponent in (0.5, -0.5) and not isinstance(exponent, Expr) and node.dtype.is_float:
+        return op.sqrt(base) if exponent > 0 else op.rsqrt(base)
+    return op.power(base, node.tensor("exponent"))
+
+
+def power_of(base: Expr, exponent: int) -> Expr:
+    """`base` multiplied with itself."""
+    result = base
+    for _ in range(exponent - 1):
+        result = op.multiply(result, base)
+    return result
+
+
+@converts("aten.maximum", "aten.minimum", "aten.max.other", "aten.min.other")
+def convert_extremum(node: TorchNode) -> Expr:
+    """The larger or smaller of two; NaN where one is."""
+    return extremum(operands(node), "max" in node.target)
+
+
+def extremum(pair: tuple[Expr, Expr], largest: bool) -> Expr:
+    """The larger or smaller of two, of truth values either or both."""
+    if element_type(pair[0]).is_bool:
+        return (op.logical_or if largest else op.logical_and)(*pair)
+    chosen = (op.maximum if largest else op.minimum)(*pair)
+    if not element_type(pair[0]).is_float:
+        return chosen
+    return op.where(op.isnan(pair[0]), pair[0], op.where(op.isnan(pair[1]), pair[1], chosen))
+
+
+@converts("aten.fmax", "aten.fmin")
+def convert_fmax(node: TorchNode) -> Expr:
+    """The larger or smaller of two; the other one where one is NaN."""
+    left, right = operands(node)
+    chosen = extremum((left, right), "fmax" in node.target)
+    if not node.dtype.is_float:
+        return chosen
+    return op.where(op.isnan(left), right, op.where(op.isnan(right), left, chosen))
+
+
+@converts("aten.clamp", "aten.clip", "aten.clamp_min", "aten.clamp_max")
+def convert_clamp(node: TorchNode) -> Expr:
+    """At least `min`, at most `max`: numbers, tensors, or absent."""
+    data = node.tensor("self")
+    low, high = node.get("min"), node.get("max")
+    numbers = isinstance(low, int | float) and isinstance(high, int | float)
+    if numbers and node.dtype.is_float and -math.inf < low <= high < math.inf:
+        return op.clip(data, a_min=float(low), a_max=float(high))
+    if low is not None:
+        data = _bounded(data, node.as_tensor(low), low, True)
+    return data if high is None else _bounded(data, node.as_tensor(high), high, False)
+
+
+def _bounded(data: Expr, bound: Expr, given: Any, lower: bool) -> Expr:
+    if isinstance(given, Expr):
+        return extremum((data, bound), lower)
+    return op.maximum(data, bound) if lower else op.minimum(data, bound)
+
+
+@converts("aten.atan2", "aten.arctan2")
+def convert_atan2(node: TorchNode) -> Expr:
+    """The angle of the point (other, self), by the quadrant that the signs tell."""
+    y, x = operands(node)
+    zero, half = like(0, y), like(math.pi / 2, y)
+    steep = op.greater(op.abs(y), op.abs(x))
+    ratio = op.divide(op.where(steep, x, y), op.where(steep, y, x))
+    angle = op.atan(op.where(op.isnan(ratio), op.multiply(op.sign(x), op.sign(y)), ratio))
+    below = op.less(y, zero)
+    upright = op.subtract(op.where(below, op.negative(half), half), angle)
+    turn = op.where(below, like(-math.pi, y), like(math.pi, y))
+    flat = op.where(op.less(x, zero), op.add(angle, turn), angle)
+    level = op.where(op.less(x, zero), turn, zero)
+    found = op.where(steep, upright, flat)
+    found = op.where(op.equal(y, zero), level, found)
+    return op.where(op.logical_or(op.isnan(x), op.isnan(y)), op.add(x, y), found)
+
+
+@converts("aten.hypot")
+def convert_hypot(node: TorchNode) -> Expr:
+    """The root of the sum of squares."""
+    left, right = operands(node)
+    return op.sqrt(op.add(op.multiply(left, left), op.multiply(right, right)))
+
+
+@converts("aten.copysign")
+def convert_copysign(node: TorchNode) -> Expr:
+    """The magnitude of self with the sign of other."""
+    left, right = operands(node)
+    wide = cast(right, "float32") if node.dtype.bits < 32 else right
+    bits = op.reinterpret(wide, dtype=f"int{element_type(wide).bits}")
+    size = op.abs(left)
+    return op.where(op.less(bits, like(0, bits)), op.negative(size), size)
+
+
+@converts("aten.heaviside")
+def convert_heaviside(node: TorchNode) -> Expr:
+    """0 below zero, 1 above, `values` at zero."""
+    data, values = node.tensor("self"), node.tensor("values")
+    zero = like(0, data)
+    step = cast(op.greater(data, zero), node.dtype)
+    return op.where(op.equal(data, zero), values, step)
+
+
+@converts("aten.xlogy", "aten.special_xlogy", "aten.special_xlog1py")
+def convert_xlogy(node: TorchNode) -> Expr:
+    """self * log(other), 0 where self is; NaN where other is."""
+    left, right = operands(node)
+    product = op.multiply(left, (op.log1p if "1p" in node.target else op.log)(right))
+    zero = op.logical_and(op.equal(left, like(0, left)), op.logical_not(op.isnan(right)))
+    return op.where(zero, like(0, left), product)
+
+
+@converts("aten.logaddexp", "aten.logaddexp2")
+def convert_logaddexp(node: TorchNode) -> Expr:
+    """log(exp(self) + exp(other)), the larger one taken out first."""
+    left, right = operands(node)
+    of_two = "logaddexp2" in node.target
+    largest = op.maximum(left, right)
+    distance = op.negative(op.abs(op.subtract(left, right)))
+    power = op.power(like(2, left), distance) if of_two else op.exp(distance)
+    excess = op.log1p(power)
+    if of_two:
+        excess = op.multiply(excess, like(1 / math.log(2), left))
+    same = op.logical_and(op.equal(left, right), op.isinf(left))
+    return op.where(same, left, op.add(largest, excess))
+
+
+@converts("aten.lerp")
+def convert_lerp(node: TorchNode) -> Expr:
+    """self + weight * (end - self), from the nearer end."""
+    start, end, weight = node.tensor("self"), node.tensor("end"), node.tensor("weight")
+    distance = op.subtract(end, start)
+    near = op.add(start, op.multiply(weight, distance))
+    far = op.subtract(end, op.multiply(distance, op.subtract(like(1, start), weight)))
+    return op.where(op.less(op.abs(weight), like(0.5, start)), near, far)
+
+
+@converts("aten.addcmul", "aten.addcdiv")
+def convert_addcmul(node: TorchNode) -> Expr:
+    """self + value * tensor1 * tensor2, or / tensor2."""
+    first, second = node.tensor("tensor1"), node.tensor("tensor2")
+    scaled = op.multiply(node.as_tensor(node["value"]), first)
+    term = op.multiply(scaled, second) if "mul" in node.target else op.divide(scaled, second)
+    return op.add(node.tensor("self"), term)
+
+
+@converts("aten.logit", "aten.special_logit")
+def convert_logit(node: TorchNode) -> Expr:
+    """log(x / (1 - x)), x kept `eps` away from both ends where that is given."""
+    data, eps = node.tensor("self"), node.get("eps")
+    one = like(1, data)
+    if eps is not None:
+        data = op.minimum(op.maximum(data, like(eps, data)), like(1 - eps, data))
+    return op.log(op.divide(data, op.subtract(one, data)))
+
+
+@converts("aten.nan_to_num")
+def convert_nan_to_num(node: TorchNode) -> Expr:
+    """Numbers in place of NaN and of both infinities."""
+    data = node.tensor("self")
+    if not node.dtype.is_float:
+        return data
+    low, high = node.dtype.limits()
+    replaced = op.where(op.isnan(data), like(node["nan"] or 0.0, data), data)
+    for infinity, given, default in ((math.inf, node["posinf"], high), (-math.inf, node["neginf"], low)):
+        number = like(default if given is None else given, data)
+        replaced = op.where(op.equal(data, like(infinity, data)), number, replaced)
+    return replaced
+
+
+@converts("aten._to_copy", "aten.to", "aten.type_as")
+def convert_to(node: TorchNode) -> Expr:
+    """Another element type."""
+    return to_type(node["self"], node.dtype)
+
+
+def to_type(data: Expr, dtype: Any) -> Expr:
+    """`data` in `dtype`, numbers other than 0 as true."""
+    if str(dtype) == "bool" and not element_type(data).is_bool:
+        return op.not_equal(data, like(0, data))
+    return cast(data, dtype)
+
+
+@converts("aten.ldexp")
+def convert_ldexp(node: TorchNode) -> Expr:
+    """self * 2 ** other."""
+    left, right = operands(node)
+    return op.multiply(left, op.power(constant(2, node.dtype), right))
+
+
+@converts("aten.cross", "aten.linalg_cross")
+def convert_cross(node: TorchNode) -> Expr:
+    """The vector product along an axis of extent 3."""
+    left, right = operands(node)
+    shape = node.shape
+    left, right = op.broadcast_to(left, shape=shape), op.broadcast_to(right, shape=shape)
+    given = node.get("dim", -1)
+    axis = list(shape).index(3) if given is None else node.normalize(given, len(shape))
+    order = (constant([1, 2, 0], "int64"), constant([2, 0, 1], "int64"))
+    taken = [[op.take(value, places, axis=axis) for places in order] for value in (left, right)]
+    return op.subtract(op.multiply(taken[0][0], taken[1][1]), op.multiply(taken[0][1], taken[1][0]))

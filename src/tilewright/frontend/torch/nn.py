@@ -1,0 +1,269 @@
+"""Convolutions and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.frontend.torch.build import (
+    broadcast_to,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.reduce import p_norm
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+_CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
+
+
+@converts("aten.linear")
+def convert_linear(node: TorchNode) -> Expr:
+    """x W^T + b."""
+    data, weight, bias = node["input"], node["weight"], node["bias"]
+    if rank_of(weight) == 1:
+        made = matmul(data, weight)
+        return made if bias is None else op.add(made, bias)
+    made = _dense(data, weight)
+    if bias is None:
+        return made
+    return op.nn.bias_add(made, bias, axis=rank_of(made) - 1) if rank_of(bias) == 1 else op.add(made, bias)
+
+
+def _dense(data: Expr, weight: Expr) -> Expr:
+    """Rows of any number of axes times the transpose of a matrix."""
+    if rank_of(data) == 1:
+        units = shape_of(weight)[0]
+        return reshape(op.nn.dense(reshape(data, (1, shape_of(data)[0])), weight, units=units), (units,))
+    return op.nn.dense(data, weight, units=shape_of(weight)[0])
+
+
+def matmul(left: Expr, right: Expr) -> Expr:
+    """The product as NumPy defines it: vectors, matrices, and batches of them with broadcasting."""
+    a, b = shape_of(left), shape_of(right)
+    if len(a) == 1 and len(b) == 1:
+        return op.sum(op.multiply(left, right), axis=(0,))
+    if len(a) == 1:
+        made = matmul(reshape(left, (1, *a)), right)
+        return op.squeeze(made, axis=(rank_of(made) - 2,))
+    if len(b) == 1:
+        made = matmul(left, reshape(right, (*b, 1)))
+        return op.squeeze(made, axis=(rank_of(made) - 1,))
+    if any(isinstance(extent, int) and extent == 0 for extent in (*a, *b)):
+        return op.sum(
+            op.multiply(op.expand_dims(left, axis=len(a)), op.expand_dims(right, axis=len(b) - 2)), axis=(-2,)
+        )
+    if len(b) == 2:
+        return op.nn.dense(left, transpose(right, (1, 0)), units=b[1])
+    batch = shape_of(op.add(slice_axis(slice_axis(left, len(a) - 1, 0, 1), len(a) - 2, 0, 1),
+                            slice_axis(slice_axis(right, len(b) - 1, 0, 1), len(b) - 2, 0, 1)))[:-2]  # fmt: skip
+    count = product(batch)
+    flat = [
+        reshape(broadcast_to(value, (*batch, *shape[-2:])), (count, *shape[-2:]))
+        for value, shape in ((left, a), (right, b))
+    ]
+    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
+    return reshape(made, (*batch, a[-2], b[-1]))
+
+
+@converts("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.inner", "aten.vdot", "aten.linalg_matmul")
+def convert_matmul(node: TorchNode) -> Expr:
+    """Products of vectors, matrices and batches of them."""
+    left = node.tensor("self")
+    right = node.tensor(next(name for name in ("other", "mat2", "vec", "tensor") if name in node.arguments))
+    if ".inner" in node.target:
+        if not rank_of(left) or not rank_of(right):
+            return op.multiply(left, right)
+        if rank_of(right) > 1:
+            rows = reshape(right, (product(shape_of(right)[:-1]), shape_of(right)[-1]))
+            return reshape(_dense(left, rows), node.shape)
+    return matmul(left, right)
+
+
+@converts("aten.outer", "aten.ger")
+def convert_outer(node: TorchNode) -> Expr:
+    """Every product of an element of one vector and one of the other."""
+    other = node.tensor("vec2")
+    return op.multiply(op.expand_dims(node.tensor("self"), axis=1), other)
+
+
+def _combined(node: TorchNode, made: Expr) -> Expr:
+    """beta * self + alpha * made; with beta 0 self does not count, NaN or not."""
+    if node["alpha"] != 1:
+        made = op.multiply(made, like(node["alpha"], made))
+    if node["beta"] == 0:
+        return broadcast_to(made, node.shape)
+    start = node["self"] if node["beta"] == 1 else op.multiply(node["self"], like(node["beta"], made))
+    return op.add(start, made)
+
+
+@converts("aten.addmm", "aten.addmv", "aten.baddbmm", "aten.addbmm", "aten.addr")
+def convert_addmm(node: TorchNode) -> Expr:
+    """beta * self + alpha * the product; of addbmm the sum of the products of a batch."""
+    names = [name for name in node.arguments if name not in ("self", "beta", "alpha")]
+    left, right = node[names[0]], node[names[1]]
+    if ".addr" in node.target:
+        return _combined(node, op.multiply(op.expand_dims(left, axis=1), right))
+    made = matmul(left, right)
+    return _combined(node, op.sum(made, axis=(0,)) if ".addbmm" in node.target else made)
+
+
+@converts("aten.bilinear")
+def convert_bilinear(node: TorchNode) -> Expr:
+    """x1^T A x2 + b, for each of the matrices A of the weight."""
+    left, right, weight = node["input1"], node["input2"], node["weight"]
+    outputs, rows, columns = shape_of(weight)
+    first = _dense(left, reshape(transpose(weight, (0, 2, 1)), (outputs * columns, rows)))
+    parts = reshape(first, (*shape_of(left)[:-1], outputs, columns))
+    made: Expr = op.sum(op.multiply(parts, op.expand_dims(right, axis=rank_of(right) - 1)), axis=(rank_of(parts) - 1,))
+    return made if node["bias"] is None else op.add(made, node["bias"])
+
+
+@converts(
+    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten._convolution",
+    "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
+)  # fmt: skip
+def convert_conv(node: TorchNode) -> Expr:
+    """Convolution over one, two or three spatial axes, or its transpose, with optional bias; perhaps of one sample."""
+    data, weight, bias = node["input"], node["weight"], node.get("bias")
+    rank = rank_of(weight) - 2
+    alone = rank_of(data) == rank + 1
+    if alone:
+        data = op.expand_dims(data, axis=0)
+    options: dict[str, Any] = {
+        "strides": node.pair("stride", rank),
+        "dilation": node.pair("dilation", rank),
+        "groups": int(node["groups"]),
+    }
+    if "conv_transpose" in node.target or node.get("transposed"):
+        made = _transposed(node, data, weight, rank, options)
+    else:
+        data, before, after = _padded(node, data, shape_of(weight)[2:], rank, options)
+        options["padding"] = (*before, *after)
+        kernel = tuple(shape_of(weight)[2:])
+        made = _CONVOLUTIONS[rank](data, weight, channels=shape_of(weight)[0], kernel_size=kernel, **options)
+    if bias is not None:
+        made = op.nn.bias_add(made, bias, axis=1)
+    return op.squeeze(made, axis=(0,)) if alone else made
+
+
+def _padded(
+    node: TorchNode, data: Expr, kernel: Sequence[int], rank: int, options: dict[str, Any]
+) -> tuple[Expr, Sequence[int], Sequence[int]]:
+    """The data, and the padding before and after it along each axis; "same" may be uneven."""
+    given = node["padding"]
+    if given == "valid":
+        return data, [0] * rank, [0] * rank
+    if given == "same":
+        total = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
+        return data, [part // 2 for part in total], [part - part // 2 for part in total]
+    listed = node.pair("padding", rank)
+    return data, listed, listed
+
+
+def _transposed(node: TorchNode, data: Expr, weight: Expr, rank: int, options: dict[str, Any]) -> Expr:
+    groups, kernel = options["groups"], tuple(shape_of(weight)[2:])
+    padding, extra = node.pair("padding", rank), node.pair("output_padding", rank)
+    if rank == 3:
+        return _transposed_by_conv(data, weight, padding, extra, options)
+    if rank == 1:
+        data, weight = op.expand_dims(data, axis=2), op.expand_dims(weight, axis=2)
+        padding, extra, kernel = (0, *padding), (0, *extra), (1, *kernel)
+        options = {**options, "strides": (1, *options["strides"]), "dilation": (1, *options["dilation"])}
+    made: Expr = op.nn.conv2d_transpose(
+        data, weight, channels=shape_of(weight)[1] * groups, kernel_size=kernel,
+        padding=(*padding, *padding), output_padding=extra, **options,
+    )  # fmt: skip
+    return op.squeeze(made, axis=(2,)) if rank == 1 else made
+
+
+def _transposed_by_conv(
+    data: Expr, weight: Expr, padding: Sequence[int], extra: Sequence[int], options: dict[str, Any]
+) -> Expr:
+    """A convolution with the kernel turned round, of the data with zeros between its elements and around it."""
+    groups, (inputs, outputs, *kernel) = options["groups"], shape_of(weight)
+    rank = len(kernel)
+    turned = weight
+    for axis in range(rank):
+        turned = op.reverse(turned, axis=axis + 2)
+    grouped = reshape(turned, (groups, inputs // groups, outputs, *kernel))
+    turned = transpose(grouped, (0, 2, 1, *range(3, 3 + rank)))
+    turned = reshape(turned, (groups * outputs, inputs // groups, *kernel))
+    spread: Expr = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
+    reach = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
+    width = [(r - p, r - p + e) for r, p, e in zip(reach, padding, extra)]
+    for axis, (low, high) in enumerate(width, start=2):
+        spread = slice_axis(spread, axis, max(-low, 0), shape_of(spread)[axis] - max(-high, 0))
+    around = [(0, 0), (0, 0), *((max(low, 0), max(high, 0)) for low, high in width)]
+    padded = op.nn.pad(spread, pad_width=tuple(around))
+    made: Expr = _CONVOLUTIONS[rank](
+        padded,
+        turned,
+        channels=groups * outputs,
+        kernel_size=tuple(kernel),
+        dilation=options["dilation"],
+        groups=groups,
+    )
+    return made
+
+
+@converts("aten.einsum")
+def convert_einsum(node: TorchNode) -> Expr:
+    """Einstein summation."""
+    equation = str(node["equation"]).replace(" ", "")
+    values = [node.as_tensor(value) for value in node["tensors"]]
+    return op.einsum(values, equation=equation)
+
+
+@converts("aten.cdist", "aten._cdist_forward")
+def convert_cdist(node: TorchNode) -> Expr:
+    """Distances of the rows of one batch of matrices from those of another."""
+    left, right = node["x1"], node["x2"]
+    difference = op.subtract(
+        op.expand_dims(left, axis=rank_of(left) - 1), op.expand_dims(right, axis=rank_of(right) - 2)
+    )
+    return p_norm(difference, (rank_of(difference) - 1,), node["p"], False)
+
+
+@converts("aten.channel_shuffle", "aten.native_channel_shuffle")
+def convert_channel_shuffle(node: TorchNode) -> Expr:
+    """Channels of groups taken in turn."""
+    data, groups = node["self"], node["groups"]
+    batch, channels, *rest = shape_of(data)
+    grouped = reshape(data, (batch, groups, channels // groups, *rest))
+    return reshape(transpose(grouped, (0, 2, 1, *range(3, 3 + len(rest)))), node.shape)
+
+
+@converts("aten.pixel_shuffle", "aten.pixel_unshuffle")
+def convert_pixel_shuffle(node: TorchNode) -> Expr:
+    """Channels to squares of pixels, or squares to channels."""
+    data = node["self"]
+    *lead, channels, height, width = shape_of(data)
+    count = len(lead)
+    if "unshuffle" in node.target:
+        block = node["downscale_factor"]
+        cut = reshape(data, (*lead, channels, height // block, block, width // block, block))
+        order = [0, 2, 4, 1, 3]
+    else:
+        block = node["upscale_factor"]
+        cut = reshape(data, (*lead, channels // block**2, block, block, height, width))
+        order = [0, 3, 1, 4, 2]
+    return reshape(transpose(cut, [*range(count), *(count + axis for axis in order)]), node.shape)
+
+
+@converts("aten.kron")
+def convert_kron(node: TorchNode) -> Expr:
+    """Every element of one tensor times the whole other."""
+    left, right = node.tensor("self"), node.tensor("other")
+    rank = max(rank_of(left), rank_of(right))
+    a, b = ((1,) * (rank - rank_of(value)) + shape_of(value) for value in (left, right))
+    wide = reshape(left, [part for extent in a for part in (extent, 1)])
+    narrow = reshape(right, [part for extent in b for part in (1, extent)])
+    return reshape(op.multiply(wide, narrow), node.shape)

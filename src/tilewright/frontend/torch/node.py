@@ -1,0 +1,117 @@
+"""One call of an ATen operator as its converter sees it: arguments by the schema's names, the result's type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.torch.build import cast, constant, shape_of
+from tilewright.frontend.torch.types import Sizes, dtype_of
+from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
+
+
+@dataclass
+class TorchNode:
+    """Arguments are Relay expressions where they are tensors, dimensions where they are symbolic integers.
+
+    `arguments` has every argument of the operator's schema, those that are not given with their defaults. `value` is
+    PyTorch's own (fake) result: its element type is the one that torch's rules of promotion give, its shape what the
+    operator's meta function says.
+    """
+
+    name: str
+    target: str  # such as aten.add.Tensor
+    arguments: dict[str, Any]
+    metas: dict[str, Any]
+    value: Any
+    sizes: Sizes = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """How messages name the node."""
+        return f"{self.target} ({self.name})"
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument, or `default` where this overload has none of that name."""
+        return self.arguments.get(name, default)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the (first) result."""
+        return self.dtype_at(None)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents of the (first) result."""
+        return self.shape_at(None)
+
+    def dtype_at(self, index: int | None) -> DType:
+        """The element type of one of several results."""
+        return dtype_of(self._value(index).dtype, self.label)
+
+    def shape_at(self, index: int | None) -> tuple[Any, ...]:
+        """The extents of one of several results."""
+        return self.sizes.shape(self._value(index), self.label)
+
+    def _value(self, index: int | None) -> Any:
+        if isinstance(self.value, tuple | list):
+            return self.value[index or 0]
+        return self.value
+
+    def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
+        """A tensor or number as an expression, in `dtype` (default: that of the result)."""
+        return self.as_tensor(self.arguments[name], dtype)
+
+    def as_tensor(self, value: Any, dtype: str | DType | None = None) -> Expr:
+        """As `tensor`, of a value."""
+        target = self.dtype if dtype is None else DType(dtype)
+        if isinstance(value, Expr):
+            return cast(value, target)
+        if not isinstance(value, bool | int | float):
+            self.unsupported(f"the number {value}, which is known at run time only")
+        return constant(value, target)
+
+    def common_type(self, *names: str) -> DType:
+        """The element type in which torch computes with these arguments; for results that are of another type."""
+        # torch is optional
+        import torch
+
+        first = self.metas[names[0]]
+        for name in names[1:]:
+            first = torch.empty((), dtype=torch.result_type(first, self.metas[name]), device="meta")
+        return dtype_of(first.dtype, self.label)
+
+    def axis(self, name: str = "dim", rank: int | None = None) -> int:
+        """An axis of the tensor `self` (or of one of `rank` axes), counted from the front."""
+        return self.normalize(self.arguments[name], rank)
+
+    def normalize(self, axis: int, rank: int | None = None) -> int:
+        """An axis counted from the front; a scalar has the axis 0 too."""
+        rank = len(shape_of(self.arguments["self"])) if rank is None else rank
+        return int(axis) % max(rank, 1)
+
+    def axes(self, name: str = "dim") -> tuple[int, ...]:
+        """Axes of the tensor `self` counted from the front, in order; all where none are given."""
+        given, rank = self.get(name), len(shape_of(self.arguments["self"]))
+        if given is None or (isinstance(given, Sequence) and not given):
+            return tuple(range(rank))
+        listed = [given] if isinstance(given, int) else given
+        return tuple(sorted(self.normalize(axis, rank) for axis in listed)) if rank else ()
+
+    def pair(self, name: str, count: int = 2, default: Any = None) -> tuple[int, ...]:
+        """An argument for each of `count` spatial axes, where one number stands for all."""
+        given = self.get(name)
+        if given is None or (isinstance(given, Sequence) and not given):
+            given = default
+        listed = [given] if isinstance(given, int) else list(given)
+        return tuple(listed * count if len(listed) == 1 else listed)
+
+    def unsupported(self, what: str) -> NoReturn:
+        """Raise `UnsupportedError` naming the node."""
+        raise UnsupportedError(f"{self.label}: {what} is not supported")

@@ -1,0 +1,145 @@
+"""Normalizations: over channels, groups, the last axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.torch.build import constant, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, TupleGetItem
+
+
+def _scaled(value: Expr, weight: Expr | None, bias: Expr | None) -> Expr:
+    value = value if weight is None else op.multiply(value, weight)
+    return value if bias is None else op.add(value, bias)
+
+
+def _per_channel(node: TorchNode, name: str, default: float, channels: Any, dtype: Any) -> Expr:
+    """An argument of one number a channel, with its default."""
+    given = node[name]
+    return constant(np.full(channels, default), dtype) if given is None else given
+
+
+@converts(
+    "aten.batch_norm", "aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm", "aten.native_batch_norm"
+)
+def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
+    """(x - mean) / sqrt(var + eps) * weight + bias with the statistics kept; in training with those of the batch."""
+    data = node["input"]
+    epsilon = float(node["eps"])
+    channels, dtype = shape_of(data)[1], node.dtype
+    gamma, beta = (
+        _per_channel(node, name, default, channels, dtype) for name, default in (("weight", 1.0), ("bias", 0.0))
+    )
+    if node.get("training") or node["running_mean"] is None:
+        made, mean, scale = _by_batch(data, gamma, beta, epsilon)
+        return [made, mean, scale] if isinstance(node.value, tuple | list) else made
+    made = _by_kept(data, gamma, beta, node["running_mean"], node["running_var"], epsilon)
+    return [made] if isinstance(node.value, tuple | list) else made
+
+
+def _by_kept(data: Expr, gamma: Expr, beta: Expr, mean: Expr, variance: Expr, epsilon: float) -> Expr:
+    """The batch normalized by statistics kept from training."""
+    return TupleGetItem(op.nn.batch_norm(data, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
+
+
+def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr, Expr, Expr]:
+    """The batch normalized by its own statistics, their mean and one over their deviation."""
+    rank = rank_of(data)
+    axes = tuple(axis for axis in range(rank) if axis != 1)
+    shape = (shape_of(data)[1], *[1] * (rank - 2))
+    mean = op.mean(data, axis=axes, keepdims=True)
+    distance = op.subtract(data, mean)
+    scale = op.rsqrt(op.add(op.mean(op.multiply(distance, distance), axis=axes, keepdims=True), like(epsilon, data)))
+    made = _scaled(op.multiply(distance, scale), reshape(gamma, shape), reshape(beta, shape))
+    return made, reshape(mean, (shape[0],)), reshape(scale, (shape[0],))
+
+
+@converts("aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats")
+def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
+    """Batch normalization in training, and the statistics to be kept: moved by `momentum` towards the batch's."""
+    data = node["input"]
+    channels, dtype, count = shape_of(data)[1], node.dtype, product(shape_of(data)) // shape_of(data)[1]
+    gamma, beta = (
+        _per_channel(node, name, default, channels, dtype) for name, default in (("weight", 1.0), ("bias", 0.0))
+    )
+    if not node.get("training", True):
+        running = (node["running_mean"], node["running_var"])
+        made = _by_kept(data, gamma, beta, *running, float(node["eps"]))
+        nothing = op.zeros(shape=(0,), dtype=str(dtype))
+        return [made, nothing, nothing, *running]
+    made, mean, scale = _by_batch(data, gamma, beta, float(node["eps"]))
+    if "no_stats" in node.target:
+        return [made, mean, scale]
+    axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
+    distance = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
+    variance = op.divide(op.sum(op.multiply(distance, distance), axis=axes), like(max(count - 1, 1), data))
+    momentum = node["momentum"]
+    kept = [
+        op.add(op.multiply(node[name], like(1 - momentum, data)), op.multiply(found, like(momentum, data)))
+        for name, found in (("running_mean", mean), ("running_var", variance))
+    ]
+    return [made, mean, scale, *kept]
+
+
+@converts("aten.layer_norm", "aten.native_layer_norm")
+def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
+    """Normalization over the last axes; the native form gives mean and one over the deviation too."""
+    data, shape = node["input"], shape_of(node["input"])
+    last = len(node["normalized_shape"])
+    axes = tuple(range(len(shape) - last, len(shape)))
+    several = isinstance(node.value, tuple | list)
+    if last == 1 and not several and isinstance(shape[-1], int):
+        gamma = node["weight"] if node["weight"] is not None else constant(np.ones(shape[-1]), node.dtype)
+        beta = node["bias"] if node["bias"] is not None else constant(np.zeros(shape[-1]), node.dtype)
+        return op.nn.layer_norm(data, gamma, beta, axis=-1, epsilon=float(node["eps"]))
+    mean = op.mean(data, axis=axes, keepdims=True)
+    distance = op.subtract(data, mean)
+    square = op.mean(op.multiply(distance, distance), axis=axes, keepdims=True)
+    scale = op.rsqrt(op.add(square, like(node["eps"], data)))
+    made = _scaled(op.multiply(distance, scale), node["weight"], node["bias"])
+    return [made, mean, scale] if several else made
+
+
+@converts("aten.rms_norm", "aten._fused_rms_norm")
+def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
+    """x over the root of its mean square over the last axes."""
+    data = node["input"]
+    axes = tuple(range(rank_of(data) - len(node["normalized_shape"]), rank_of(data)))
+    eps = node["eps"]
+    if eps is None:
+        eps = float(np.finfo(node.dtype.numpy).eps)
+    scale = op.rsqrt(op.add(op.mean(op.multiply(data, data), axis=axes, keepdims=True), like(eps, data)))
+    made = _scaled(op.multiply(data, scale), node["weight"], None)
+    return [made, scale] if isinstance(node.value, tuple | list) else made
+
+
+@converts("aten.group_norm", "aten.native_group_norm", "aten.instance_norm")
+def convert_group_norm(node: TorchNode) -> Expr | list[Expr]:
+    """Normalization over groups of channels of each sample; over each channel for instance_norm."""
+    data = node["input"]
+    batch, channels, *rest = shape_of(data)
+    groups = node.get("num_groups", node.get("group", channels))
+    if "instance_norm" in node.target and not node["use_input_stats"]:
+        gamma, beta = (
+            _per_channel(node, name, default, channels, node.dtype)
+            for name, default in (("weight", 1.0), ("bias", 0.0))
+        )
+        running = (node["running_mean"], node["running_var"])
+        return _by_kept(data, gamma, beta, *running, float(node["eps"]))
+    grouped = reshape(data, (batch, groups, product([channels // groups, *rest])))
+    mean = op.mean(grouped, axis=(2,), keepdims=True)
+    distance = op.subtract(grouped, mean)
+    square = op.mean(op.multiply(distance, distance), axis=(2,), keepdims=True)
+    scale = op.rsqrt(op.add(square, like(node["eps"], data)))
+    made = reshape(op.multiply(distance, scale), shape_of(data))
+    spread = (channels, *[1] * len(rest))
+    weight, bias = (None if node[name] is None else reshape(node[name], spread) for name in ("weight", "bias"))
+    made = _scaled(made, weight, bias)
+    if not isinstance(node.value, tuple | list):
+        return made
+    return [made, reshape(mean, (batch, groups)), reshape(scale, (batch, groups))]

@@ -1,0 +1,211 @@
+"""Pooling over windows and over whole planes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.frontend.torch.build import (
+    constant,
+    element_type,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.reduce import place
+from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+_MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
+_MEAN = {1: op.nn.adaptive_avg_pool1d, 2: op.nn.adaptive_avg_pool2d, 3: op.nn.adaptive_avg_pool3d}
+_LARGEST = {1: op.nn.adaptive_max_pool1d, 2: op.nn.adaptive_max_pool2d, 3: op.nn.adaptive_max_pool3d}
+
+
+def _axes(node: TorchNode) -> int:
+    """Over how many axes the operator pools, which its name says."""
+    return int(node.target.split(".")[1].replace("_with_indices", "").removesuffix("d")[-1])
+
+
+def _batched(data: Expr, rank: int) -> Expr:
+    """`data` [samples, channels, …]: a sample alone becomes a batch of one."""
+    return op.expand_dims(data, axis=0) if rank_of(data) == rank + 1 else data
+
+
+@converts("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
+def convert_max_pool(node: TorchNode) -> Expr:
+    """The largest element of each window."""
+    rank = _axes(node)
+    return reshape(_max_pool(node, _batched(node["self"], rank), rank), node.shape)
+
+
+def _max_pool(node: TorchNode, data: Expr, rank: int) -> Expr:
+    """Padded as far as the windows of the result reach, whichever way the number of windows was rounded."""
+    kernel, step, dilation, before = _window(node, rank)
+    after = _after(node, shape_of(data)[-rank:], kernel, step, dilation, before, rank)
+    dtype = element_type(data)
+    lowest = -math.inf if dtype.is_float else dtype.limits()[0]
+    if any(before) or any(after):
+        width = ((0, 0), (0, 0), *zip(before, after))
+        data = op.nn.pad(data, pad_width=width, pad_value=lowest)
+    made = _MAX[rank](data, pool_size=kernel, strides=step, dilation=dilation, padding=(0,) * rank)
+    for axis, extent in enumerate(node.shape[-rank:], start=2):
+        made = slice_axis(made, axis, 0, extent)
+    return made
+
+
+def _window(node: TorchNode, rank: int) -> tuple[tuple[int, ...], ...]:
+    kernel = node.pair("kernel_size", rank)
+    return kernel, node.pair("stride", rank, kernel), node.pair("dilation", rank, 1), node.pair("padding", rank, 0)
+
+
+def _after(
+    node: TorchNode,
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    step: Sequence[int],
+    dilation: Sequence[int],
+    before: Sequence[int],
+    rank: int,
+) -> list[int]:
+    """The padding behind the data that the last windows reach."""
+    if not is_static([*extents, *node.shape[-rank:]]):
+        return list(before)
+    return [
+        max((count - 1) * stride + (size - 1) * spread + 1 - extent - pad, 0)
+        for extent, count, size, stride, spread, pad in zip(extents, node.shape[-rank:], kernel, step, dilation, before)
+    ]
+
+
+@converts("aten.max_pool1d_with_indices", "aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
+def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
+    """The largest element of each window, and its place in the plane."""
+    rank = _axes(node)
+    data = _batched(node["self"], rank)
+    if not is_static(shape_of(data)):
+        node.unsupported("the places of maxima in planes of symbolic extent")
+    extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
+    kernel, step, dilation, before = _window(node, rank)
+    grids = []
+    for axis in range(rank):
+        reach = np.arange(counts[axis])[:, None] * step[axis] + np.arange(kernel[axis]) * dilation[axis] - before[axis]
+        grids.append(reach)
+    plane, inside = _taps(grids, extents)
+    flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
+    taken = op.take(flat, Constant(plane), axis=2, mode="clip")
+    dtype = element_type(data)
+    lowest = like(-math.inf if dtype.is_float else dtype.limits()[0], data)
+    windows = op.where(Constant(inside), taken, lowest)
+    found = place(windows, 3, True, True)
+    values = reshape(op.gather(windows, axis=3, indices=found), node.shape_at(0))
+    wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
+    return [values, reshape(op.gather(wide, axis=3, indices=found), node.shape_at(1))]
+
+
+def _taps(grids: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Places in the flat plane [windows, taps] of what each window reads, and which of them are in the plane."""
+    counts, sizes = [grid.shape[0] for grid in grids], [grid.shape[1] for grid in grids]
+    plane = np.zeros((1, 1), np.int64)
+    inside = np.ones((1, 1), bool)
+    for grid, extent in zip(grids, extents):
+        rows, taps = plane.shape
+        plane = (plane[:, None, :, None] * extent + grid[None, :, None, :]).reshape(rows * len(grid), -1)
+        there = ((grid >= 0) & (grid < extent))[None, :, None, :]
+        inside = (inside[:, None, :, None] & there).reshape(rows * len(grid), taps * grid.shape[1])
+    assert plane.shape == (math.prod(counts), math.prod(sizes))
+    return np.where(inside, plane, 0), inside
+
+
+@converts("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
+def convert_avg_pool(node: TorchNode) -> Expr:
+    """The sum of each window over the elements that count: those of the data, or of the padding too."""
+    rank = _axes(node)
+    data = _batched(node["self"], rank)
+    kernel, step, _, before = _window(node, rank)
+    options = {"pool_size": kernel, "strides": step}
+    function = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}[rank]
+    if not any(before) and not node["ceil_mode"]:
+        made = function(data, padding=(0,) * rank, **options)
+    else:
+        after = _after(node, shape_of(data)[-rank:], kernel, step, (1,) * rank, before, rank)
+        width = ((0, 0), (0, 0), *zip(before, after))
+        made = function(op.nn.pad(data, pad_width=width), padding=(0,) * rank, **options)
+        for axis, extent in enumerate(node.shape[-rank:], start=2):
+            made = slice_axis(made, axis, 0, extent)
+        if not is_static((*shape_of(data)[2:], *node.shape[-rank:])):
+            node.unsupported("padding of planes of symbolic extent")
+        counted = _counts(node, shape_of(data)[2:], rank, kernel, step, before)
+        made = op.multiply(made, constant(math.prod(kernel) / counted, element_type(data)))
+    divisor = node.get("divisor_override")
+    if divisor is not None:
+        if any(before) or node["ceil_mode"]:
+            made = op.multiply(made, constant(counted, element_type(data)))
+            made = op.divide(made, like(divisor, data))
+        else:
+            made = op.multiply(made, like(math.prod(kernel) / divisor, data))
+    return reshape(made, node.shape)
+
+
+def _counts(
+    node: TorchNode,
+    extents: Sequence[int],
+    rank: int,
+    kernel: Sequence[int],
+    step: Sequence[int],
+    before: Sequence[int],
+) -> np.ndarray:
+    """How many elements each window is divided by."""
+    counts = np.ones(())
+    around = bool(node["count_include_pad"])
+    for axis, extent in enumerate(extents):
+        start = np.arange(node.shape[-rank + axis]) * step[axis] - before[axis]
+        stop = np.minimum(start + kernel[axis], extent + before[axis])
+        if not around:
+            start, stop = np.maximum(start, 0), np.minimum(stop, extent)
+        counts = counts[..., None] * (stop - start)
+    return counts
+
+
+@converts("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",
+          "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d")  # fmt: skip
+def convert_adaptive_avg_pool(node: TorchNode) -> Expr:
+    """The mean of as many parts of each plane as the result has."""
+    rank = _axes(node)
+    data = _batched(node["self"], rank)
+    size = node.shape[-rank:]
+    if all(isinstance(extent, int) and extent == 1 for extent in size):
+        return reshape(op.mean(data, axis=tuple(range(2, 2 + rank)), keepdims=True), node.shape)
+    return reshape(_MEAN[rank](data, output_size=size), node.shape)
+
+
+@converts("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d")
+def convert_adaptive_max_pool(node: TorchNode) -> list[Expr]:
+    """The largest element of as many parts of each plane as the result has, and its place in the plane."""
+    rank = _axes(node)
+    data = _batched(node["self"], rank)
+    extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
+    if not is_static([*extents, *counts]):
+        node.unsupported("planes of symbolic extent")
+    grids = []
+    for extent, count in zip(extents, counts):
+        start = np.arange(count) * extent // count
+        stop = -(-(np.arange(count) + 1) * extent // count)
+        reach = start[:, None] + np.arange(int((stop - start).max()))
+        grids.append(np.where(reach < stop[:, None], reach, -1))
+    plane, inside = _taps(grids, extents)
+    flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
+    dtype = element_type(data)
+    lowest = like(-math.inf if dtype.is_float else dtype.limits()[0], data)
+    windows = op.where(Constant(inside), op.take(flat, Constant(plane), axis=2, mode="clip"), lowest)
+    found = place(windows, 3, True, True)
+    wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
+    return [
+        reshape(op.gather(value, axis=3, indices=found), node.shape_at(index))
+        for index, value in enumerate((windows, wide))
+    ]

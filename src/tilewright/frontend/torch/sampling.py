@@ -1,0 +1,221 @@
+"""Resizing, sampling on grids, windows as columns, padding that mirrors or repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.torch.build import element_type, rank_of, reshape, shape_of, transpose
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+@converts("aten.pad", "aten.constant_pad_nd")
+def convert_pad(node: TorchNode) -> Expr:
+    """Elements put around the last axes: a number, or those of the tensor mirrored, repeated or from the other side."""
+    mode = node.get("mode", "constant")
+    if mode == "constant":
+        return pad_constant(node["self"], node["pad"], node.get("value") or 0)
+    return _pad_by_index(node, node["pad"], mode)
+
+
+def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
+    """A number put around, or with negative widths elements cut off."""
+    rank = rank_of(data)
+    width = [(0, 0)] * rank
+    for place in range(len(pad) // 2):
+        axis = rank - 1 - place
+        low, high = pad[2 * place], pad[2 * place + 1]
+        extent = shape_of(data)[axis]
+        if low < 0 or high < 0:
+            data = op.strided_slice(
+                data, begin=(max(-low, 0),), end=(extent - max(-high, 0),), strides=(1,), axes=(axis,)
+            )
+        width[axis] = (max(low, 0), max(high, 0))
+    if not any(low or high for low, high in width):
+        return data
+    if element_type(data).is_bool:
+        padded = op.nn.pad(op.cast(data, dtype="uint8"), pad_width=tuple(width), pad_value=int(bool(value)))
+        return op.cast(padded, dtype="bool")
+    return op.nn.pad(data, pad_width=tuple(width), pad_value=value)
+
+
+#: Which element each place from before the first to behind the last shows.
+_SOURCES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "reflect": lambda places, extent: extent - 1 - np.abs(extent - 1 - np.abs(places)),
+    "replicate": lambda places, extent: np.clip(places, 0, extent - 1),
+    "circular": lambda places, extent: places % extent,
+}
+
+
+@converts(*(f"aten.{mode}_pad{rank}d" for mode in ("reflection", "replication") for rank in (1, 2, 3)))
+def convert_pad_by_name(node: TorchNode) -> Expr:
+    """Elements of the tensor mirrored or repeated around the last axes."""
+    return _pad_by_index(node, node["padding"], "reflect" if "reflection" in node.target else "replicate")
+
+
+def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
+    data = node["self"]
+    for place in range(len(pad) // 2):
+        axis = rank_of(data) - 1 - place
+        extent = shape_of(data)[axis]
+        if not isinstance(extent, int):
+            node.unsupported(f"padding by {mode} of an axis of symbolic extent")
+        low, high = pad[2 * place], pad[2 * place + 1]
+        source = _SOURCES[mode](np.arange(-low, extent + high), extent)
+        if low or high:
+            data = op.take(data, Constant(source), axis=axis, mode="clip")
+    return data
+
+
+@converts("aten.im2col")
+def convert_im2col(node: TorchNode) -> Expr:
+    """The windows of planes as columns: [samples, channels * taps, windows]."""
+    data = node["self"]
+    alone = rank_of(data) == 3
+    data = op.expand_dims(data, axis=0) if alone else data
+    if not is_static(shape_of(data)[1:]):
+        node.unsupported("planes of symbolic extent")
+    kernel, dilation, padding, step = (node.pair(name) for name in ("kernel_size", "dilation", "padding", "stride"))
+    if any(padding):
+        data = op.nn.pad(data, pad_width=((0, 0), (0, 0), *((part, part) for part in padding)))
+    for axis in range(2):
+        count = (shape_of(data)[2 + 2 * axis] - (kernel[axis] - 1) * dilation[axis] - 1) // step[axis] + 1
+        places = np.arange(kernel[axis])[:, None] * dilation[axis] + np.arange(count) * step[axis]
+        data = op.take(data, Constant(places), axis=2 + 2 * axis, mode="clip")
+    return reshape(transpose(data, (0, 1, 2, 4, 3, 5)), node.shape)
+
+
+def _planes(node: TorchNode) -> Expr:
+    """The tensor to resize, which has another name in some overloads."""
+    data: Expr = node["input"] if "input" in node.arguments else node["self"]
+    return data
+
+
+_NEAREST = {"upsample_nearest1d": 1, "upsample_nearest2d": 2, "upsample_nearest3d": 3,
+            "_upsample_nearest_exact1d": 1, "_upsample_nearest_exact2d": 2, "_upsample_nearest_exact3d": 3}  # fmt: skip
+
+
+@converts(*(f"aten.{name}" for name in _NEAREST))
+def convert_upsample_nearest(node: TorchNode) -> Expr:
+    """Every pixel of the result is the one that its corner (or with "exact" its centre) lies in."""
+    data, name = _planes(node), node.target.split(".")[1]
+    rank = _NEAREST[name]
+    scales = _scales(node, rank)
+    if not is_static([*shape_of(data)[2:], *node.shape[2:]]):
+        node.unsupported("planes of symbolic extent")
+    for axis in range(2, 2 + rank):
+        extent, count = shape_of(data)[axis], node.shape[axis]
+        given = scales[axis - 2]
+        ratio = np.float32(1 / given) if given else np.float32(extent) / np.float32(count)
+        offset = np.float32(0.5 if "exact" in name else 0)
+        places = np.minimum(((np.arange(count, dtype=np.float32) + offset) * ratio).astype(np.int64), extent - 1)
+        if list(places) != list(range(extent)):
+            data = op.take(data, Constant(places), axis=axis, mode="clip")
+    return data
+
+
+def _scales(node: TorchNode, rank: int) -> list[float | None]:
+    """The factors that the program gives, in place of those between the extents."""
+    listed = node.get("scale_factors")
+    if listed:
+        return list(listed)
+    names = ["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][-rank:]
+    return [node.get(name) for name in names]
+
+
+_CUBIC = -0.75
+
+
+@converts("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d", "aten.upsample_bicubic2d",
+          "aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")  # fmt: skip
+def convert_upsample_linear(node: TorchNode) -> Expr:
+    """Interpolated along one axis after another: each pixel of the result is a few of the data, weighted."""
+    if "_aa" in node.target:
+        node.unsupported("antialiasing")
+    data = _planes(node)
+    rank = rank_of(data) - 2
+    scales = _scales(node, rank)
+    if not is_static([*shape_of(data)[2:], *node.shape[2:]]):
+        node.unsupported("planes of symbolic extent")
+    for axis in range(2, 2 + rank):
+        extent, count = shape_of(data)[axis], node.shape[axis]
+        if extent == count and not scales[axis - 2]:
+            continue
+        places = _source(extent, count, bool(node["align_corners"]), scales[axis - 2], "cubic" in node.target)
+        data = _interpolated(data, axis, places, "cubic" in node.target)
+    return data
+
+
+def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
+    """Where in the data each pixel of the result lies."""
+    pixels = np.arange(count, dtype=np.float64)
+    if corners:
+        return pixels * ((extent - 1) / (count - 1) if count > 1 else 0.0)
+    ratio = 1 / scale if scale else extent / count
+    found = (pixels + 0.5) * ratio - 0.5
+    return found if cubic else np.maximum(found, 0)
+
+
+def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Expr:
+    """Along one axis the sum of neighbours, each weighted by its distance."""
+    extent = shape_of(data)[axis]
+    first = np.floor(places).astype(np.int64)
+    part = places - first
+    if cubic:
+        near, far = [1 - part, part], [2 - part, 1 + part]
+        inner = [((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1 for t in near[::-1]]
+        outer = [((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC for t in far[::-1]]
+        taps = [(-1, outer[0]), (0, inner[0]), (1, inner[1]), (2, outer[1])]
+    else:
+        taps = [(0, 1 - part), (1, part)]
+    shape = [1] * rank_of(data)
+    shape[axis] = len(places)
+    total: Expr | None = None
+    for step, weight in taps:
+        taken = op.take(data, Constant(np.clip(first + step, 0, extent - 1)), axis=axis, mode="clip")
+        term = op.multiply(taken, Constant(weight.reshape(shape).astype(element_type(data).numpy)))
+        total = term if total is None else op.add(total, term)
+    assert total is not None
+    return total
+
+
+@converts("aten.grid_sampler_2d", "aten.grid_sampler", "aten.grid_sampler_3d")
+def convert_grid_sample(node: TorchNode) -> Expr:
+    """Pixels of the data at the places that a grid says."""
+    rank = rank_of(node["input"]) - 2
+    if rank != 2:
+        node.unsupported("a grid of three axes")
+    method = ("bilinear", "nearest", "bicubic")[node["interpolation_mode"]]
+    padding = ("zeros", "border", "reflection")[node["padding_mode"]]
+    if method == "bicubic" and padding != "zeros":
+        node.unsupported(f"bicubic sampling with the padding {padding}")
+    grid = transpose(node["grid"], (0, rank + 1, *range(1, rank + 1)))
+    return op.image.grid_sample(
+        node["input"], grid, method=method, layout="NCHW",
+        padding_mode=padding, align_corners=bool(node["align_corners"]),
+    )  # fmt: skip
+
+
+@converts("aten.affine_grid_generator")
+def convert_affine_grid(node: TorchNode) -> Expr:
+    """The places that an affine map sends a regular grid to."""
+    *_, height, width = node["size"]
+    if len(node["size"]) != 4 or not is_static((height, width)):
+        node.unsupported("a grid that is not of two axes of known extent")
+    sides = []
+    for extent in (width, height):
+        line = np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
+        sides.append(line if node["align_corners"] else line * (extent - 1) / extent)
+    columns, rows = np.meshgrid(*sides)
+    base = np.stack([columns, rows, np.ones_like(rows)], -1).reshape(height * width, 3)
+    flat = Constant(base.astype(element_type(node["theta"]).numpy))
+    batch = shape_of(node["theta"])[0]
+    wide = op.broadcast_to(op.expand_dims(flat, axis=0), shape=(batch, height * width, 3))
+    made = op.nn.batch_matmul(wide, node["theta"], transpose_a=False, transpose_b=True)
+    return reshape(made, (batch, height, width, 2))

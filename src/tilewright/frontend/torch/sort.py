@@ -1,0 +1,132 @@
+"""Order: sorting, the largest elements, places in sorted rows."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.frontend.torch.build import (
+    cast,
+    constant,
+    element_type,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, TupleGetItem
+
+
+@converts("aten.topk")
+def convert_topk(node: TorchNode) -> list[Expr]:
+    """The `k` largest or smallest elements of an axis in order, and their places."""
+    data, count = node["self"], node["k"]
+    if not rank_of(data):
+        return [data, constant(0, "int64")]
+    if not isinstance(count, int) or count == 0:
+        node.unsupported("a count that is 0 or symbolic")
+    found = op.topk(data, count, node.axis(), "both", not node["largest"], "int64")
+    return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
+
+
+def _order(data: Expr, axis: int, descending: bool) -> Expr:
+    """The places of the elements of an axis in sorted order, those of equal ones as they were; NaN is the largest."""
+    if element_type(data).is_bool:
+        data = cast(data, "uint8")
+    return op.argsort(data, axis=axis, is_ascend=not descending, dtype="int64")
+
+
+@converts("aten.sort", "aten.argsort", "aten.msort")
+def convert_sort(node: TorchNode) -> Expr | list[Expr]:
+    """An axis in order and the places where the elements were."""
+    data = node["self"]
+    if not rank_of(data):
+        zero = constant(0, "int64")
+        return zero if "argsort" in node.target else data if "msort" in node.target else [data, zero]
+    axis = 0 if "msort" in node.target else node.axis()
+    order = _order(data, axis, bool(node.get("descending", False)))
+    if "argsort" in node.target:
+        return order
+    values = op.gather(data, axis=axis, indices=order)
+    return values if "msort" in node.target else [values, order]
+
+
+@converts("aten.kthvalue")
+def convert_kthvalue(node: TorchNode) -> list[Expr]:
+    """The `k`-th smallest element of an axis and its place."""
+    data = node["self"]
+    if not rank_of(data):
+        return [data, constant(0, "int64")]
+    axis, place = node.axis(), node["k"] - 1
+    order = slice_axis(_order(data, axis, False), axis, place, place + 1)
+    values = op.gather(data, axis=axis, indices=order)
+    if node["keepdim"]:
+        return [values, order]
+    return [op.squeeze(value, axis=(axis,)) for value in (values, order)]
+
+
+@converts("aten.median", "aten.nanmedian")
+def convert_median(node: TorchNode) -> Expr | list[Expr]:
+    """The lower one of the middle elements, and with an axis its place; NaN where one is."""
+    data, several = node["self"], isinstance(node.value, tuple | list)
+    if not rank_of(data):
+        return [data, constant(0, "int64")] if several else data
+    if "nanmedian" in node.target:
+        node.unsupported("a median that leaves NaN out")
+    axis = node.axis() if several else 0
+    data = data if several else reshape(data, (product(shape_of(data)),))
+    extent = shape_of(data)[axis]
+    if not isinstance(extent, int) or extent == 0:
+        node.unsupported("the median of an axis that is empty or of symbolic extent")
+    order = _order(data, axis, False)
+    middle = slice_axis(order, axis, (extent - 1) // 2, (extent - 1) // 2 + 1)
+    if element_type(data).is_float:
+        last = slice_axis(order, axis, extent - 1, extent)
+        nan = op.cast(op.isnan(data), dtype="uint8")
+        first = op.argmax(nan, axis=axis, keepdims=True, dtype="int64")
+        middle = op.where(op.isnan(op.gather(data, axis=axis, indices=last)), first, middle)
+    values = op.gather(data, axis=axis, indices=middle)
+    if not several:
+        return reshape(values, ())
+    return [v if node["keepdim"] else op.squeeze(v, axis=(axis,)) for v in (values, middle)]
+
+
+@converts("aten.searchsorted", "aten.bucketize")
+def convert_searchsorted(node: TorchNode) -> Expr:
+    """Where each value would have to stand in sorted rows."""
+    rows = node["boundaries"] if "bucketize" in node.target else node["sorted_sequence"]
+    given = node["self"]
+    if node.get("sorter") is not None:
+        rows = op.gather(rows, axis=rank_of(rows) - 1, indices=node["sorter"])
+    values = node.as_tensor(given, element_type(rows)) if not isinstance(given, Expr) else given
+    if element_type(values) != element_type(rows):
+        wide = "float64" if element_type(values).is_float or element_type(rows).is_float else "int64"
+        values, rows = cast(values, wide), cast(rows, wide)
+    right = bool(node["right"]) or node.get("side") == "right"
+    scalar = not rank_of(values)
+    if rank_of(rows) == 1:
+        flat = reshape(values, (product(shape_of(values)),))
+        found = op.searchsorted(rows, flat, right=right, dtype=str(node.dtype))
+    else:
+        found = op.searchsorted(rows, reshape(values, (1,)) if scalar else values, right=right, dtype=str(node.dtype))
+    return reshape(found, node.shape)
+
+
+@converts("aten.histc")
+def convert_histc(node: TorchNode) -> Expr:
+    """How many elements lie in each of equal parts of a range."""
+    low, high, count = float(node["min"]), float(node["max"]), node["bins"]
+    if low == high or not math.isfinite(high - low):
+        node.unsupported("a range that the values set")
+    data = node["self"]
+    flat = reshape(data, (product(shape_of(data)), 1))
+    scaled = op.multiply(op.subtract(flat, constant(low, node.dtype)), constant(count / (high - low), node.dtype))
+    last = op.minimum(op.floor(scaled), constant(count - 1, node.dtype))
+    inside = op.logical_and(
+        op.greater_equal(flat, constant(low, node.dtype)), op.less_equal(flat, constant(high, node.dtype))
+    )
+    same = op.equal(last, constant(list(range(count)), node.dtype))
+    return op.sum(cast(op.logical_and(same, inside), node.dtype), axis=(0,))

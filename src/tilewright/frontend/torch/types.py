@@ -1,0 +1,76 @@
+"""Element types and dimensions of PyTorch as Relay's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from tilewright import tir
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.type import TensorType, as_dim
+from tilewright.support.dtype import DType
+from tilewright.te import size_var
+
+
+def dtype_of(dtype: Any, where: str) -> DType:
+    """The element type that a `torch.dtype` is. Raises `UnsupportedError` for complex and quantized ones."""
+    try:
+        return DType(str(dtype).removeprefix("torch."))
+    except TypeError:
+        raise UnsupportedError(f"{where} has the element type {dtype}, which is not supported") from None
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *terms: reduce(lambda a, b: a + b, terms),
+    "Mul": lambda *factors: reduce(lambda a, b: a * b, factors),
+    "FloorDiv": lambda a, b: a // b,
+    "CleanDiv": lambda a, b: a // b,
+    "Mod": lambda a, b: a % b,
+    "PythonMod": lambda a, b: a % b,
+    "Max": lambda *values: reduce(tir.maximum, values),
+    "Min": lambda *values: reduce(tir.minimum, values),
+}
+
+
+class Sizes:
+    """Size variables by the names that PyTorch gives its symbols."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Any] = {}
+
+    def dim(self, value: Any, where: str) -> Any:
+        """An extent: an integer as it is, a `torch.SymInt` as an expression over size variables."""
+        if isinstance(value, int):
+            return int(value)
+        return as_dim(self._expression(value.node.expr, where))
+
+    def shape(self, value: Any, where: str) -> tuple[Any, ...]:
+        """The extents of a tensor."""
+        return tuple(self.dim(extent, where) for extent in value.shape)
+
+    def tensor_type(self, value: Any, where: str) -> TensorType:
+        """The Relay type of a (fake) tensor."""
+        return TensorType(self.shape(value, where), dtype_of(value.dtype, where))
+
+    def _expression(self, expr: Any, where: str) -> Any:
+        """A SymPy expression as one of the loop IR."""
+        kind = type(expr).__name__
+        if expr.is_Integer:
+            return tir.convert(int(expr))
+        if expr.is_Symbol:
+            name = str(expr)
+            if name.startswith(("u", "zu")):
+                raise UnsupportedError(f"{where} has a size that depends on the values of tensors ({name})")
+            return self.variables.setdefault(name, size_var(name))
+        parts = [self._expression(part, where) for part in expr.args]
+        if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
+            return reduce(lambda a, b: a * b, parts[:1] * int(expr.args[1]))
+        if kind not in _FUNCTIONS:
+            raise UnsupportedError(f"{where} has the size {expr}, which is not supported")
+        return _FUNCTIONS[kind](*parts)
+
+
+def is_static(shape: Sequence[Any]) -> bool:
+    """True if all extents are integers."""
+    return all(isinstance(extent, int) for extent in shape)

@@ -1,0 +1,91 @@
+"""The formats that models come in: one table, and which of them a model is of, by its contents."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.interface import Frontend
+from tilewright.frontend.onnx.format import OnnxFrontend
+from tilewright.frontend.source import Source
+from tilewright.frontend.tflite.format import TfliteFrontend
+from tilewright.frontend.torch.format import TorchFrontend
+from tilewright.support import plugins
+from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
+from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
+
+#: A line a format, in the order in which they are asked.
+FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend())
+
+
+#: Those of plug-ins, asked behind ours.
+_added: list[Frontend] = []
+
+
+def add_frontend(frontend: Frontend) -> None:
+    """Enter the format of a plug-in. Raises `UnsupportedError` where it is no `Frontend`, or its name is taken."""
+    if not isinstance(frontend, Frontend):
+        raise UnsupportedError(f"a {type(frontend).__name__} is no tilewright.frontend.interface.Frontend")
+    if any(one.name == frontend.name for one in (*FRONTENDS, *_added)):
+        raise UnsupportedError(f"there are two formats called {frontend.name!r}")
+    _added.append(frontend)
+    plugins.note("frontend", frontend.name, frontend)
+
+
+def load_all_plugins() -> None:
+    """Load the plug-ins of all groups that are not loaded yet; operators first, of which converters make calls."""
+    load_plugins(OPERATORS, PASSES, CONVERTERS)
+    for frontend in load_plugins(FRONTEND_GROUP):
+        add_frontend(frontend)
+
+
+def known_frontends() -> tuple[Frontend, ...]:
+    """The formats of this package, then those of plug-ins."""
+    load_all_plugins()
+    return (*FRONTENDS, *_added)
+
+
+def frontend_of(model: Any) -> Frontend:
+    """The format of a model: a path, bytes, or an object in memory.
+
+    Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
+    """
+    known = known_frontends()
+    if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview):
+        source = Source.of(model)
+        found = next((one for one in known if one.recognizes(source)), None)
+        if found is None:
+            raise ModelError(_not_a_model(source, " or ".join(_kinds(known))))
+        return found
+    for one in known:
+        if one.takes(model):
+            return one
+    objects = [one.in_memory for one in known if one.in_memory]
+    raise UnsupportedError(
+        f"cannot compile a {type(model).__name__}; give the path or bytes of {' or '.join(_kinds(known))}, "
+        f"{', '.join(objects)} or a Relay module"
+    )
+
+
+def is_model_folder(path: Path) -> bool:
+    """True for a folder that is a model of a known format."""
+    return path.is_dir() and any(one.recognizes(Source.of(path)) for one in known_frontends())
+
+
+def kinds_of_models() -> str:
+    """What messages call the models of all formats: `an ONNX model or ...`."""
+    return " or ".join(_kinds(known_frontends()))
+
+
+def _kinds(known: tuple[Frontend, ...]) -> list[str]:
+    return [one.kind for one in known]
+
+
+def _not_a_model(source: Source, kinds: str) -> str:
+    if source.is_folder:
+        return f"{source.label} is a directory, and not {kinds}; give the path of a model file"
+    if not source.contents:
+        return f"{source.label} is empty; it is not {kinds}"
+    return f"{source.label} ({len(source.contents)} bytes) is not {kinds}: its contents begin like none of these"

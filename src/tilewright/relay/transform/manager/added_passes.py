@@ -1,0 +1,72 @@
+"""Graph passes that plug-ins add to the compiler's pipeline.
+
+add_graph_pass(count_nodes, after="simplify_expr")
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL
+from tilewright.support import plugins
+from tilewright.target import Target
+
+#: A pass of the pipeline: a module for a target to a module.
+GraphPass = Callable[[IRModule, Target], IRModule]
+Pipeline = Sequence[tuple[str, GraphPass]]
+
+
+@dataclass(frozen=True)
+class _Added:
+    apply: GraphPass
+    after: str
+    opt_level: int
+
+
+_ADDED: dict[str, _Added] = {}
+
+
+def add_graph_pass(
+    function: GraphPass, *, after: str, opt_level: int = DEFAULT_OPT_LEVEL, name: str | None = None
+) -> None:
+    """Let `function(mod, target)` run behind the pass `after`, by its name or `name`, from `opt_level` on.
+
+    Several behind one pass run in the order in which they were added. Contexts switch it off and instruments see it as
+    they do any other. Raises `UnsupportedError` for a name that is taken by another added pass.
+    """
+    called = name or function.__name__
+    if called in _ADDED:
+        raise UnsupportedError(f"the graph pass {called!r} is added twice; give one of them another name")
+    _ADDED[called] = _Added(function, after, opt_level)
+    plugins.note("graph pass", f"{called} after {after}, level {opt_level}", function)
+
+
+def with_added_passes(pipeline: Pipeline) -> tuple[tuple[str, GraphPass], ...]:
+    """`pipeline` with the passes that were added, each behind the one it asked for.
+
+    Raises `UnsupportedError` where there is no such pass, or one of the same name already.
+    """
+    result = list(pipeline)
+    for name, added in _ADDED.items():
+        names = [known for known, _ in result]
+        if name in names:
+            raise UnsupportedError(f"the graph pass {name!r} is added to a pipeline that has one of that name")
+        if added.after not in names:
+            near = difflib.get_close_matches(added.after, names, n=3)
+            hint = f"; near it: {', '.join(near)}" if near else ""
+            raise UnsupportedError(f"the added graph pass {name!r} asks to run after {added.after!r}: none such{hint}")
+        place = names.index(added.after) + 1
+        while place < len(names) and names[place] in _ADDED and _ADDED[names[place]].after == added.after:
+            place += 1
+        result.insert(place, (name, added.apply))
+    return tuple(result)
+
+
+def added_level(name: str) -> int | None:
+    """The level of an added pass; None for any other."""
+    added = _ADDED.get(name)
+    return None if added is None else added.opt_level

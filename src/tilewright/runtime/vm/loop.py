@@ -1,0 +1,97 @@
+"""A loop of the virtual machine that runs in native code: one segment, called until its last result is false.
+
+What the loop carries has two places each, which change roles after every turn: the segment reads one and writes the
+other. What it collects is written into rows of one array, which grows when it is full.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.host_ops.lists import Rows
+from tilewright.runtime.manifest import Loop
+from tilewright.runtime.memory import Array, address_of
+from tilewright.runtime.native import native
+from tilewright.runtime.segment import Segment
+from tilewright.runtime.signature import bind
+
+#: Rows that an array of collected values has at first, where they take no more than these bytes.
+_FIRST_BYTES = 1 << 16
+
+#: Turns of a loop that collects nothing, at most, before Python sees signals again.
+_MANY = 1 << 16
+
+#: Microseconds that several workers must save in a turn: they meet four times or more.
+_WORTH_MEETING = 3.0
+
+# The places of the numbers that `tilewright_repeat` reads.
+_MOST, _DONE, _PAIRS = 2, 3, 9
+
+
+class NativeLoop:
+    """A segment and what becomes of its results: first those of what is carried, then what is collected, the test."""
+
+    def __init__(self, segment: Segment, loop: Loop) -> None:
+        self.segment, self.loop = segment, loop
+        self.first, self.count = len(segment.inputs), len(loop.carried)
+        self.collected = len(segment.outputs) - self.count - 1
+        self._repeat = native().addresses["tilewright_repeat"]
+        choices = [kernel.choice for kernel in segment.manifest.kernels]
+        saved = sum(choice.get("alone", 0.0) - choice.get("microseconds", 0.0) for choice in choices)
+        self.shared = saved > _WORTH_MEETING
+
+    def run(self, values: tuple[Any, ...], threads: int) -> tuple[list[Any], int]:
+        """What is carried in the end and the lists of what was collected; 0 or the code of a failed check.
+
+        `values` are those that the segment reads, then the lists so far.
+        """
+        segment, loop = self.segment, self.loop
+        inputs = [bind(value, spec) for value, spec in zip(values, segment.inputs)]
+        for place in loop.carried:
+            if place is not None:
+                inputs[place] = inputs[place].copy()
+        threads = threads if self.shared else 1
+        results = segment.prepare(inputs, None, threads)
+        rows = [_rows(result, self._capacity(result)) for result in results[self.count : -1]]
+        numbers = self._numbers(rows, results)
+        while True:
+            for index, row in enumerate(rows):
+                segment.set_result(self.count + index, row, int(numbers[_DONE]))
+            numbers[_MOST] = min([len(row) for row in rows], default=int(numbers[_DONE]) + _MANY)
+            code = int(native().parallel_run(self._repeat, ctypes.addressof(numbers), threads))
+            if code or not results[-1]:
+                break
+            rows = [_grown(row) if len(row) == numbers[_DONE] else row for row in rows]
+        done = int(numbers[_DONE])
+        last = [
+            inputs[place] if place is not None and done % 2 == 0 else result
+            for place, result in zip(loop.carried, results)
+        ]
+        return [*last, *[Rows(old, row[:done]) for old, row in zip(values[self.first :], rows)]], code
+
+    def _capacity(self, result: Array) -> int:
+        return max(16, _FIRST_BYTES // max(result.nbytes, 1))
+
+    def _numbers(self, rows: list[Array], results: list[Array]) -> Any:
+        """What `tilewright_repeat` reads: see its text in `codegen/native/pool.py`."""
+        pairs = [(place, self.first + k) for k, place in enumerate(self.loop.carried) if place is not None]
+        steps = [(self.first + self.count + k, row[:1].nbytes) for k, row in enumerate(rows)]
+        flat = [number for pair in (*pairs, *steps) for number in pair]
+        test = address_of(results[-1])
+        head = [self.segment.entry, self.segment.slots_address, 0, 0, test, len(pairs), len(steps), 0, 0]
+        assert len(head) == _PAIRS
+        return (ctypes.c_int64 * (len(head) + len(flat)))(*head, *flat)
+
+
+def _rows(element: Array, count: int) -> Array:
+    return np.empty((count, *element.shape), element.dtype)
+
+
+def _grown(rows: Array) -> Array:
+    """An array of twice as many rows, of which the first are those."""
+    grown = _rows(rows[0], 2 * len(rows))
+    grown[: len(rows)] = rows
+    return grown
