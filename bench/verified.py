@@ -25,13 +25,13 @@ from report import OURS, geometric_mean, machine, table, versions
 
 from tilewright.cli.bounds import bounds_of
 from tilewright.cli.comparison import Difference, compare_values
-from tilewright.cli.engines import open_engine
 from tilewright.cli.inputs import InputOptions, InputSet
 from tilewright.cli.options import ModelOptions
-from tilewright.cli.reference import open_reference
 from tilewright.cli.timing import measure
 from tilewright.cli.values import parse_inputs
 from tilewright.errors import TilewrightError
+from tilewright.frontend.onnx.reference.engines import open_engine
+from tilewright.frontend.onnx.reference.exact import open_reference
 from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL, PassContext
 
 #: How many kinds of operators a row names: the most frequent.
