@@ -20,10 +20,10 @@ from onnx import TensorProto, helper, numpy_helper
 from report import OURS, cell, geometric_mean, ratio_to_peers, table
 
 import tilewright as tw
-from tilewright.cli.engines import open_engine
 from tilewright.cli.inputs import random_inputs
 from tilewright.cli.peak import fma_peak, memory_sizes, read_bandwidth
 from tilewright.cli.timing import measure
+from tilewright.frontend.onnx.reference.engines import open_engine
 from tilewright.target import Target
 
 

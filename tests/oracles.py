@@ -18,8 +18,8 @@ import onnxruntime
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_dynamic_quantize_linear, op_qlinear_conv
 
-from tilewright.cli.evaluator import evaluator
-from tilewright.cli.saturation import saturates
+from tilewright.frontend.onnx.reference.evaluator import evaluator
+from tilewright.frontend.onnx.reference.saturation import saturates
 from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]

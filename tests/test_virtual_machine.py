@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 
 import tilewright as tw
 from tilewright import te
@@ -174,6 +175,18 @@ def test_tuples_cross_calls() -> None:
     check(IRModule({both: func, GlobalVar("main"): main}), X)
 
 
+def test_a_tuple_that_an_operator_makes_is_the_result() -> None:
+    x = Var("x", TensorType((6, 2)))
+    parts = op.split(op.negative(x), 3)
+    values = np.arange(12, dtype="float32").reshape(6, 2)
+    for result in (parts, Tuple([parts, x]), Tuple([TupleGetItem(parts, 1), parts])):
+        model = tw.compile(IRModule.from_expr(Function([x], result)), executor="vm")
+        found = model.run({"x": values})
+        assert len(found) == len(model.outputs)
+        for one, other in zip(found, interpret(Function([x], result), [values]), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_unknown_sizes() -> None:
     x, y = Var("x", TensorType((AnyDim(), 3))), Var("y", TensorType((AnyDim(), 3)))
     exe = tw.compile(IRModule.from_expr(Function([x, y], op.add(op.exp(x), y))))
@@ -281,3 +294,21 @@ def test_memory_does_not_grow_over_a_thousand_shapes() -> None:
     program(np.ones((200, 200), "float32"))
     before = run(200)
     assert run(1000) - before < 8 << 10, "kilobytes"
+
+
+def test_what_a_segment_copies_lives_until_its_call_is_over() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2,3,7,5] x, float[4] s) => (float[a,b,c,d] r, float[e,f,g,h] y)
+        { r = Resize <mode="cubic"> (x, "", s)  y = Neg(r) }"""
+    compiled = tw.compile(parser.parse_model(text), cache=False)
+    x = np.random.default_rng(0).standard_normal((2, 3, 7, 5)).astype(np.float32)
+    for _ in range(5):  # Resize returns its elements in another order, which the kernel of Neg needs copied
+        resized, found = compiled.run({"x": x, "s": np.array([1, 1, 2, 1], np.float32)})
+        np.testing.assert_array_equal(found, -resized)
+
+
+def test_a_model_of_constant_texts_alone() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]> g () => (string[2] y, string[2] z)
+        { y = Constant <value_strings = ["a", "b"]> ()  z = Constant <value_strings = ["a", "c"]> () }"""
+    first, second = tw.compile(parser.parse_model(text), cache=False).run({})
+    assert first.tolist() == ["a", "b"] and second.tolist() == ["a", "c"]

@@ -73,6 +73,7 @@ class Draft:
         self.rejected: Counter[str] = parent.rejected if parent else Counter()
         self.names: list[int] = parent.names if parent else [0]
         self.constant_share = self.rng.choice([0.2, 0.5, 0.8])
+        self.empty_share = parent.empty_share if parent else self.rng.choice([0.02, 0.02, 0.02, 0.15])
 
     # ----------------------------------------------------------------- chance
 
@@ -94,10 +95,13 @@ class Draft:
         return self.rng.randint(least, greatest)
 
     def shape(self, rank: int | None = None) -> Shape:
-        """Sizes as they come: mostly small, often 1, at times 0."""
+        """Sizes as they come: mostly small, often 1, at times 0, in some graphs often 0."""
         rank = self.rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4, 5]) if rank is None else rank
         limit = 9 if rank < 4 else 4
-        return tuple(0 if self.chance(0.02) else 1 if self.chance(0.2) else self.integer(2, limit) for _ in range(rank))
+        return tuple(self._size(limit) for _ in range(rank))
+
+    def _size(self, limit: int) -> int:
+        return 0 if self.chance(self.empty_share) else 1 if self.chance(0.2) else self.integer(2, limit)
 
     def axis(self, rank: int) -> int:
         """An axis of a tensor, counted from either end."""

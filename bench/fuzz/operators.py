@@ -102,8 +102,6 @@ def _open_sizes(graph: onnx.GraphProto, rng: random.Random) -> None:
         for index, dim in enumerate(value.type.tensor_type.shape.dim):
             if rng.random() < 0.5:
                 size = dim.dim_value
-                if size == 0:  # an open size is at least 1
-                    continue
                 dim.Clear()
                 if rng.random() < 0.9:
                     dim.dim_param = f"n{size}" if shared else f"{value.name}_{index}"

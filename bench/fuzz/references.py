@@ -13,7 +13,7 @@ from onnx import TensorProto as T
 from onnx import helper
 
 from bench.fuzz.values import PLAIN, element_of, is_float, numpy_type, type_proto
-from tilewright.cli.evaluator import evaluator
+from tilewright.frontend.onnx.reference.evaluator import evaluator
 
 os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"  # onnxruntime otherwise refuses the newest opsets
 onnxruntime.set_default_logger_severity(4)

@@ -10,8 +10,9 @@ from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, saved
-from tilewright.cli.engines import ENGINES, Engine
 from tilewright.cli.timing import TIMED_CALLS, measure
+from tilewright.frontend.onnx.reference.engines import ENGINES
+from tilewright.frontend.reference import Engine
 
 
 def test_rounds_are_interleaved_and_each_turn_begins_untimed() -> None:

@@ -19,8 +19,8 @@ from tests.onnx_models import saved
 from tests.test_models import MODELS
 from tilewright import te
 from tilewright.cli.bisect import bisect
-from tilewright.cli.reference import values_of
-from tilewright.cli.straight_line import straight_line
+from tilewright.frontend.onnx.reference.exact import values_of
+from tilewright.frontend.onnx.reference.straight_line import straight_line
 from tilewright.relay.ir import registry
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -106,7 +106,7 @@ def test_the_first_faulty_node_is_named(op: str, name: str) -> None:
     assert finding is not None and finding.node.name == name
     assert op in finding.kernel
     assert [node.name for node in finding.minimal.graph.node] == [name]
-    assert set(finding.inputs) == set(finding.node.input)
+    assert set(finding.inputs) == set(finding.node.inputs)
 
 
 def test_branches_are_followed_as_they_are_taken() -> None:
@@ -114,7 +114,7 @@ def test_branches_are_followed_as_they_are_taken() -> None:
     with fault_in("sigmoid"):
         finding, search = bisect(branching(), inputs)
     assert finding is not None and finding.label.startswith("outer/then_branch/inner/then_branch/gate (Sigmoid")
-    assert not [node for node in search.model.graph.node if node.op_type == "If"]
+    assert not [node for node in search.graph.nodes if node.operator == "If"]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -190,4 +190,4 @@ def test_a_trained_model_with_nested_branches() -> None:
     }
     with fault_in("sigmoid"):
         finding, _ = bisect(onnx.load(path), inputs)
-    assert finding is not None and finding.node.op_type == "Sigmoid"
+    assert finding is not None and finding.node.operator == "Sigmoid"

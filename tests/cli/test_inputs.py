@@ -12,9 +12,10 @@ from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, perceptron, saved
-from tilewright.cli.declared import declared_inputs, index_limits
 from tilewright.cli.inputs import parse_seeds
 from tilewright.errors import InputError
+from tilewright.frontend.onnx.index_limits import index_limits
+from tilewright.frontends import frontend_of
 
 VERBS = ["run", "verify", "bench", "profile", "bisect"]
 QUICK = {"bench": ("--rounds", 1), "profile": ("--repeat", 1)}
@@ -93,7 +94,7 @@ def test_given_arrays_fix_open_sizes_and_scalars_are_written_inline(
     verb: str, tilewright: Command, tmp_path: Path
 ) -> None:
     path = saved(two_sizes(), tmp_path / "open.onnx")
-    assert [entry.dims for entry in declared_inputs(str(path))] == [("batch", "n"), ("batch", "n"), ()]
+    assert [entry.labels for entry in frontend_of(path).declared(path)] == [("batch", "n"), ("batch", "n"), ()]
     np.save(tmp_path / "x.npy", np.ones((3, 5), np.float32))
     given = ("--input", f"x={tmp_path / 'x.npy'}", "--input", "rate=2", "--input", "y=uniform(0,1)")
     outcome = tilewright(verb, path, *given, *QUICK.get(verb, ()))

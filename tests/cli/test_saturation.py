@@ -13,14 +13,18 @@ from onnx import TensorProto, helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, saved
-from tilewright.cli.engines import ENGINES, Engine
-from tilewright.cli.reference import REFERENCES, _exact, open_reference, values_of
-from tilewright.cli.saturation import saturates, saturating_nodes
+from tilewright.frontend.onnx.reference.engines import ENGINES
+from tilewright.frontend.onnx.reference.exact import REFERENCES, _exact, open_reference, values_of
+from tilewright.frontend.onnx.reference.saturation import saturates, saturating_nodes
+from tilewright.frontend.reference import Engine
 from tilewright.target import Target
 
 HASWELL = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
 ZEN4 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4")
 SCALE, SCALES = np.float32(0.1), np.float32([0.01, 0.02, 0.03, 0.04])
+
+#: What the reference of the format asks.
+SATURATING = "tilewright.frontend.onnx.reference.saturation.saturating_nodes"
 
 
 def product(left: Any = np.uint8, right: Any = np.int8) -> onnx.ModelProto:
@@ -80,7 +84,8 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     arguments = ("verify", path, "--input", f"x={tmp_path / 'x.npy'}", "--against")
     monkeypatch.setattr(
-        "tilewright.cli.verify.saturating_nodes", lambda path, against: saturating_nodes(path, HASWELL, against)
+        SATURATING,
+        lambda path, against: saturating_nodes(path, HASWELL, against),
     )
     outcome = tilewright(*arguments, "narrow")
     note = "sums of uint8 x int8 products saturate in narrow; nodes that have them: 1, the first times (MatMulInteger)"
@@ -91,7 +96,8 @@ def test_a_saturated_result_is_explained(tilewright: Command, tmp_path: Path, mo
     assert outcome.status == 0 and outcome.err == "" and "note" not in outcome.out
     assert "against ONNX's evaluator" in outcome.out and "ok       y" in outcome.out
     monkeypatch.setattr(
-        "tilewright.cli.verify.saturating_nodes", lambda path, against: saturating_nodes(path, ZEN4, against)
+        SATURATING,
+        lambda path, against: saturating_nodes(path, ZEN4, against),
     )
     outcome = tilewright(*arguments, "narrow")
     assert outcome.status == 1 and "note" not in outcome.out and "may be wrong" not in outcome.err
@@ -102,8 +108,11 @@ def test_bisect_gives_the_same_advice(tilewright: Command, tmp_path: Path, monke
         sums = inputs["x"].astype(int) @ np.full((2, 4), 127)
         return {name: np.minimum(sums, 32767).astype(np.int32) for name in names}
 
-    monkeypatch.setattr("tilewright.cli.bisect.values_of", saturated)
-    monkeypatch.setattr("tilewright.cli.bisect.saturating_nodes", lambda path, against: saturating_nodes(path, HASWELL))
+    monkeypatch.setattr("tilewright.frontend.onnx.reference.graph.values_of", saturated)
+    monkeypatch.setattr(
+        SATURATING,
+        lambda path, against: saturating_nodes(path, HASWELL),
+    )
     path, minimal = saved(product(), tmp_path / "product.onnx"), tmp_path / "minimal.onnx"
     np.save(tmp_path / "x.npy", np.full((3, 2), 255, np.uint8))
     outcome = tilewright("bisect", path, "--input", f"x={tmp_path / 'x.npy'}", "-o", minimal)
@@ -131,7 +140,7 @@ def test_the_precise_mode_is_asked_for_where_stored_products_saturate(
 ) -> None:
     stored, real = str(saved(product(), tmp_path / "p.onnx")), str(saved(dequantized(), tmp_path / "d.onnx"))
     assert saturating_nodes(stored, HASWELL, "onnxruntime") == saturating_nodes(real, HASWELL, "onnxruntime") == []
-    monkeypatch.setattr("tilewright.cli.saturation.saturates", lambda target: True)
+    monkeypatch.setattr("tilewright.frontend.onnx.reference.saturation.saturates", lambda target: True)
     for path, wanted in ((stored, "1"), (real, "")):
         settings = _exact(onnxruntime, onnx.load(path))
         assert settings.graph_optimization_level == (

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model
-from tilewright.cli.submodel import cut_at
+from tilewright.frontend.onnx.reference.submodel import cut_at
 
 
 @pytest.fixture

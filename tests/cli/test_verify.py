@@ -14,7 +14,8 @@ from tests.cli.conftest import Command
 from tests.onnx_models import make_model, perceptron, saved
 from tilewright.cli.bounds import EXACT, STEP, Bound, Bounds, bounds_of
 from tilewright.cli.comparison import compare, compare_values
-from tilewright.cli.engines import Engine
+from tilewright.frontend.onnx.reference.engines import ENGINES
+from tilewright.frontend.reference import Engine
 
 NAN, INF = float("nan"), float("inf")
 
@@ -129,7 +130,7 @@ def test_a_difference_fails_with_status_1(tilewright: Command, model: Path, monk
     def other(path: str, inputs: object, threads: int) -> Engine:
         return Engine("other", "1", lambda: [np.full((1, 4), 3.0, np.float32)])
 
-    monkeypatch.setitem(__import__("tilewright.cli.engines", fromlist=["ENGINES"]).ENGINES, "other", other)
+    monkeypatch.setitem(ENGINES, "other", other)
     outcome = tilewright("verify", model, "--against", "other", "--seed", 1)
     assert outcome.status == 1 and "DIFFERS  y" in outcome.out
     assert outcome.err == "the bound is 0.0001 x max|ref| + 1e-06\n"

@@ -146,7 +146,7 @@ def _let(a: Analyzer, x: e.Let) -> Bound:
 
 BOUNDS: dict[type, Callable[[Any, Any], Bound]] = {
     IntImm: lambda a, x: (x.value, x.value),
-    e.SizeVar: lambda a, x: (x.least, None),
+    e.SizeVar: lambda a, x: (0, None),
     e.Let: _let,
     e.Add: _sum,
     e.Sub: _sum,

@@ -109,8 +109,7 @@ def floormod_symbolic(s: Simplifier, form: Linear, divisor: Expr, dtype: str) ->
 
 def _split_symbolic(s: Simplifier, form: Linear, divisor: Expr) -> tuple[Linear, Linear] | None:
     """(quotient, remainder) if the terms that contain `divisor` as a factor leave a rest in [0, divisor)."""
-    first = s.analyzer.const_int_bound(divisor)[0]
-    if first is None or first < 1:
+    if not all(_divides(s, factor) for factor in s.factors(divisor)):
         return None
     quotient, rest = Linear({}, 0), Linear({}, form.constant)
     for atom, k in form.terms.items():
@@ -120,7 +119,14 @@ def _split_symbolic(s: Simplifier, form: Linear, divisor: Expr) -> tuple[Linear,
             quotient = quotient.plus(s.product(factors, atom.dtype), k)
         else:
             rest = rest.plus(Linear({atom: k}))
-    inside = s.analyzer.at_most_zero(rest.times(-1)) and s.analyzer.at_most_zero(
-        rest.minus(Linear.of(divisor)).shifted(1)
+    nothing = not rest.terms and not rest.constant
+    inside = nothing or (
+        s.analyzer.at_most_zero(rest.times(-1)) and s.analyzer.at_most_zero(rest.minus(Linear.of(divisor)).shifted(1))
     )
     return (quotient, rest) if inside else None
+
+
+def _divides(s: Simplifier, factor: Expr) -> bool:
+    """True if a factor of a divisor may be taken for 1 at least: it is, or it is a size, by which 0 is not divided."""
+    first = s.analyzer.const_int_bound(factor)[0]
+    return (first is not None and first >= 1) or isinstance(factor, e.SizeVar)

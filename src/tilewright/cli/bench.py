@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from tilewright.cli.engines import Engine, check_engine, open_engine
 from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
 from tilewright.cli.memory import memory_of
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
 from tilewright.cli.tables import print_table
 from tilewright.cli.timing import TIMING_COLUMNS, Timing, measure, timing_cells, timing_lines
+from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
 
 
@@ -45,7 +46,7 @@ def bench(
     failures: dict[str, str] = {}
     for name in engines:
         try:
-            engine = open_engine(name, model, sets[0], executable.threads)
+            engine = reference_of(model).open(name, sets[0], executable.threads, exact=False)
             engine.run()
             opened[name] = engine
         except Exception as error:  # The engines' bindings have no exception class in common.
@@ -86,10 +87,10 @@ def bench_command(
 ) -> None:
     """Time MODEL, alone or beside other engines: interleaved rounds, with the same number of threads."""
     engines = [name.strip() for name in compare.split(",") if name.strip()]
-    for name in engines:
-        check_engine(name)
     if engines:
         require_model(model, "compare")
+    for name in engines:
+        reference_of(model).check(name)
     for path in filter(None, (json_path, report_path)):
         check_writable(path, model)
     executable = inputs.open(model, options)

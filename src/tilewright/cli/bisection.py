@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.reference import Graph, Node
+
 Array = np.ndarray[Any, Any]
 #: Compiles a model and runs it on named inputs: the outputs by name, and the kernels with their source nodes.
 Run = Callable[[Any, Mapping[str, Array]], tuple[dict[str, Array], list[tuple[str, str]]]]
@@ -25,7 +27,7 @@ class Finding:
     """A node whose result differs although what it reads does not."""
 
     index: int
-    node: Any
+    node: Node
     value: str
     kernel: str
     """The kernel that computes it where the model is cut there, or "" where none names it."""
@@ -36,26 +38,25 @@ class Finding:
     @property
     def label(self) -> str:
         """The node as people know it: its name, operator and output."""
-        return f"{self.node.name or '(unnamed)'} ({self.node.op_type}, output {self.value})"
+        return f"{self.node.name or '(unnamed)'} ({self.node.operator}, output {self.value})"
 
 
 class Bisection:
-    """One search: `model` is a straight line of nodes, `reference` the right value of each of its values."""
+    """One search: `graph` is a straight line of nodes, `reference` the right value of each of its values."""
 
     def __init__(
-        self, model: Any, inputs: Mapping[str, Array], reference: Mapping[str, Array], run: Run, differs: Differs
+        self, graph: Graph, inputs: Mapping[str, Array], reference: Mapping[str, Array], run: Run, differs: Differs
     ) -> None:
-        self.model, self.inputs, self.reference = model, dict(inputs), reference
+        self.graph, self.inputs, self.reference = graph, dict(inputs), reference
         self.run, self.differs = run, differs
-        self.producers = {name: i for i, node in enumerate(model.graph.node) for name in node.output if name}
-        self.weights = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.producers = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs if name}
         self.kernels: dict[str, list[tuple[str, str]]] = {}
         self._known: dict[str, bool] = {}
         self.compilations = 0
 
     def find(self) -> Finding | None:
         """The first node that differs; None where no output of the model does."""
-        suspects = [o.name for o in self.model.graph.output if o.name in self.producers and self.is_wrong(o.name)]
+        suspects = [name for name in self.graph.outputs if name in self.producers and self.is_wrong(name)]
         if not suspects:
             return None
         value = min(suspects, key=lambda name: self.producers[name])
@@ -88,18 +89,9 @@ class Bisection:
         return self._known[value]
 
     # ------------------------------------------------------------------------------------------------------ graph
-    def _reads(self, node: Any) -> list[str]:
-        names = list(node.input)
-        for attribute in node.attribute:
-            for graph in [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]:
-                for inner in graph.node:
-                    names += self._reads(inner)
-                names += [result.name for result in graph.output]
-        return list(dict.fromkeys(name for name in names if name))
-
     def _inputs_of(self, index: int) -> list[str]:
         """Values computed by other nodes that a node reads and the reference knows."""
-        names = self._reads(self.model.graph.node[index])
+        names = self.graph.nodes[index].inputs
         return [name for name in names if name in self.producers and name in self.reference]
 
     def _needed(self, roots: list[int], stop: frozenset[str] = frozenset()) -> list[int]:
@@ -110,7 +102,7 @@ class Bisection:
             index = stack.pop()
             if index not in found:
                 found.add(index)
-                names = [n for n in self._reads(self.model.graph.node[index]) if n in self.producers and n not in stop]
+                names = [n for n in self.graph.nodes[index].inputs if n in self.producers and n not in stop]
                 stack += [self.producers[name] for name in names]
         return sorted(found)
 
@@ -119,62 +111,34 @@ class Bisection:
         last = self.producers[value]
         found = []
         for index in self._needed([last]):
-            named = [name for name in self.model.graph.node[index].output if name in self.reference]
+            named = [name for name in self.graph.nodes[index].outputs if name in self.reference]
             found += named[:1] if index != last else []
         return [*found, value]
 
     def _model(self, indices: list[int], outputs: list[str], given: Mapping[str, Array]) -> Any:
         """A model of some nodes; the values `given` are its inputs beside those of the whole model that it reads."""
-        # onnx is optional, and slow to import: only what cuts models needs it
-        import onnx
-
-        nodes = [self.model.graph.node[i] for i in indices]
-        read = {name for node in nodes for name in self._reads(node)}
-        inputs = [info for info in self.model.graph.input if info.name in read and info.name not in self.weights]
-        made = onnx.helper.make_graph(
-            nodes,
-            "bisect",
-            [*inputs, *[_info(name, array) for name, array in given.items()]],
-            [_info(name, self.reference[name]) for name in outputs],
-            [tensor for name, tensor in self.weights.items() if name in read],
-        )
-        return onnx.helper.make_model(
-            made,
-            opset_imports=self.model.opset_import,
-            ir_version=self.model.ir_version,
-            functions=self.model.functions,
-        )
+        return self.graph.model(indices, outputs, given, self.reference)
 
     # ---------------------------------------------------------------------------------------------------- finding
     def _finding(self, value: str) -> Finding:
         index = self.producers[value]
-        node = self.model.graph.node[index]
+        node = self.graph.nodes[index]
         minimal, inputs = self._minimal(index, value)
-        kernel = next((k for k, source in self.kernels[value] if _names(node) & set(source.split(";"))), "")
+        kernel = next((k for k, source in self.kernels[value] if node.names & set(source.split(";"))), "")
         return Finding(index, node, value, kernel, minimal, inputs)
 
     def _minimal(self, index: int, value: str) -> tuple[Any, dict[str, Array]]:
         """The node alone on the values it reads; where that is right, with more and more of what comes before."""
         members = {index}
         while True:
-            read = [n for i in members for n in self._reads(self.model.graph.node[i]) if n in self.producers]
+            read = [n for i in members for n in self.graph.nodes[i].inputs if n in self.producers]
             border = [name for name in dict.fromkeys(read) if self.producers[name] not in members]
             given = {name: self.reference[name] for name in border if name in self.reference}
             model = self._model(self._needed([index], frozenset(given)), [value], given)
-            inputs = {**{info.name: self.inputs[info.name] for info in model.graph.input if info.name in self.inputs},
-                      **given}  # fmt: skip
+            own = {name: self.inputs[name] for name in self.graph.inputs(model) if name in self.inputs}
+            inputs = {**own, **given}
             result, _ = self.run(model, inputs)
             self.compilations += 1
             if self.differs(result[value], self.reference[value]) or not border:
                 return model, inputs
             members |= {self.producers[name] for name in border}
-
-
-def _names(node: Any) -> set[str]:
-    return {name for name in (node.name, *node.output) if name}
-
-
-def _info(name: str, array: Array) -> Any:
-    import onnx
-
-    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)

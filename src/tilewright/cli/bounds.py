@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.submodel import read_onnx, tensors_of
+from tilewright.cli.reference import reference_of
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ _KINDS = {
     "float4": Bound(1.0, 0.5),
 }
 _ORDER = list(_KINDS)
-#: How ONNX's operators that round to codes begin.
-_QUANTIZING = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "QAttention")
 
 
 @dataclass(frozen=True)
@@ -73,17 +71,6 @@ def float_kind(name: str) -> str | None:
 
 
 def bounds_of(path: str, rtol: float | None, atol: float | None) -> Bounds:
-    """The bounds of the ONNX model at `path`: it computes in the floats that it stores, takes or casts to, and in codes
-    where it quantizes.
-    """
-    # optional, and slow to import: only what compares models needs it
-    from onnx import helper
-
-    model = read_onnx(path, load_external_data=False)
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    types = {info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)}
-    types |= {tensor.data_type for tensor in tensors_of(model.graph)}
-    types |= {a.i for node in nodes if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
-    kinds = [float_kind(helper.tensor_dtype_to_np_dtype(code).name) for code in types if code]
-    kinds += ["codes" for node in nodes if node.op_type.startswith(_QUANTIZING)]
+    """The bounds of the model at `path`, by the floats that it computes in, and codes where it quantizes."""
+    kinds = [float_kind(name) for name in reference_of(path).number_kinds()]
     return Bounds(max((kind for kind in kinds if kind is not None), key=_ORDER.index, default="float64"), rtol, atol)

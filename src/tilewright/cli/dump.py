@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.cli.comparison import Difference, compare
 from tilewright.cli.outputs import check_writable
-from tilewright.cli.reference import read_whole, values_of
+from tilewright.cli.reference import reference_of
 from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.vm.debug import DebugMachine, Step
 
@@ -62,19 +62,19 @@ def _write(folder: Path, stem: str, value: Any) -> Iterator[dict[str, Any]]:
 
 
 def compare_dump(
-    path: str, inputs: Mapping[str, Array], folder: Path, entries: list[dict[str, Any]]
+    path: str, inputs: Mapping[str, Array], folder: Path, entries: list[dict[str, Any]], engine: str
 ) -> list[Difference]:
-    """How far the last step of each node of the model at `path` is from onnxruntime's result, in order of execution.
+    """How far the last step of each node of the model at `path` is from its value in `engine`, in order of execution.
 
     The entries get it too. Nodes in branches and loops are left out, as are those with a step of another shape.
     """
-    model = read_whole(path, "--against")
-    names = [node.name or f"{node.op_type}_{index}" for index, node in enumerate(model.graph.node)]
-    count = Counter(names)
-    outputs = {name: node.output[0] for name, node in zip(names, model.graph.node) if count[name] == 1}
+    model = reference_of(path)
+    nodes = model.nodes()
+    count = Counter(node.span for node in nodes)
+    outputs = {node.span: node.outputs[0] for node in nodes if count[node.span] == 1}
     last = {entry["source"].split(";")[-1]: entry for entry in entries if entry["values"]}
     wanted = {name: value for name, value in outputs.items() if name in last and value}
-    reference = values_of(model, inputs, list(wanted.values()))
+    reference = model.values(inputs, list(wanted.values()), engine)
     differences = []
     for name, entry in last.items():
         theirs = reference.get(wanted.get(name, ""))
@@ -84,7 +84,7 @@ def compare_dump(
             continue
         ours = np.load(folder / entry["values"][0]["file"])
         found = compare(f"{name} ({entry['operator']}, step {entry['number']})", ours, theirs, RTOL, 0.0)
-        entry["onnxruntime"] = {
+        entry[engine] = {
             "value": wanted[name],
             "difference": found.error,
             "scale": found.scale,
@@ -119,16 +119,16 @@ def _new_folder(path: str) -> Iterator[Path]:
         raise EnvironmentError_(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def dump_to(path: str, model_path: str, model: DebugMachine, inputs: Mapping[str, Array], against: bool) -> bool:
-    """Dump a run to the folder `path`, compared with onnxruntime if asked for; True unless a value differs."""
+def dump_to(path: str, model_path: str, model: DebugMachine, inputs: Mapping[str, Array], against: str | None) -> bool:
+    """Dump a run to the folder `path`, compared with `against` if that is given; True unless a value differs."""
     with _new_folder(path) as folder:
         entries = dump(model, inputs, folder)
-        differences = compare_dump(model_path, inputs, folder, entries) if against else []
+        differences = compare_dump(model_path, inputs, folder, entries, against) if against else []
         (folder / "steps.json").write_text(json.dumps(entries, indent=1, ensure_ascii=False))
     click.echo(f"{path}: {sum(len(entry['values']) for entry in entries)} values of {len(entries)} operators")
     wrong = [difference for difference in differences if not difference.passed]
     if against:
-        click.echo(f"{len(differences)} of them compared with onnxruntime, {len(wrong)} differ")
+        click.echo(f"{len(differences)} of them compared with {against}, {len(wrong)} differ")
     for difference in wrong[:10]:
         click.echo(difference.line())
     return not wrong

@@ -19,7 +19,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec, ValueSpec
 
 if TYPE_CHECKING:
-    from tilewright.cli.declared import Declared
+    from tilewright.frontend.inputs import Declared
 
 #: Random integers stay below this, so that they are valid as token ids, byte values and indices.
 INTEGER_LIMIT = 100
@@ -141,10 +141,10 @@ class InputOptions:
         require_file(path)
         if is_artifact(path):
             return options.open(path, executor)
-        # only models need it, which bring the reader of ONNX files
-        from tilewright.cli.declared import declared_inputs
+        # only models need it, not artifacts
+        from tilewright.frontends import frontend_of
 
-        declared = declared_inputs(path)
+        declared = frontend_of(path).declared(path)
         named = parse_shapes(options.shapes) or {}
         known = named | {entry.name: shape for entry in declared if (shape := self._fixing(entry, named)) is not None}
         self._require_sizes(declared, known)
@@ -156,26 +156,27 @@ class InputOptions:
         given = self.given.get(entry.name)
         if given is None or given.shape is None or entry.name in named or not entry.is_tensor:
             return None
-        if entry.dims is None:
+        dims = entry.labels
+        if dims is None:
             return given.shape
-        fits = len(entry.dims) == len(given.shape) and all(
-            isinstance(dim, str) or dim == extent for dim, extent in zip(entry.dims, given.shape)
+        fits = len(dims) == len(given.shape) and all(
+            isinstance(dim, str) or dim == extent for dim, extent in zip(dims, given.shape)
         )
-        return given.shape if fits and any(isinstance(dim, str) for dim in entry.dims) else None
+        return given.shape if fits and any(isinstance(dim, str) for dim in dims) else None
 
     def _require_sizes(self, declared: list[Declared], known: Mapping[str, Shape]) -> None:
         sizes = {
             dim: extent
             for entry in declared
-            if entry.name in known and entry.dims is not None
-            for dim, extent in zip(entry.dims, known[entry.name])
+            if entry.name in known and entry.labels is not None
+            for dim, extent in zip(entry.labels, known[entry.name])
         }
         loose = []
         for entry in declared:
             given = self.given.get(entry.name)
-            if entry.dims is None or entry.name in known or (given is not None and given.shape is not None):
+            if entry.labels is None or entry.name in known or (given is not None and given.shape is not None):
                 continue
-            dims = [sizes.get(dim, dim) for dim in entry.dims]
+            dims = [sizes.get(dim, dim) for dim in entry.labels]
             if not all(isinstance(dim, int) for dim in dims):
                 loose.append((entry.name, dims))
         if loose:
@@ -204,14 +205,14 @@ class InputOptions:
         return next(self.sets(executable, path, seeds))
 
 
-def _limits(path: str) -> dict[str, int]:
-    """`index_limits` of a model; nothing is known of an artifact's."""
+def _limits(path: str) -> Mapping[str, int]:
+    """`Frontend.index_limits` of a model; nothing is known of an artifact's."""
     if is_artifact(path):
         return {}
     # as in `InputOptions.open`
-    from tilewright.cli.declared import index_limits
+    from tilewright.frontends import frontend_of
 
-    return index_limits(path)
+    return frontend_of(path).index_limits(path)
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.engines import import_engine, open_engine
+from tilewright.cli.reference import reference_of
 from tilewright.errors import EnvironmentError_
+from tilewright.frontend.reference import import_engine
 from tilewright.load import load
 from tilewright.runtime.model import Model
 
@@ -61,7 +62,7 @@ def main(engine: str, model: str, data: str, threads: str) -> None:
         loaded = load(model, threads=int(threads))
         run = lambda: loaded.run(inputs)  # noqa: E731
     else:
-        run = open_engine(engine, model, inputs, int(threads)).run
+        run = reference_of(model).open(engine, inputs, int(threads), exact=False).run
     results = [run() for _ in range(2)]
     print(resident() - before, flush=True)
     del results

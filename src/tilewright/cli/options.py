@@ -124,9 +124,13 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def require_file(path: str) -> None:
-    """Raise ModelError when there is nothing at `path`, or a directory."""
+    """Raise ModelError when there is nothing at `path`, or a directory that is no model."""
     if Path(path).is_dir():
-        raise ModelError(f"{path} is a directory; give the path of an ONNX model or of a compiled artifact")
+        # only for folders: who gives a file need not wait for the formats
+        from tilewright.frontends import is_model_folder, kinds_of_models
+
+        if not is_model_folder(Path(path)):
+            raise ModelError(f"{path} is a directory; give the path of {kinds_of_models()} or of a compiled artifact")
     if not Path(path).exists():
         raise ModelError(f"{path}: there is no such file")
 

@@ -15,6 +15,7 @@ from tilewright.cli.dump import check_folder, dump_to
 from tilewright.cli.inputs import InputOptions, InputSet, input_options
 from tilewright.cli.options import ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.reference import check_against, reference_of
 from tilewright.errors import InputError
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
@@ -28,7 +29,7 @@ Array = np.ndarray[Any, Any]
 @click.option(
     "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
 )
-@click.option("--against", type=click.Choice(["onnxruntime"]), help="compare what --dump writes with this engine")
+@click.option("--against", help="compare what --dump writes with this engine, such as onnxruntime")
 @click.option("--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range")
 @input_options
 @model_options
@@ -41,7 +42,7 @@ def run_command(
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
-    """Run MODEL (.onnx or a compiled .tw) once, or once for each seed, and print each output."""
+    """Run MODEL (a model or a compiled .tw) once, or once for each seed, and print each output."""
     if output:
         check_writable(output, model)
     if against is not None and folder is None:
@@ -49,6 +50,7 @@ def run_command(
     if folder is not None:
         require_model(model, "run --dump")
         check_folder(folder)
+        against = against and check_against(reference_of(model), against, inner=True)
     if (output or folder) and len(inputs.seeds) > 1:
         raise InputError("--output and --dump hold one run; give one --seed")
     if check:
@@ -57,7 +59,7 @@ def run_command(
     agrees = True
     for given in inputs.sets(executable, model):
         if isinstance(executable, DebugMachine) and folder is not None:
-            agrees = dump_to(folder, model, executable, given.arrays, against is not None)
+            agrees = dump_to(folder, model, executable, given.arrays, against)
         arrays = run_once(executable, given)
         if output:
             write_file(output, partial(store, arrays))

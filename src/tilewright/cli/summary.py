@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tilewright.errors import UserError
+from tilewright.errors import UnsupportedError, UserError
 
 if TYPE_CHECKING:
+    from tilewright.frontend.description import Description
     from tilewright.relay.ir.expr import Function
     from tilewright.relay.ir.module import IRModule
 
 
 def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target: str = "cpu") -> Iterator[str]:
-    """The summary of the ONNX model at `path`; with the sizes that `shapes` fixes, for `target`.
+    """The summary of the model at `path`; with the sizes that `shapes` fixes, for `target`.
 
     What is not supported is a line, no error. Raises `ModelError` where the file is no model, `TargetError` for an
     unknown target.
@@ -24,20 +24,23 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target:
     # only when it runs: `tilewright --help` reads this module
     from tilewright.backend import backend_of
     from tilewright.compile import import_model
-    from tilewright.frontend.onnx.load import load_model
+    from tilewright.frontends import frontend_of
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
     refusal = backend_of(Target(target)).refusal()
-    loaded = load_model(path)
-    made_by = " ".join(part for part in (loaded.proto.producer_name, loaded.proto.producer_version) if part)
-    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(loaded.opsets.items()))
-    yield f"{path}: {_size(Path(path).stat().st_size)}, opsets {opsets}{f', made by {made_by}' if made_by else ''}"
-    weights = {tensor.name for tensor in loaded.proto.graph.initializer}
-    yield from _section("inputs", [_value(info) for info in loaded.proto.graph.input if info.name not in weights])
-    yield from _section("outputs", [_value(info) for info in loaded.proto.graph.output])
-    yield from _operators(loaded.proto.graph)
-    yield from _parameters(loaded.proto.graph)
+    size = _size(Path(path).stat().st_size)
+    try:
+        description = frontend_of(path).describe(path)
+    except UnsupportedError as error:  # of a format that is described by what its models become
+        yield f"{path}: {size}"
+        yield from _section("not supported", str(error).splitlines())
+        return
+    yield f"{path}: {size}, {description.origin}"
+    yield from _section("inputs", description.inputs)
+    yield from _section("outputs", description.outputs)
+    yield from _operators(description.operators)
+    yield _parameters(description)
     try:
         module = infer_type(import_model(path, shapes))
     except UserError as error:
@@ -54,28 +57,8 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{title if index == 0 else '':14} {line}"
 
 
-def _value(info: Any) -> str:
-    """`x: float32[batch, 8]`, an unnamed size as a question mark."""
-    # optional, and slow to import
-    from onnx import helper
-
-    if info.type.WhichOneof("value") != "tensor_type":
-        return f"{info.name}: {info.type.WhichOneof('value') or 'unknown type'}".replace("_type", "")
-    tensor = info.type.tensor_type
-    kind = helper.tensor_dtype_to_string(tensor.elem_type).removeprefix("TensorProto.").lower()
-    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
-    if not tensor.HasField("shape"):
-        return f"{info.name}: {kind}, of any rank"
-    dims = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
-    return f"{info.name}: {kind}[{', '.join(dims)}]"
-
-
-def _operators(graph: Any) -> Iterator[str]:
+def _operators(count: Counter[str]) -> Iterator[str]:
     """How often each operator stands in the graph and those inside of it, the most frequent first."""
-    # it imports onnx, which is optional
-    from tilewright.cli.declared import nodes_of
-
-    count = Counter(f"{node.domain}.{node.op_type}".removeprefix(".") for node in nodes_of(graph))
     yield f"operators      {count.total()} nodes of {len(count)} kinds"
     text = ""
     for name, times in count.most_common():
@@ -88,20 +71,10 @@ def _operators(graph: Any) -> Iterator[str]:
         yield f"{'':14} {text}"
 
 
-def _parameters(graph: Any) -> Iterator[str]:
+def _parameters(description: Description) -> str:
     """Numbers and bytes of all stored tensors, by element type."""
-    from onnx import helper
-
-    from tilewright.cli.submodel import tensors_of
-
-    numbers: Counter[str] = Counter()
-    nbytes = 0
-    for tensor in tensors_of(graph):
-        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-        numbers[dtype.name] += math.prod(tensor.dims)
-        nbytes += math.prod(tensor.dims) * dtype.itemsize
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in numbers.most_common())
-    yield f"parameters     {kinds or 'none'}{f'; {_size(nbytes)}' if kinds else ''}"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in description.parameters.most_common())
+    return f"parameters     {kinds or 'none'}{f'; {_size(description.parameter_bytes)}' if kinds else ''}"
 
 
 def _operations(module: IRModule) -> str:

@@ -9,18 +9,16 @@ import click
 
 from tilewright.cli.bounds import Bounds, bounds_of
 from tilewright.cli.comparison import Difference, compare_values
-from tilewright.cli.engines import ENGINES, check_engine
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options, require_model
-from tilewright.cli.reference import open_reference
-from tilewright.cli.saturation import advice, saturating_nodes
-from tilewright.cli.submodel import cut_at
+from tilewright.cli.reference import advice, check_against, reference_of
+from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
 
 
 @click.command("verify")
 @click.argument("model")
-@click.option("--against", default="onnxruntime", show_default=True, help=f"one of: {', '.join(ENGINES)}")
+@click.option("--against", help="the engine to compare with  [default: the format's own; for ONNX onnxruntime]")
 @click.option("--rtol", type=float, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
 @click.option("--atol", type=float, help="absolute part of the bound  [default: by data type]")
 @click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
@@ -28,20 +26,21 @@ from tilewright.runtime.model import Model
 @model_options
 def verify_command(
     model: str,
-    against: str,
+    against: str | None,
     rtol: float | None,
     atol: float | None,
     values: tuple[str, ...],
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
-    """Check MODEL (.onnx) against another engine; exit status 1 if an output differs by more than the bound."""
-    check_engine(against)
+    """Check MODEL against another engine; exit status 1 if an output differs by more than the bound."""
     require_model(model, "verify")
+    whole = reference_of(model)
+    against = check_against(whole, against)
     with tempfile.TemporaryDirectory() as folder:
-        path = cut_at(model, values, folder) if values else model
+        path = whole.cut_at(values, folder) if values else model
         executable = inputs.open(path, options)
-        doubtful = [] if against == "reference" else saturating_nodes(path, against=against)
+        doubtful = reference_of(path).inexact_nodes(against)
         if doubtful:
             click.echo(
                 f"note     this processor has no dot products of bytes (VNNI): sums of uint8 x int8 products saturate "
@@ -66,11 +65,11 @@ def _compare_engines(
     executable: Model, path: str, shown: str, against: str, inputs: InputOptions, bounds: Bounds
 ) -> Iterator[Difference]:
     """Run both engines on each set of inputs; the differences of each output."""
-    reference = None
+    reference: Engine | None = None
     for given in inputs.sets(executable, path):
         results = executable.run(given.arrays)
         if reference is None:
-            reference = open_reference(against, path, given.arrays, executable.threads)
+            reference = reference_of(path).open(against, given.arrays, executable.threads)
         reference.give(given.arrays)
         click.echo(f"{shown} against {reference.name} {reference.version}, {given.origin}")
         for spec, ours, theirs in zip(executable.outputs, results, reference.run(), strict=True):

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
+from tilewright.frontend.interpreter_reference import InterpreterReference
+from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
@@ -57,6 +60,17 @@ class Frontend(ABC):
     def index_limits(self, model: str | os.PathLike[str]) -> Mapping[str, int]:
         """How many entries the smallest table has that an input of integers looks up in, by input; as far as known."""
         return {}
+
+    def describe(self, model: str | os.PathLike[str]) -> Description:
+        """What the model at a path is. Raises as `convert` does, unless the format can tell without converting."""
+        return describe_module(self.convert(model, None)[0], self.kind)
+
+    def reference(self, model: Any) -> Reference:
+        """What the model at a path, or an object that `takes` accepts, is compared with: engines of its framework.
+
+        Where a format has none here, the Relay interpreter.
+        """
+        return InterpreterReference(lambda shapes: self.convert(model, shapes)[0])
 
 
 def _declared(spec: InputSpec) -> Declared:

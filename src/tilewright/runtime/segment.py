@@ -86,7 +86,10 @@ class Segment:
     def invoke(self, values: Sequence[Any], threads: int) -> tuple[list[Array], int]:
         """Run on `values`, which are checked; the outputs, and 0 or the code of a failed check."""
         if self._made is None:
-            results = self.prepare([bind(value, spec) for value, spec in zip(values, self.inputs)], None, threads)
+            arrays = [
+                bind(value, spec) for value, spec in zip(values, self.inputs)
+            ]  # which live until the call is over
+            results = self.prepare(arrays, None, threads)
             return results, self._run(self.entry, self.slots_address, threads)
         slots, count, memory = self._slots, self._count, self.memory
         kept = []  # arrays made here live until the call is over

@@ -124,7 +124,7 @@ def var(name: str = "n", dtype: str = "int32") -> Var:
 
 def size_var(name: str = "n", dtype: str = "int32", hint: int = 256) -> SizeVar:
     """A variable of at least 0, such as a symbolic extent; schedules choose tiles that are good at the size `hint`."""
-    return SizeVar(name, dtype, hint, 0)
+    return SizeVar(name, dtype, hint)
 
 
 def _range_of(dom: Any) -> Range:

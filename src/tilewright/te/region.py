@@ -111,7 +111,7 @@ class IndexEvaluator:
     def atom_bounds(self, atom: Expr) -> Span | None:
         """Constant bounds of one atom, or None."""
         if isinstance(atom, Var):
-            return self.ranges.get(atom) or ((atom.least, math.inf) if isinstance(atom, e.SizeVar) else None)
+            return self.ranges.get(atom) or ((0, math.inf) if isinstance(atom, e.SizeVar) else None)
         if isinstance(atom, (e.FloorMod, e.FloorDiv)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             inner = self._expr_bounds(atom.a)
             by = atom.b.value
@@ -121,9 +121,9 @@ class IndexEvaluator:
             return None if inner is None else (_floor(inner[0], by), _floor(inner[1], by))
         if isinstance(atom, (e.FloorMod, e.FloorDiv)):
             inner, size = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
-            if inner is None or size is None or inner[0] < 0 or size[0] < 1:
+            if inner is None or size is None or inner[0] < 0 or size[0] < 0:
                 return None
-            return (0, size[1] - 1) if isinstance(atom, e.FloorMod) else (0, inner[1] // size[0])
+            return (0, max(size[1] - 1, 0)) if isinstance(atom, e.FloorMod) else (0, inner[1] // max(size[0], 1))
         if isinstance(atom, (e.Min, e.Max)):
             a, b = self._expr_bounds(atom.a), self._expr_bounds(atom.b)
             if a is None or b is None:

@@ -108,19 +108,17 @@ class Var(Expr):
 
 
 class SizeVar(Var):
-    """A variable known to be at least `least`, such as a symbolic extent (`te.var` may be any).
+    """A variable known to be at least 0, such as a symbolic extent (`te.var` may be any).
 
     `hint` is a size that schedules may suppose where they must choose a tile; it has no meaning for the program.
     """
 
-    __slots__ = ("hint", "least")
+    __slots__ = ("hint",)
     hint: int
-    least: int
 
-    def __init__(self, name: str, dtype: str = "int32", hint: int = 256, least: int = 1) -> None:
+    def __init__(self, name: str, dtype: str = "int32", hint: int = 256) -> None:
         super().__init__(name, dtype)
         object.__setattr__(self, "hint", hint)
-        object.__setattr__(self, "least", least)
 
 
 # ------------------------------------------------------------------------------------------------ arithmetic

@@ -70,7 +70,10 @@ class BufferVar:
         return BufferLoad(self.buffer, self._indices(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        store = BufferStore(self.buffer, op.convert(value, self.buffer.dtype), self._indices(indices))
+        value = op.convert(value, self.buffer.dtype)
+        if value.dtype.element != self.buffer.dtype.element:
+            raise TypeError(f"ir_builder: {self.buffer.name} holds {self.buffer.dtype}; it cannot take {value.dtype}")
+        store = BufferStore(self.buffer, value, self._indices(indices))
         self.builder.emit(store.at(self.builder.where()))
 
 

@@ -98,12 +98,16 @@ def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = F
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The largest element over `axis`."""
+    """The largest element over `axis`; of bools whether any holds."""
+    if x.dtype.is_bool:
+        return any(x, axis, keepdims, exclude)
     return reduce(x, te.max, axis, keepdims, exclude, "max")
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> Tensor:
-    """The smallest element over `axis`."""
+    """The smallest element over `axis`; of bools whether all hold."""
+    if x.dtype.is_bool:
+        return all(x, axis, keepdims, exclude)
     return reduce(x, te.min, axis, keepdims, exclude, "min")
 
 
@@ -150,7 +154,7 @@ def _arg(x: Tensor, which: str, axis: Axis, keepdims: bool, exclude: bool, last:
         worse = tir.logical_not(value >= extreme if largest else value <= extreme)
         if x.dtype.is_float:
             worse = tir.logical_and(worse, tir.eq(value, value))
-        never = tir.const(-1 if last else 2**31 - 1, "int32")
+        never = tir.const(-1 if last else te.index_dtype().limits()[1], te.index_dtype())
         return (te.max if last else te.min)(tir.select(worse, never, position), axis=ranges)
 
     shape = _reduced(x.shape, axes, keepdims)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.support.dtype import DType
-from tilewright.te import Tensor
+from tilewright.te import Tensor, index_dtype
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.ir_builder import IRBuilder
 from tilewright.tir.size_hint import size_hint
@@ -43,7 +43,7 @@ def argsort(
     An axis of symbolic size must have `count` elements; whoever runs the kernel checks it.
     """
     rows = Rows(x.shape, normalize_axis(axis, x.ndim))
-    kept = rows.size if count is None else tir.const(count, "int32")
+    kept = rows.size if count is None else tir.const(count, index_dtype())
     few = count is not None and size_hint(rows.size) >= _SEARCHED * count
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
@@ -96,9 +96,9 @@ class _Pairs:
         self.ib, self.capacity, self.dtype = ib, capacity, dtype
         self.digits, self.buckets = DType(dtype).bits // _DIGIT, 1 << _DIGIT
         self.keys = ib.allocate(dtype, capacity * 2, "keys")
-        self.order = ib.allocate("int32", capacity * 2, "order")
-        self.ends = ib.allocate("int32", self.digits * self.buckets, "ends")
-        self.start = ib.allocate("int32", 1, "start", scope="local")  # of the half that holds the pairs
+        self.order = ib.allocate(index_dtype(), capacity * 2, "order")
+        self.ends = ib.allocate(index_dtype(), self.digits * self.buckets, "ends")
+        self.start = ib.allocate(index_dtype(), 1, "start", scope="local")  # of the half that holds the pairs
         self.start[0] = 0
 
     def position(self, rank: Any) -> Any:
@@ -125,7 +125,7 @@ class _Pairs:
 
     def _insert(self, size: Any) -> None:
         ib, keys, order = self.ib, self.keys, self.order
-        hole = ib.allocate("int32", 1, "hole", scope="local")
+        hole = ib.allocate(index_dtype(), 1, "hole", scope="local")
         with ib.for_range(1, size, name="i") as i:
             key, position = ib.let("key", keys[i]), ib.let("position", order[i])
             hole[0] = i
@@ -145,7 +145,7 @@ class _Pairs:
         """The place, among all buckets, of the one that a key's digit names."""
         shifted = tir.call_intrin(self.dtype, "shift_right", key, tir.const(digit * _DIGIT, self.dtype))
         own = tir.call_intrin(self.dtype, "bitwise_and", shifted, tir.const(self.buckets - 1, self.dtype))
-        return own.astype("int32") + digit * self.buckets
+        return own.astype(index_dtype()) + digit * self.buckets
 
     def _count(self, size: Any) -> None:
         """How many keys have each digit."""
@@ -161,7 +161,7 @@ class _Pairs:
     def _deal(self, size: Any, digit: int) -> None:
         """Deal the pairs by one digit into the other half, unless all of them have the same."""
         ib, ends = self.ib, self.ends
-        total = ib.allocate("int32", 1, "total", scope="local")
+        total = ib.allocate(index_dtype(), 1, "total", scope="local")
         with ib.if_scope(ends[self._digit(self.keys[self.start[0]], digit)] < size):
             total[0] = 0
             with ib.for_range(0, self.buckets, name="bucket") as bucket:
@@ -214,9 +214,9 @@ class _Sorted:
 
     def __init__(self, ib: IRBuilder, dtype: str, count: int, block: int) -> None:
         self.ib, self.count = ib, count
-        self.pairs = _Pairs(ib, dtype, tir.const(count, "int32"))
+        self.pairs = _Pairs(ib, dtype, tir.const(count, index_dtype()))
         self.fill, self.full, self.hole = (
-            ib.allocate("int32", 1, name, scope="local") for name in ("fill", "full", "hole")
+            ib.allocate(index_dtype(), 1, name, scope="local") for name in ("fill", "full", "hole")
         )
         self.limit = ib.allocate(dtype, 1, "limit", scope="local")
         self.fill[0], self.full[0], self.limit[0] = 0, 0, 0
@@ -239,7 +239,7 @@ class _Collected(_Sorted):
 
     def __init__(self, ib: IRBuilder, dtype: str, count: int, block: int) -> None:
         super().__init__(ib, dtype, count, block)
-        self.pairs = _Pairs(ib, dtype, tir.const(2 * count + block, "int32"))
+        self.pairs = _Pairs(ib, dtype, tir.const(2 * count + block, index_dtype()))
 
     def add(self, key: Any, position: Any) -> None:
         """Put a pair behind the others."""
@@ -287,12 +287,12 @@ def searchsorted(rows: Tensor, values: Tensor, right: bool = False, dtype: str =
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = tir.ir_builder.create()
         elements, wanted, result = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
-        queries = Rows((*values.shape, tir.const(1, "int32")), values.ndim)
+        queries = Rows((*values.shape, tir.const(1, index_dtype())), values.ndim)
         with ib.for_range(0, queries.count, name="query", kind="parallel") as query:
             *place, _ = queries.places(ib, query)(0)
             row = place[:-1] if rows.ndim > 1 else []
             value = ib.let("value", wanted[tuple(place)])
-            low, high = (ib.allocate("int32", 1, name, scope="local") for name in ("low", "high"))
+            low, high = (ib.allocate(index_dtype(), 1, name, scope="local") for name in ("low", "high"))
             low[0], high[0] = 0, rows.shape[-1]
             with ib.while_loop(low[0] < high[0]):
                 middle = ib.let("middle", (low[0] + high[0]) // 2)

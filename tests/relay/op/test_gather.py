@@ -17,12 +17,14 @@ X = np.arange(60, dtype="float32").reshape(3, 4, 5)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_take(check, axis, dtype):
     for indices in (np.array([[0, 2], [-1, 1]]), np.array([1]), np.array(2)):
-        check(op.take(const(X), const(indices.astype(dtype)), axis), np.take(X, indices, axis))
+        check(op.take(const(X), const(indices.astype(dtype)), axis, "from_back"), np.take(X, indices, axis))
 
 
 def test_take_modes(check):
     out_of_range = np.array([7, -9, 2])
     check(op.take(const(X), const(out_of_range), 0), X[[2, 0, 2]])
+    check(op.take(const(X), const(np.array([-1, -2, 5])), 0), X[[0, 0, 2]])
+    check(op.take(const(X), const(np.array([-1, -9, 5])), 0, "from_back"), X[[2, 0, 2]])
     check(op.take(const(X), const(out_of_range), 0, "wrap"), X[[1, 0, 2]])
     check(op.take(const(X), const(np.array([1, 2])), 0, "fast"), X[[1, 2]])
     check(op.take(const(X), const(np.array([59, 3]))), np.array([59.0, 3.0]))
@@ -55,7 +57,7 @@ def test_one_hot(check, onnxruntime_node):
 def test_type_errors():
     with pytest.raises(TypeMismatchError, match="indices must be integers"):
         type_of(op.take(const(X), const(np.array([0.5], "float32")), 0))
-    with pytest.raises(TypeMismatchError, match="mode 'nearest'; known: clip, wrap, fast"):
+    with pytest.raises(TypeMismatchError, match="mode 'nearest'; known: clip, from_back, wrap, fast"):
         type_of(op.take(const(X), const(np.array([0])), 0, "nearest"))
     with pytest.raises(TypeMismatchError, match="too many for data of 3 dimensions"):
         type_of(op.gather_nd(const(X), const(np.zeros((4, 1), "int64"))))

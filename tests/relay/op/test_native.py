@@ -10,6 +10,7 @@ import pytest
 
 from tests.relay.op.cases import CASES
 from tilewright import codegen
+from tilewright.driver import lower
 from tilewright.driver.lower import lower_function
 from tilewright.relay.interpreter.interpreter import flatten, interpret
 from tilewright.relay.ir import registry
@@ -91,3 +92,29 @@ def _as_param(arg, params, arrays):
     params.append(Var(f"p{len(params)}", arg.tensor_type))
     arrays.append(np.array(arg.data, order="C"))
     return params[-1]
+
+
+#: Kernels written as loops, whose counters and positions have the index type as well.
+LOOPS = [
+    *(
+        "argsort",
+        "sort",
+        "topk",
+        "searchsorted",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "cumprod",
+        "take",
+        "gather",
+        "gather_nd",
+    ),
+    *("scatter", "scatter_add", "scatter_elements", "scatter_nd", "adv_index"),
+]
+
+
+@pytest.mark.parametrize("name", [name for name in LOOPS if name in COMPILED])
+def test_kernels_that_count_in_64_bits(name, monkeypatch):
+    """As for tensors of 2**30 elements, but small."""
+    monkeypatch.setattr(lower, "WIDE", 0)
+    test_kernel(name)

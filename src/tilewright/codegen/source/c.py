@@ -135,7 +135,7 @@ def _function(func: PrimFunc, messages: list[str], dialect: Dialect) -> str:
     b.messages = messages
     for param in func.params:
         if isinstance(param, Var) and isinstance(param, SizeVar):
-            b.analyzer.bind(param, (1, 2**31 - 2))
+            b.analyzer.bind(param, (0, 2**31 - 2))
     head = f"int32_t {func.name}({_parameters(func, b)}) {{"
     statement(b, func.body)
     end = [C99.position.format(file="generated", line=1)] if b.shows_positions else []

@@ -93,10 +93,3 @@ def to_numpy(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple([to_numpy(item) for item in value])
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-
-
-def to_classic(value: Any) -> Any:
-    """NumPy arrays, nested in tuples or lists, as `NDArray`s in lists."""
-    if isinstance(value, list | tuple):
-        return [to_classic(item) for item in value]
-    return array(value) if isinstance(value, np.ndarray | np.generic) else value

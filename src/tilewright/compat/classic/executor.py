@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.compat.classic.array import NDArray, array, require_cpu, to_classic, to_numpy
+from tilewright.compat.classic.array import NDArray, array, require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
@@ -18,6 +18,7 @@ from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
+from tilewright.compat.classic.runtime import ADT, to_classic
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
@@ -179,7 +180,7 @@ class GraphModule:
         self.module = module
         self.executable = module.executable
         self._inputs: dict[str, NDArray] = {}
-        self._outputs: list[NDArray] = []
+        self._outputs: Sequence[NDArray] = []
 
     def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """Set the input called `key`, or number `key`, and those named by keywords; parameters may be among these."""
@@ -205,6 +206,11 @@ class GraphModule:
         if missing:
             raise InputError(f"no value was set for the input{'s'[: len(missing) - 1]} {', '.join(missing)}")
         self._outputs = to_classic(self.executable.run({k: v.numpy() for k, v in self._inputs.items()}))
+
+    def get_input_index(self, name: str) -> int:
+        """The number of the input called `name`; -1 if there is none."""
+        names = [spec.name for spec in self.executable.inputs]
+        return names.index(name) if name in names else -1
 
     def get_num_outputs(self) -> int:
         """How many outputs the model has."""
@@ -289,11 +295,13 @@ class Executor:
             inputs = _inputs(func, args, named)
             if self.kind == "debug":
                 return to_classic(evaluate(mod, inputs))
+            inputs = [_converted(param, value) for param, value in zip(func.params, inputs, strict=True)]
             if not compiled:
                 compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
             model = compiled[0]
             leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
-            return to_classic(unflatten(leaves, result.ret_type))
+            value = to_classic(unflatten(leaves, result.ret_type))
+            return value if self.kind == "vm" or not isinstance(value, ADT) else list(value)
 
         return run
 
@@ -316,6 +324,14 @@ def _in_dtype(param: relay.Var, value: Any) -> Any:
     if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
         return np.asarray(value, type_.dtype.numpy)
     return to_numpy(value)
+
+
+def _converted(param: relay.Var, value: Any) -> Any:
+    """`value` in the dtype of the parameter, as the classic executors copy numbers into buffers of their own."""
+    type_ = param.checked_type
+    if not isinstance(type_, relay.TensorType) or not isinstance(value, np.ndarray) or value.dtype == object:
+        return value
+    return value.astype(type_.dtype.numpy, copy=False)
 
 
 def unflatten(leaves: Sequence[Any], type_: Type) -> Any:
@@ -345,36 +361,6 @@ def create_executor(
         raise InputError(f"there is no executor {kind!r}; there are: {', '.join(KINDS)}")
     require_cpu(device)
     return Executor(kind, mod, target, params)
-
-
-class VirtualMachine:
-    """A compiled model with the methods of the classic virtual machine."""
-
-    def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
-        require_cpu(device if not isinstance(device, list | tuple) else device[0])
-        self._model = exe.executable
-        self._inputs: dict[str, list[Any]] = {}
-
-    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
-        """Set the inputs that the next run without arguments takes."""
-        specs = self._model.inputs[len(args) :]
-        self._inputs[func_name] = [*args, *[named[spec.name] for spec in specs]]
-
-    def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
-        """Run the function `main`; one output as an array, several as a list."""
-        if func_name != "main":
-            raise UnsupportedError(f"compiled programs are entered at 'main', not at {func_name!r}")
-        if args or named:
-            self.set_input(func_name, *args, **named)
-        return to_classic(self._model(*[to_numpy(value) for value in self._inputs.get(func_name, [])]))
-
-    def run(self, *args: Any, **named: Any) -> Any:
-        """Run `main`."""
-        return self.invoke("main", *args, **named)
-
-    def get_outputs(self) -> Any:
-        """The outputs of a run of `main` on the inputs that were set."""
-        return self.invoke("main")
 
 
 def vm_compile(

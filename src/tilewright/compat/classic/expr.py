@@ -81,7 +81,6 @@ def _grids(data: Any, indexing: str = "ij") -> int:
 
 
 meshgrid = tuple_valued(relay.meshgrid, _grids)
-sparse_reshape = tuple_valued(relay.sparse_reshape, lambda *_, **__: 2)
 
 
 def batch_norm(

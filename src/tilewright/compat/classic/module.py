@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilewright.compat.classic.standard_library import standard_module
 from tilewright.compat.classic.weights import infer_weights
 from tilewright.errors import InputError
 from tilewright.relay.ir.adt import TypeData
@@ -40,6 +41,8 @@ class IRModule(RelayModule):
         if isinstance(value, TypeData):
             self.type_definitions[value.header] = value  # type: ignore[index]
             return
+        if isinstance(value, Expr) and not isinstance(value, Function):
+            value = Function(free_vars(value), value)
         if not isinstance(value, Function | PrimFunc):
             raise InputError(f"a module holds functions and type definitions, not a {type(value).__name__}")
         name = key if isinstance(key, str) else key.name
@@ -82,6 +85,19 @@ class IRModule(RelayModule):
         self.type_definitions.update(other.type_definitions)  # type: ignore[attr-defined]
         for gvar, func in other.functions.items():
             self[gvar] = func
+
+    def import_from_std(self, file_to_import: str) -> None:
+        """Add the definitions of a file of the standard library where the module has none of the same names.
+
+        Raises `UnsupportedError` for a file that is not there.
+        """
+        library = standard_module(file_to_import)
+        for data in library.type_definitions.values():
+            if data.header not in self.type_definitions:
+                self[data.header] = data
+        for gvar, func in library.functions.items():
+            if gvar.name not in self:
+                self[gvar] = func
 
     def update_func(self, var: GlobalVar, func: Function) -> None:
         """Put `func` in the place of the function called `var`."""

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError
 from tilewright.relay.ir.module import IRModule as RelayModule
+from tilewright.relay.transform.fuse.fuse_ops import MAX_GROUP, fuse_ops
 from tilewright.relay.transform.manager import pass_manager
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import Pass
@@ -40,8 +41,22 @@ def constructor(name: str) -> Callable[..., ClassicPass]:
     return build
 
 
+def FuseOps(fuse_opt_level: int = -1) -> ClassicPass:
+    """Operators that make one kernel as one function; at level 0 each is alone, and -1 is the level of the context.
+
+    Reshapes and slices join kernels here, as they do in the classic stack; in compiled models they stay apart where
+    they cost nothing.
+    """
+
+    def fuse(mod: RelayModule, context: Any) -> RelayModule:
+        level = context.opt_level if fuse_opt_level == -1 else fuse_opt_level
+        return fuse_ops(mod, max_group=MAX_GROUP if level > 0 else 1, views_apart=False)
+
+    return classic(Pass(PassInfo(0, "FuseOps"), fuse))
+
+
 #: The constructors of all graph passes by their classic names.
-CONSTRUCTORS = {name: constructor(name) for name in PASSES}
+CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {"FuseOps": FuseOps}
 
 
 class Sequential(pass_manager.Sequential):

@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import InputError
 from tilewright.relay.ir import prelude as own
-from tilewright.relay.ir.parser import parse
 from tilewright.relay.ir.values import ConstructorValue
-
-_NAT = """#[version = "0.0.5"]
-type nat {
-  Z,
-  S(nat[]),
-}
-
-def @nat_add(%x: nat[], %y: nat[]) -> nat[] {
-  match (%x) {
-    Z => %y,
-    S(%z) => @nat_add(%z, S(%y)),
-  }
-}
-
-def @nat_double(%x: nat[]) -> nat[] {
-  match (%x) {
-    Z => Z,
-    S(%y) => S(S(@nat_double(%y))),
-  }
-}
-
-def @nat_iterate[A](%f: fn (A) -> A, %n: nat[]) -> fn (A) -> A {
-  match (%n) {
-    Z => fn (%x: A) -> A { %x },
-    S(%m) => fn (%x: A) -> A { %f(@nat_iterate(%f, %m)(%x)) },
-  }
-}
-"""
-
-
-@cache
-def _nat_module() -> relay.IRModule:
-    return parse(_NAT)
 
 
 class Prelude(own.Prelude):
@@ -53,13 +18,7 @@ class Prelude(own.Prelude):
 
     def __init__(self, mod: IRModule | None = None) -> None:
         target = IRModule() if mod is None else mod
-        library = own.prelude_module()
-        for data in library.type_definitions.values():
-            if data.header not in target.type_definitions:
-                target[data.header] = data
-        for gvar, func in library.functions.items():
-            if gvar.name not in target:
-                target[gvar] = func
+        target.import_from_std("prelude.rly")
         self.mod = target
 
     def get_type(self, canonical: str) -> tuple[Any, ...]:
@@ -74,7 +33,7 @@ class Prelude(own.Prelude):
 def add_nat_definitions(prelude: Prelude) -> None:
     """Add the data type nat, `nat_add`, `nat_double` and `nat_iterate` to the prelude's module."""
     if "nat_add" not in prelude.mod:
-        prelude.mod.update(_nat_module())
+        prelude.mod.import_from_std("nat.rly")
 
 
 def make_nat_expr(prelude: Prelude, n: int) -> relay.Expr:

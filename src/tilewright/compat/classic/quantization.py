@@ -23,7 +23,11 @@ def qconfig(**options: Any) -> QConfig:
             raise UnsupportedError(
                 f"relay.quantize.qconfig: {name} is {only} here: layers compute in int8, sums in int32"
             )
-    for name in ("do_simulation", "round_for_shift", "debug_enabled_ops", "rounding", "partition_conversions"):
+    if options.pop("partition_conversions", "disabled") != "disabled":
+        raise UnsupportedError(
+            'relay.quantize.qconfig: partition_conversions is "disabled" here: a model takes and gives floats'
+        )
+    for name in ("do_simulation", "round_for_shift", "debug_enabled_ops", "rounding"):
         options.pop(name, None)
     return own_qconfig(**options)
 

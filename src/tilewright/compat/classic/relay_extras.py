@@ -8,14 +8,14 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.convolutions import pads
-from tilewright.compat.classic.executor import ExecutorFactory, vm_compile
+from tilewright.compat.classic.executor import ExecutorFactory, optimize, vm_compile
 from tilewright.compat.classic.target import Target
 from tilewright.driver.lower import lower_function
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.scope_builder import ScopeBuilder
-from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.pass_manager import PassContext
 
@@ -72,21 +72,6 @@ def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str =
     return op.nn.adaptive_max_pool3d(data, 1, layout)
 
 
-def segment_sum(data: relay.Expr, segment_ids: relay.Expr, num_segments: int | None = None) -> relay.Expr:
-    """The sums of the rows of `data` that have the same of `num_segments` numbers.
-
-    Raises `InputError` without `num_segments`: the size would depend on the values.
-    """
-    if num_segments is None:
-        raise InputError(
-            "relay.segment_sum needs num_segments here, as the size of the result may not depend on values"
-        )
-    kind = tensor_type_of(data)
-    rows = op.reshape(segment_ids, (-1, *[1] * (len(kind.shape) - 1)))
-    places = op.broadcast_to(rows, kind.shape)
-    return op.scatter_add(op.zeros((num_segments, *kind.shape[1:]), str(kind.dtype)), places, data, 0)
-
-
 def get_pad_tuple2d(padding: Any) -> tuple[int, int, int, int]:
     """Padding as (top, left, bottom, right), from a number, 2 or 4 of them."""
     return pads(padding if isinstance(padding, int) else tuple(padding), (1, 1))  # type: ignore[return-value]
@@ -131,6 +116,10 @@ class VMCompiler:
     def get_params(self) -> dict[str, Any]:
         """The values that were set."""
         return self._params
+
+    def optimize(self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None) -> tuple[Any, Any]:
+        """The module after the graph passes, and the parameters, which are constants in it now."""
+        return optimize(mod, target, {**self._params, **(params or {})})
 
     def lower(self, mod: Any, target: Any = None, target_host: Any = None) -> None:
         """Compile the module."""

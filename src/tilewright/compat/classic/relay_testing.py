@@ -74,12 +74,17 @@ def check_grad(
 ) -> None:
     """Raise `AssertionError` unless the gradient of `func` agrees with finite differences.
 
-    `inputs` are random by default; `test_inputs` are those whose gradients are checked (all by default).
+    `inputs` are by default normal numbers times `scale` (10 * `eps`) around `mean`, so small that a step of `eps` shows
+    in float32; `test_inputs` are those whose gradients are checked (all by default).
     """
     mod = infer_module(IRModule.from_expr(func))
     main: relay.Function = mod["main"]
     rng = np.random.default_rng(0)
-    values = list(inputs) if inputs is not None else [_random(param, rng, mean) for param in main.params]
+    values = (
+        list(inputs)
+        if inputs is not None
+        else [_random(param, rng, 10 * eps if scale is None else scale, mean) for param in main.params]
+    )
     backward = gradient(main)
     _, grads = relay.evaluate(IRModule.from_expr(backward), values)
     checked = range(len(values)) if test_inputs is None else [i for i, v in enumerate(values) if _among(v, test_inputs)]
@@ -88,7 +93,7 @@ def check_grad(
         full = list(values)
         for index, value in zip(checked, changed, strict=True):
             full[index] = value
-        return float(np.sum(relay.evaluate(mod, full)))
+        return float(np.sum(relay.evaluate(mod, full), dtype=np.float64))
 
     check_numerical_grads(
         total, [values[i] for i in checked], [grads[i] for i in checked], delta=eps, atol=atol, rtol=rtol
@@ -99,10 +104,10 @@ def _among(value: Any, others: Sequence[Any]) -> bool:
     return any(value is other for other in others)
 
 
-def _random(param: relay.Var, rng: np.random.Generator, mean: float) -> Any:
+def _random(param: relay.Var, rng: np.random.Generator, scale: float, mean: float) -> Any:
     type_ = param.checked_type
     assert isinstance(type_, relay.TensorType)
-    return (rng.standard_normal(type_.concrete_shape) + mean).astype(type_.dtype.numpy)
+    return (rng.standard_normal(type_.concrete_shape) * scale + mean).astype(type_.dtype.numpy)
 
 
 class TempOpAttr:

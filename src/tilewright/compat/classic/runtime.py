@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tilewright.compat.classic.array import array
+from tilewright.runtime.vm.value import Data
 from tilewright.target import CpuTarget
 
 
@@ -13,11 +17,25 @@ class ADT(tuple[Any, ...]):
 
     tag: int
 
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The fields, which the value is a tuple of."""
+        return tuple(self)
+
     def __new__(cls, tag: int, fields: Sequence[Any]) -> ADT:
         """A value of the constructor number `tag`."""
         made = super().__new__(cls, fields)
         made.tag = tag
         return made
+
+
+def to_classic(value: Any) -> Any:
+    """NumPy arrays as `NDArray`s; tuples, and values of data types that a compiled program made, as `ADT`s of them."""
+    if isinstance(value, list | tuple):
+        return ADT(0, [to_classic(item) for item in value])
+    if isinstance(value, Data):
+        return ADT(value.tag, [to_classic(item) for item in value.fields])
+    return array(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
 #: A string, which needs no class of its own here.

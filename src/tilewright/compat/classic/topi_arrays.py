@@ -25,7 +25,7 @@ def take(
     """
     if batch_dims:
         raise UnsupportedError("topi.take: batch_dims is 0 here; take of each batch, or gather_nd with batch_dims")
-    return topi.take(a, topi.maximum(indices, 0) if mode == "clip" else indices, axis, mode)
+    return topi.take(a, indices, axis, mode)
 
 
 def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:

@@ -117,7 +117,7 @@ def lrn_python(a_np: Array, size: int, axis: int, bias: float, alpha: float, bet
 
 def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
     """a over the root of its sum of squares along `axis`, which is taken as at least `eps`."""
-    squares = np.sum(np.square(a_np), axis=None if axis is None else tuple(axis), keepdims=True)
+    squares = np.sum(np.square(a_np), axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=True)
     return a_np / np.sqrt(np.maximum(squares, eps))
 
 

@@ -52,13 +52,17 @@ ADT = leads_to(
     "TypeData",
 )
 #: Builders whose classic results unpack into fields.
-TUPLE_VALUED = leads_to(f"{_CLASSIC}.expr", "meshgrid", "sparse_reshape", "split")
+TUPLE_VALUED = {
+    **leads_to(f"{_CLASSIC}.expr", "meshgrid", "split"),
+    **leads_to(f"{_CLASSIC}.relay_arrays", "sparse_fill_empty_rows", "sparse_reshape", "topk", "unique"),
+}
 
 #: Operators written in others, and those of other names.
 COMPOSED = {
-    **leads_to(f"{_CLASSIC}.relay_extras", "logsumexp", "mean_std", "mean_variance", "segment_sum", "std"),
+    **leads_to(f"{_CLASSIC}.relay_extras", "logsumexp", "mean_std", "mean_variance", "std"),
     **leads_to("tilewright.relay.op", reverse_reshape="contrib_reverse_reshape"),
     **leads_to("tilewright.relay.op.host", "shape_of"),
+    **leads_to(f"{_CLASSIC}.relay_arrays", "arange", "cumprod", "cumsum", "segment_sum"),
 }
 NN = {
     **leads_to(f"{_CLASSIC}.expr", "batch_norm"),

@@ -9,7 +9,8 @@ _BUILD = {
     **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
 }
 _VM = {
-    **leads_to(f"{_CLASSIC}.executor", "VirtualMachine", compile="vm_compile", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.executor", compile="vm_compile", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }
 _REGISTRY = leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get")

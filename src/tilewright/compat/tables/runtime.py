@@ -8,7 +8,10 @@ _ND = {
     **leads_to(f"{_CLASSIC}.device", "device", "cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "ext_dev",
                context="device", gpu="cuda"),
 }  # fmt: skip
-_VM = leads_to(f"{_CLASSIC}.executor", "VirtualMachine", Executable="ExecutorFactory")
+_VM = {
+    **leads_to(f"{_CLASSIC}.executor", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
+}
 
 TABLES = (
     Table("tvm.nd", "Arrays.", names=_ND),

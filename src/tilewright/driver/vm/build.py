@@ -90,6 +90,8 @@ def needs_machine(mod: IRModule) -> str:
             continue
         if isinstance(node, Call) and not is_tensor_operator(node):
             return _words(node)
+        if isinstance(node, Constant) and node.data.dtype.hasobject:
+            return "a constant of texts"
         if not isinstance(node, Call | Var | Constant | Tuple | TupleGetItem):
             return _CONSTRUCTS.get(type(node), type(node).__name__) + _where(node)
     return ""

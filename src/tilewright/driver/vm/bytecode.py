@@ -15,7 +15,7 @@ from tilewright.driver.vm.loops import Repetition, repetition
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.registers import assign_registers
 from tilewright.driver.vm.scopes import Scope
-from tilewright.driver.vm.segments import SegmentNodes, cut_segments, fields_of
+from tilewright.driver.vm.segments import SegmentNodes, cut_segments, fields_of, leaf_types
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.adt import (
     Constructor,
@@ -39,7 +39,7 @@ from tilewright.relay.ir.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.ir.type import FuncType, TensorType
+from tilewright.relay.ir.type import FuncType, TensorType, TupleType
 from tilewright.runtime.vm.instruction import Opcode
 from tilewright.support.recursion import nested
 
@@ -238,11 +238,19 @@ class _Writer:
         """A call of a compiled segment."""
         number, arguments = self.builder.segment_number(segment, self.cut.scopes, self.function)
         operands = [self.value(argument) for argument in arguments]
-        results = []
+        results: list[int] = []
+        tuples = []
         for output in segment.outputs:
-            results.append(self.register())
-            self.values[-1][output] = results[-1]
+            fields = [self.register() for _ in leaf_types(output.checked_type)]
+            results += fields
+            if isinstance(output.checked_type, TupleType):
+                tuples.append((output, fields))
+            else:
+                self.values[-1][output] = fields[0]
         self.emit(Opcode.INVOKE_PACKED, number, len(results), *results, *operands)
+        for output, fields in tuples:
+            whole = self.values[-1][output] = self.register()
+            self.emit(Opcode.ALLOC_ADT, whole, -1, *fields)
 
     def node(self, node: Expr) -> int:
         """The register with the value of a node that the machine computes itself."""

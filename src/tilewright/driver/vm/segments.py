@@ -9,7 +9,7 @@ form later segments:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.driver.vm.closures import captured_vars
@@ -208,9 +208,21 @@ def segment_function(segment: SegmentNodes, scopes: Scopes, around: Function) ->
 
     for member in segment.members:
         made[member] = Call(member.op, [operand(arg) for arg in member.args], member.attrs, member.span)
-    results = [operand(output) for output in segment.outputs]
+    results = [leaf for output in segment.outputs for leaf in _leaves(operand(output), output.checked_type)]
     body = results[0] if len(results) == 1 else Tuple(results)
     return Function([*params.values(), *[Var(c.name, c.checked_type) for c in carriers]], body), [*outside, *carriers]
+
+
+def leaf_types(type_: Type) -> Sequence[Type]:
+    """The types of what a segment gives for a value: of each field of an operator's tuple, or the value's own."""
+    return type_.fields if isinstance(type_, TupleType) else (type_,)
+
+
+def _leaves(value: Expr, type_: Type) -> list[Expr]:
+    """What a segment gives for `value`, one expression for each of `leaf_types`."""
+    if not isinstance(type_, TupleType):
+        return [value]
+    return [TupleGetItem(value, index) for index in range(len(type_.fields))]
 
 
 def _outside_values(segment: SegmentNodes, scopes: Scopes) -> list[Expr]:

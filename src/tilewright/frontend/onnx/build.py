@@ -33,6 +33,12 @@ def reshape(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
     return value if node.shape(value) == target else op.reshape(value, newshape=target)
 
 
+def sized(node: OnnxNode, value: Expr, axis: int, extent: Any) -> Expr:
+    """`value` with this extent along an axis, where that one is open: a run checks that it has it."""
+    shape = node.shape(value)
+    return value if isinstance(shape[axis], int) else reshape(node, value, (*shape[:axis], extent, *shape[axis + 1 :]))
+
+
 def transpose(value: Expr, axes: Sequence[int]) -> Expr:
     """`value` with its axes permuted; itself when the permutation is the identity."""
     order = tuple(int(axis) for axis in axes)

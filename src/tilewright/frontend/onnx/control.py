@@ -155,7 +155,7 @@ def _scan(
     steps = node.shape(sequences[0])[axes[0]]
     if not isinstance(steps, int) or not 0 < steps <= _MOST_UNROLLED:
         along = [Slices(*entry) for entry in zip(sequences, axes, map(bool, directions))]
-        count = op.take(shape_of(sequences[0]), constant(axes[0], "int64"), axis=0, mode="clip")
+        count = op.take(shape_of(sequences[0]), constant(axes[0], "int64"), axis=0, mode="from_back")
         limit = constant(steps, "int64") if isinstance(steps, int) else count
         looped = recursive_loop(Body(node, graph, along), states, limit, constant(True, "bool"), out_axes)
         return _turned(looped, len(states), out_axes, out_directions)

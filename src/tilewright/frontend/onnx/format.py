@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.description import Description
+from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.onnx import from_onnx
+from tilewright.frontend.onnx.reference.reference import OnnxReference
 from tilewright.frontend.onnx.wire import BYTES, VARINT, fields
+from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
@@ -44,3 +50,30 @@ class OnnxFrontend(Frontend):
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_onnx`."""
         return from_onnx(model, input_shapes)
+
+    def declared(self, model: str | os.PathLike[str]) -> list[Declared]:
+        """What the file says; nothing is converted. As some exporters mean it, 0 is an open extent."""
+        # what reads messages needs the onnx package, which is optional
+        from tilewright.frontend.onnx.inputs import declared_inputs
+        from tilewright.frontend.onnx.load import load_model
+
+        return [
+            entry if entry.dims is None else replace(entry, dims=tuple(dim or "?" for dim in entry.dims))
+            for entry in declared_inputs(load_model(model).proto.graph)
+        ]
+
+    def index_limits(self, model: str | os.PathLike[str]) -> Mapping[str, int]:
+        """By the operators that look up."""
+        from tilewright.frontend.onnx.index_limits import index_limits
+
+        return index_limits(os.fspath(model))
+
+    def describe(self, model: str | os.PathLike[str]) -> Description:
+        """By the file."""
+        from tilewright.frontend.onnx.describe import describe
+
+        return describe(model)
+
+    def reference(self, model: Any) -> Reference:
+        """onnxruntime, OpenVINO and ONNX's own evaluator."""
+        return OnnxReference(model)

@@ -15,7 +15,14 @@ import numpy as np
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
-from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.errors import (
+    InternalError,
+    ModelError,
+    NoTruthValue,
+    TilewrightError,
+    TypeMismatchError,
+    UnsupportedError,
+)
 from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
@@ -180,14 +187,14 @@ class GraphImporter(Importer):
         except UnsupportedError as error:
             self.problems.add(node.operator, label, str(error).removeprefix(f"{label}: "))
         except TypeMismatchError as error:
-            raise ModelError(f"{label} does not fit its inputs: {error}") from None
-        except (TilewrightError, Fork):
-            raise
+            raise ModelError(f"{label} does not fit its inputs: {error}{_of_open_shapes(inputs)}") from None
+        except ModelError as error:
+            raise ModelError(f"{error}{_of_open_shapes(inputs)}") from None
         except Exception as error:
-            open_shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
-            if open_shapes:
-                reason = f"its inputs {', '.join(open_shapes)} have dimensions that vary from run to run"
-                self.problems.add(node.operator, label, f"{reason}; fix them with --input-shapes (input_shapes=…)")
+            if isinstance(error, TilewrightError | Fork) and not isinstance(error, NoTruthValue):
+                raise
+            if reason := _of_open_shapes(inputs):
+                self.problems.add(node.operator, label, reason.removeprefix("; "))
                 return [UNAVAILABLE] * len(proto.output)
             if isinstance(error, _OF_DATA):
                 raise ModelError(_does_not_fit(label, inputs, error)) from error
@@ -318,6 +325,15 @@ def _leaves(type_: Type) -> list[TensorType] | None:
     except TypeError:
         return None
     return leaves if all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves) else None
+
+
+def _of_open_shapes(inputs: Sequence[Expr | Unavailable | None]) -> str:
+    """What to do about inputs whose sizes are open, as the end of a message; empty where none is."""
+    shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
+    if not shapes:
+        return ""
+    varying = f"its inputs {', '.join(shapes)} have dimensions that vary from run to run"
+    return f"; {varying}; fix them with --input-shapes (input_shapes=…)"
 
 
 def _is_static(value: Expr) -> bool:

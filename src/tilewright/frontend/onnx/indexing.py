@@ -27,11 +27,11 @@ def convert_gather(node: OnnxNode) -> Expr:
     """Slices of one axis picked by an index tensor; one constant index is a plain slice."""
     axis, shape = node.axis(0), node.shape()
     indices = node.array(1)
-    if indices is None:
-        return op.take(node[0], node[1], axis=axis, mode="clip")
+    if indices is None or not isinstance(shape[axis], int):
+        return op.take(node[0], node[1], axis=axis, mode="from_back")
     picked = _checked(node, indices, shape[axis])
     if picked.size != 1 or isinstance(node[0], Constant):
-        return op.take(node[0], Constant(picked), axis=axis, mode="clip")
+        return op.take(node[0], Constant(picked), axis=axis, mode="from_back")
     position = int(picked.reshape(-1)[0])
     row = slice_axis(node, node[0], axis, position, position + 1)
     return reshape(node, row, (*shape[:axis], *picked.shape, *shape[axis + 1 :]))
@@ -86,8 +86,10 @@ def convert_compress(node: OnnxNode) -> Expr:
     picked = np.flatnonzero(node.static(1, "condition"))
     axis = node.attr("axis")
     if axis is None:
-        return op.take(reshape(node, node[0], (int(np.prod(node.shape())),)), Constant(picked), axis=0, mode="clip")
-    return op.take(node[0], Constant(picked), axis=node.axis(0), mode="clip")
+        return op.take(
+            reshape(node, node[0], (int(np.prod(node.shape())),)), Constant(picked), axis=0, mode="from_back"
+        )
+    return op.take(node[0], Constant(picked), axis=node.axis(0), mode="from_back")
 
 
 @converts("ReverseSequence", since=10)
@@ -104,7 +106,7 @@ def convert_reverse_sequence(node: OnnxNode) -> Expr:
         picked[:length] = picked[:length][::-1]
         samples.append(
             op.take(op.strided_slice(moved, begin=(sample,), end=(sample + 1,), strides=(1,), axes=(1,)),
-                    Constant(picked), axis=0, mode="clip")
+                    Constant(picked), axis=0, mode="from_back")
         )  # fmt: skip
     return transpose(concatenate(samples, 1), np.argsort(order).tolist())
 
@@ -168,7 +170,7 @@ def _scatter(node: OnnxNode, places: np.ndarray) -> Expr:
     source = np.arange(count)
     source[places.reshape(-1)] = count + np.arange(places.size)
     both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (places.size,))], 0)
-    return op.take(both, Constant(source.reshape(shape)), axis=0, mode="clip")
+    return op.take(both, Constant(source.reshape(shape)), axis=0, mode="from_back")
 
 
 @converts("TensorScatter", since=24)

@@ -162,7 +162,7 @@ def _sliced(body: Body, captured: _Captured, index: Expr, limit: Expr) -> list[E
         place: Expr = index
         if slices.backwards:
             place = op.subtract(op.subtract(limit, index), constant(1, "int64"))
-        found.append(op.take(whole, place, axis=slices.axis, mode="clip"))
+        found.append(op.take(whole, place, axis=slices.axis, mode="from_back"))
     return found
 
 

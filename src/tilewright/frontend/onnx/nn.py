@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import broadcast_to, concatenate, reshape, scalar_like, slice_axis, transpose
+from tilewright.frontend.onnx.build import (
+    broadcast_to,
+    concatenate,
+    reshape,
+    scalar_like,
+    sized,
+    slice_axis,
+    transpose,
+)
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
 from tilewright.frontend.onnx.einsum import einsum
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
@@ -24,8 +32,9 @@ def convert_conv(node: OnnxNode) -> Expr:
 
 def convolve(node: OnnxNode, data: Expr, weight: Expr) -> Expr:
     """The convolution that the attributes of `node` describe, of any two expressions."""
-    shape, kernel = node.shape(data), node.shape(weight)
     groups = int(node.attr("group", 1))
+    data, weight = _of_like_channels(node, data, weight, groups)
+    shape, kernel = node.shape(data), node.shape(weight)
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[1] * groups or kernel[0] % groups:
         raise ModelError(
@@ -33,6 +42,16 @@ def convolve(node: OnnxNode, data: Expr, weight: Expr) -> Expr:
             f"do not fit an input of shape {list(shape)}"
         )
     return _conv(node, data, weight, windows(node, shape[2:], list(kernel[2:])), groups)
+
+
+def _of_like_channels(node: OnnxNode, data: Expr, weight: Expr, groups: int) -> tuple[Expr, Expr]:
+    """The operands of a convolution; channels that one of them leaves open are as many as the other has."""
+    if min(node.rank(data), node.rank(weight)) < 2:
+        return data, weight
+    channels, taken = node.shape(data)[1], node.shape(weight)[1]
+    if isinstance(taken, int):
+        return sized(node, data, 1, taken * groups), weight
+    return (data, sized(node, weight, 1, channels // groups)) if isinstance(channels, int) else (data, weight)
 
 
 def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:

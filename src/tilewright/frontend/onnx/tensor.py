@@ -15,6 +15,7 @@ from tilewright.frontend.onnx.build import (
     concatenate,
     constant,
     reshape,
+    sized,
     slice_axis,
     transpose,
 )
@@ -97,10 +98,10 @@ def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
         parts = node.attr("num_outputs", len(node.proto.output))
         size = -(-extent // parts)
         sizes = [max(min(size, extent - index * size), 0) for index in range(parts)]
-    if sum(sizes) != extent:
+    if isinstance(extent, int) and sum(sizes) != extent:
         raise ModelError(f"{node.label}: parts {list(sizes)} do not add up to the extent {extent} of axis {axis}")
-    ends = np.cumsum(sizes).tolist()
-    return [slice_axis(node, node[0], axis, end - size, end) for size, end in zip(sizes, ends)]
+    data, ends = sized(node, node[0], axis, sum(sizes)), np.cumsum(sizes).tolist()
+    return [slice_axis(node, data, axis, end - size, end) for size, end in zip(sizes, ends)]
 
 
 @converts("Slice")

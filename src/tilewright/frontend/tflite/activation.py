@@ -102,8 +102,13 @@ def _of_16_bits(node: Node, function: Callable[[Node, np.ndarray], np.ndarray]) 
     return by_table(node, lambda codes: function(node, codes))
 
 
-#: sigmoid(i * 10.7 / 256) in 16 bits, between whose entries the kernels interpolate.
-_SIGMOID_TABLE = np.round(65536 / (1 + np.exp(-np.arange(256) * 24 / 576))).astype(np.int64)
+#: Which entries of the kernels' table are above the whole part, as bits, and which by two: no rule of rounding says it.
+_ABOVE = 0x83E0E18CCDA556CE0E56228133DF58CAC8DDD8BE63DFFF5DFFFFFFFFFFFFFF56
+_ABOVE_BY_TWO = (28, 29, 33, 35, 43)
+#: sigmoid(i / 24) in 16 bits, between whose entries the kernels interpolate.
+_SIGMOID_TABLE = np.array(
+    [math.floor(65536 / (1 + math.exp(-i / 24))) + (_ABOVE >> i & 1) + (i in _ABOVE_BY_TWO) for i in range(256)]
+)
 
 
 def _scaled_16(node: Node, factor: float) -> tuple[int, int]:
@@ -215,7 +220,8 @@ def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
     if gate_shift < 0:
         gate = divide_by_power_array(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
-    product = np.clip((gate * scaled * 2) >> 16, -32768, 32767)
+    doubled = gate * scaled
+    product = np.clip(np.where(doubled >= 0, doubled >> 15, -(-doubled >> 15)), -32768, 32767)
     return divide_by_power_array(product, -output_shift) + zero_point(wanted)
 
 

@@ -143,10 +143,7 @@ def convert_log(node: Node) -> Expr:
 
 @converts("NEG")
 def convert_neg(node: Node) -> Expr:
-    if not node.is_quantized():
-        return op.negative(node[0])
-    given, wanted = node.input_quantization(), node.output_quantization()
-    return by_table(node, lambda codes: zero_point(given) + zero_point(wanted) - codes)
+    return op.negative(node[0])  # of the codes, where there are any: the kernel reads no zero points
 
 
 @converts("ABS")
@@ -201,12 +198,12 @@ def inverse_sqrt(value: int) -> tuple[int, int]:
     while value >= 1 << 29:
         value, right = value // 4, right + 1
     most_bits = 31 - (value.bit_length() - 1) - 1
-    left = most_bits // 2
+    left = most_bits // 2 - 1
     right -= left
     value <<= 2 * left
     three = 3 << 27
     x = 1 << 28
-    halved = value >> 1
+    halved = ((value >> 1) + 1) >> 1
     for _ in range(5):
         cube = _rescaled(_doubling_high(_doubling_high(x, x), x), 6)
         x = _rescaled(_doubling_high(three, x) - _doubling_high(halved, cube), 3)

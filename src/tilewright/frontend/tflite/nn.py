@@ -63,8 +63,8 @@ def is_integer(node: Node) -> bool:
 def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
     """Sums of products as the output: bias added, scaled for each channel of `axis`, the fused activation applied."""
     given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    of_all = node.name == "FULLY_CONNECTED" and not weights.per_channel
-    if of_all or node.dtype() == "uint8":  # the product of the scales is rounded to float32 first
+    product = node.name == "FULLY_CONNECTED"
+    if node.dtype() == "uint8" and not product:  # the product of the scales is rounded to float32 first
         factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
     else:
         factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
@@ -78,8 +78,7 @@ def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
         multipliers, shifts = multipliers.reshape(along), shifts.reshape(along)
     else:
         multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
-    exact = node.name == "FULLY_CONNECTED" and node.dtype() == "int8"
-    scale = multiply_wide if node.dtype(sums) == "int64" else multiply_once if exact else multiply
+    scale = multiply_once if product else multiply_wide if node.dtype(sums) == "int64" else multiply
     return finish(node, scale(sums, multipliers, shifts), fused_activation(node))
 
 
@@ -109,14 +108,14 @@ def _convolved(node: Node, data: Expr, weight: Expr, window: dict[str, Any], gro
     )  # fmt: skip
 
 
-def _convolution(node: Node, weight: Expr, groups: int) -> Expr:
-    """A convolution of input 0 [N, H, W, C] with `weight` [O, I, KH, KW]."""
+def _convolution(node: Node, data: Expr, weight: Expr, groups: int) -> Expr:
+    """A convolution of `data` [N, H, W, C] with `weight` [O, I, KH, KW]."""
     height, width = shape_of(weight)[2:]
     strides = (node.option("stride_h"), node.option("stride_w"))
     dilation = (node.option("dilation_h_factor", 1), node.option("dilation_w_factor", 1))
     pads = paddings(node, node.shape()[1:3], (height, width), strides, dilation)
     window: dict[str, Any] = {"strides": strides, "padding": pads, "dilation": dilation}
-    data = channels_first(node[0])
+    data = channels_first(data)
     bias = node[2] if node.has(2) else None
     if is_integer(node):
         sums = _convolved(node, data, weight, window, groups, 2)
@@ -137,14 +136,18 @@ def convert_conv2d(node: Node) -> Expr:
     channels, taken = node.shape()[3], node.shape(1)[3]
     if taken < 1 or channels % taken:
         raise ModelError(f"{node.label}: its weights take {taken} channels, the data has {channels}")
-    return _convolution(node, transpose(node[1], (0, 3, 1, 2)), channels // taken)
+    return _convolution(node, node[0], transpose(node[1], (0, 3, 1, 2)), channels // taken)
 
 
 @converts("DEPTHWISE_CONV_2D")
 def convert_depthwise_conv2d(node: Node) -> Expr:
     if node.rank() != 4 or node.rank(1) != 4:
         raise ModelError(f"{node.label} takes data and weights of four dimensions")
-    return _convolution(node, transpose(node[1], (3, 0, 1, 2)), node.shape()[3])
+    channels, filters = node.shape()[3], node.shape(1)[3]
+    if node.shape(1)[0] != 1 or filters % channels:
+        raise ModelError(f"{node.label}: weights {list(node.shape(1))} over {channels} channels")
+    data = node[0] if filters == channels else op.repeat(node[0], repeats=filters // channels, axis=3)
+    return _convolution(node, data, transpose(node[1], (3, 0, 1, 2)), filters)
 
 
 # ------------------------------------------------------------------------------------------------------- hybrid

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.build import cast, constant, scalar_like, shape_of
+from tilewright.frontend.tflite.build import cast, constant, scalar_like, shape_of, slice_axis
 from tilewright.frontend.tflite.fixed_point import (
     divide_by_power_array,
     multiply,
@@ -118,7 +118,7 @@ def table_of_16_bits(function: object, low: float, high: float, out_low: float, 
     at = low + np.arange(512) * step
     value = round_array(function(at) * factor)
     between = function(at + half_step) * factor
-    following = round_array(function(at + step) * factor)
+    following = function(at + step) * factor
     bias = round_array((round_array((following + value) / 2) - round_array(between)) / 2)
     last = round_array(function(np.float64(high)) * factor)
     entries = np.clip(np.append(value - bias, last), -32768, 32767)
@@ -174,10 +174,12 @@ def convert_l2_normalization(node: Node) -> Expr:
 
 @converts("LOCAL_RESPONSE_NORMALIZATION")
 def convert_lrn(node: Node) -> Expr:
-    """x / (bias + alpha * sum of squares of the neighbours within `radius`)^beta along the last axis."""
-    radius = int(node.option("radius"))
-    size = 2 * radius + 1
-    return op.nn.lrn(
-        node[0], size=size, axis=node.rank() - 1, bias=float(node.option("bias")),
-        alpha=float(node.option("alpha")) * size, beta=float(node.option("beta")),
-    )  # fmt: skip
+    """x / (bias + alpha * s)^beta; s sums the squares of `radius` elements before and `radius` from it on."""
+    x, radius, depth = node[0], int(node.option("radius")), node.shape()[-1]
+    last = node.rank() - 1
+    around = op.nn.pad(op.multiply(x, x), [(0, 0)] * last + [(radius, radius)])
+    total = slice_axis(around, last, 0, depth)
+    for step in range(1, 2 * radius):
+        total = op.add(total, slice_axis(around, last, step, step + depth))
+    scale = op.add(op.multiply(total, scalar_like(node.option("alpha"), x)), scalar_like(node.option("bias"), x))
+    return op.multiply(x, op.power(scale, scalar_like(-node.option("beta"), x)))

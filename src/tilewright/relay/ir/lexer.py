@@ -13,7 +13,7 @@ from tilewright.relay.ir.excerpt import underlined
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TOKENS = re.compile(
     rf"""
-      (?P<space>\s+|//[^\n]*|/\*.*?\*/)
+      (?P<space>\s+|//[^\n]*)
     | (?P<local>%(?:[A-Za-z_][A-Za-z0-9_]*|{_QUOTED}))
     | (?P<graph>%[0-9]+)
     | (?P<global>@(?:[A-Za-z_][A-Za-z0-9_.]*|{_QUOTED}))
@@ -48,10 +48,22 @@ class Tokens:
         self._tokens = list(self._split())
         self.position = 0
 
+    def _behind_comment(self, start: int) -> int:
+        """The position behind the comment that begins at `start`; comments may hold others."""
+        depth = 0
+        for mark in re.finditer(r"/\*|\*/", self.source[start:]):
+            depth += 1 if mark.group() == "/*" else -1
+            if depth == 0:
+                return start + mark.end()
+        self.fail("this comment is never closed", start, start + 2)
+
     def _split(self) -> list[Token]:
         found: list[Token] = []
         at = 0
         while at < len(self.source):
+            if self.source.startswith("/*", at):
+                at = self._behind_comment(at)
+                continue
             match = _TOKENS.match(self.source, at)
             if match is None:
                 self.fail(f"a {self.source[at]!r} means nothing here", at, at + 1)

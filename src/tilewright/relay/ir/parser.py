@@ -143,7 +143,7 @@ class _Parser(TypeParser):
         return IRModule(functions, self.definitions)
 
     def _collect_names(self) -> None:
-        position, own = self.tokens.position, set()
+        position, own, types = self.tokens.position, set(), set()
         while self.tokens.next.kind != "end":
             keyword, name = self.tokens.take(), self.tokens.next
             if keyword.kind == "ident" and keyword.text == "def" and name.kind == "global":
@@ -152,6 +152,9 @@ class _Parser(TypeParser):
                 own.add(name.text)
                 self.globals[name.text] = GlobalVar(name.text)
             elif keyword.kind == "ident" and keyword.text == "type" and name.kind == "ident":
+                if name.text in types:
+                    self.tokens.fail(f"the data type {name.text} is defined twice")
+                types.add(name.text)
                 self.data_types[name.text] = GlobalTypeVar(name.text)
         self.tokens.position = position
 
@@ -169,11 +172,15 @@ class _Parser(TypeParser):
         self.type_vars.append({})
         params = self.type_params()
         constructors: list[Constructor] = []
+        others = [data for data in self.definitions.values() if data.header.name != header.name]
+        own = {c.name: data.header for data in others for c in data.constructors}
 
         def constructor() -> None:
             token = self.tokens.expect_kind("ident", "a constructor")
             if any(c.name == token.text for c in constructors):
                 self.tokens.fail(f"{header} has two constructors {token.text}", token.start, token.end)
+            if token.text in own:
+                self.tokens.fail(f"{own[token.text]} has a constructor {token.text}, too", token.start, token.end)
             fields = self.sequence("(", self.type, ")") if self.tokens.at("(") else []
             constructors.append(Constructor(token.text, fields, header, len(constructors)))
 
@@ -341,7 +348,9 @@ class _Parser(TypeParser):
         self.tokens.fail(f"{name} is not defined{hint}", token.start, token.end)
 
     def _number(self) -> Expr:
-        negative = self.tokens.accept("-")
+        negative = False
+        while self.tokens.accept("-"):
+            negative = not negative
         token = self.tokens.take()
         sign = "-" if negative else ""
         if token.kind == "ident" and token.text.startswith(("inf", "nan")) and token.text[3:] in SUFFIXES:
@@ -383,6 +392,8 @@ class _Parser(TypeParser):
         read = _WORDS.get(token.text)
         if read is not None:
             return read(self)
+        if token.text not in self.constructors:
+            self.tokens.fail(f"{token.text!r} begins no expression", token.start, token.end)
         return self.constructors[token.text]
 
     def _constructor(self) -> Expr:
@@ -465,7 +476,8 @@ def _constant(digits: str, suffix: str) -> Constant:
 
 #: Infix operators, the weakest first.
 _INFIX: list[dict[str, str]] = [
-    {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"},
+    {"==": "equal", "!=": "not_equal"},
+    {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"},
     {"+": "add", "-": "subtract"},
     {"*": "multiply", "/": "divide"},
 ]

@@ -7,6 +7,7 @@ spans of calls do not count; the contents of constants do.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from tilewright.relay.ir.adt import (
     Pattern,
     TypeData,
 )
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Tuple, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeVar, parts
@@ -37,7 +38,8 @@ def structural_equal(a: Expr | IRModule, b: Expr | IRModule) -> bool:
     """True if `a` and `b` have the same structure up to the names of variables, type parameters and dimensions.
 
     Free variables are equal if they have the same type and come in the same order. Functions of a module and data
-    types count by name. Constants are values: it does not matter whether equal ones are one object.
+    types count by name. Constants and empty tuples are values: it does not matter whether equal ones
+    are one object.
     """
     return a is b or structural_key(a) == structural_key(b)
 
@@ -62,7 +64,8 @@ def _key(expr: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     constants: dict[tuple[Any, ...], Expr] = {}
     for node in nodes:
         found = _binding(node, types) if node in bound else _own(node, types)
-        first = constants.setdefault(found, node) if isinstance(node, Constant) else node
+        is_value = isinstance(node, Constant) or (isinstance(node, Tuple) and not node.fields)
+        first = constants.setdefault(found, node) if is_value else node
         if first is not node:
             row[node] = row[first]
         else:
@@ -103,10 +106,11 @@ class _TypeTexts:
 
 def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """A value that is equal for arrays of equal dtype, shape and bytes (so -0.0 differs from 0.0)."""
-    digest = hashlib.sha256(
-        np.ascontiguousarray(data).view(np.uint8).data if data.size and data.ndim else data.tobytes()
-    )
-    return (str(data.dtype), data.shape, digest.hexdigest())
+    if data.dtype.hasobject:  # texts: their bytes, not the addresses of the objects
+        read: Any = json.dumps(data.tolist()).encode()
+    else:
+        read = np.ascontiguousarray(data).view(np.uint8).data if data.size and data.ndim else data.tobytes()
+    return (str(data.dtype), data.shape, hashlib.sha256(read).hexdigest())
 
 
 def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:

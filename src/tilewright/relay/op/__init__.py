@@ -13,7 +13,7 @@ from tilewright.relay.op import (
 )
 from tilewright.relay.op.algebra import cumprod, einsum, variance
 from tilewright.relay.op.annotation import debug, device_copy, on_device
-from tilewright.relay.op.data_dependent import argwhere, sparse_fill_empty_rows, sparse_reshape, unique
+from tilewright.relay.op.data_dependent import argwhere, segment_sum, sparse_fill_empty_rows, sparse_reshape, unique
 from tilewright.relay.op.gather import (
     gather,
     gather_nd,
@@ -270,6 +270,7 @@ __all__ = [
     "scatter_elements",
     "scatter_nd",
     "searchsorted",
+    "segment_sum",
     "sequence_mask",
     "sigmoid",
     "sign",

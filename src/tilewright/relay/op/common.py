@@ -98,6 +98,12 @@ def require_same_dtype(*types: TensorType) -> None:
     require(not different, f"the dtypes {', '.join(t.dtype for t in types)} differ; cast one of the operands")
 
 
+def require_factors(left: TensorType, right: TensorType, out_dtype: str) -> None:
+    """What a sum of products takes: operands of one element type, or integers of any two where `out_dtype` is given."""
+    if not (out_dtype and left.dtype.is_int and right.dtype.is_int):
+        require_same_dtype(left, right)
+
+
 def check_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front. Raises TypeMismatchError."""
     require(-ndim <= axis < ndim, f"axis {axis} is out of range for {ndim} dimensions")

@@ -45,6 +45,33 @@ def unique(data: Expr, is_sorted: bool = True, return_counts: bool = False) -> C
     return call("unique", data, sorted=is_sorted, return_counts=return_counts)
 
 
+# ---------------------------------------------------------------------------------------------------- segments
+def _segment_sum_type(types: Types, attrs: Attrs) -> Type:
+    data, segment_ids = tensors(types)
+    require(
+        data.ndim >= 1 and segment_ids.ndim == 1, f"rows and a number for each are needed, not {data}, {segment_ids}"
+    )
+    require(segment_ids.dtype.is_int, f"the numbers of segments are integers, not {segment_ids.dtype}")
+    count = attrs["num_segments"]
+    return TensorType((Any() if count is None else count, *data.shape[1:]), data.dtype)
+
+
+register_host(
+    "segment_sum",
+    num_inputs=2,
+    type_rule=_segment_sum_type,
+    attributes={"num_segments": attr.optional(attr.integer())},
+)
+
+
+def segment_sum(data: Expr, segment_ids: Expr, num_segments: int | None = None) -> Call:
+    """The sums of the rows of `data` that have the same number in `segment_ids`; rows behind the last number count not.
+
+    There are `num_segments` sums; without it one more than the largest number.
+    """
+    return call("segment_sum", data, segment_ids, num_segments=num_segments)
+
+
 # ------------------------------------------------------------------------------------------------- coordinate lists
 def _fill_rows_type(types: Types, _attrs: Attrs) -> Type:
     indices, values, shape, _ = tensors(types)

@@ -30,9 +30,13 @@ def _indexed(types: Types) -> tuple[TensorType, TensorType]:
     return data, indices
 
 
+#: What `take` does with indices out of range.
+TAKE_MODES = ("clip", "from_back", "wrap", "fast")
+
+
 def _take_type(types: Types, attrs: Attrs) -> Type:
     data, indices = _indexed(types)
-    require(attrs["mode"] in ("clip", "wrap", "fast"), f"mode {attrs['mode']!r}; known: clip, wrap, fast")
+    require(attrs["mode"] in TAKE_MODES, f"mode {attrs['mode']!r}; known: {', '.join(TAKE_MODES)}")
     if attrs["axis"] is None:
         return TensorType(indices.shape, data.dtype)
     at = check_axis(attrs["axis"], data.ndim)
@@ -56,8 +60,8 @@ register(
 def take(data: Expr, indices: Any, axis: int | None = None, mode: str = "clip") -> Call:
     """Slices of `data` along `axis` (of the flattened data if None) at `indices`.
 
-    Out of range indices are clipped, wrapped around, or with mode ``"fast"`` undefined. Negative indices count from the
-    back in the modes clip and wrap.
+    Indices out of range are clipped, wrapped around, or with mode ``"fast"`` undefined. Negative ones count from the
+    back in the modes ``"from_back"``, which clips the others, and ``"wrap"``; ``"clip"`` takes the first slice there.
     """
     return call("take", data, indices if isinstance(indices, Expr) else const(indices), axis=axis, mode=mode)
 
@@ -93,7 +97,8 @@ def gather(data: Expr, axis: int, indices: Expr) -> Call:
 
 def _on_axis(call: Call) -> Places:
     axis = call.attrs["axis"]
-    return Places(() if axis is None else (axis % tensor_type_of(call.args[0]).ndim,))
+    places = () if axis is None else (axis % tensor_type_of(call.args[0]).ndim,)
+    return Places(places, from_back=call.attrs.get("mode", "from_back") != "clip")
 
 
 def coordinates(call: Call, first: int = 0, from_back: bool = True) -> Places:

@@ -265,13 +265,16 @@ def _reverse_sequence_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _reverse_sequence(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    """Both axes are indexed: step t of sequence b comes from lengths[b] - 1 - t while t is within the length."""
+    """Both axes are indexed: step t of sequence b comes from lengths[b] - 1 - t while t is within the length.
+
+    A length beyond the last step is that of the whole sequence.
+    """
     data, lengths = args
     shape = _shape(data)
     seq, batch = attrs["seq_axis"] % len(shape), attrs["batch_axis"] % len(shape)
     front = [seq, batch, *[d for d in range(len(shape)) if d not in (seq, batch)]]
     steps, count = shape[seq], shape[batch]
-    ends = transform.reshape(tensor.cast(lengths, "int64"), (1, count))
+    ends = tensor.minimum(transform.reshape(tensor.cast(lengths, "int64"), (1, count)), _whole_length(steps))
     step = transform.reshape(tensor.arange(steps, dtype="int64"), (steps, 1))
     source = tensor.where(tensor.less(step, ends), ends - const(np.int64(1)) - step, step)
     own = transform.broadcast_to(transform.reshape(tensor.arange(count, dtype="int64"), (1, count)), (steps, count))
@@ -279,9 +282,18 @@ def _reverse_sequence(args: Sequence[Expr], attrs: Attrs) -> Expr:
     return transform.transpose(turned, [front.index(d) for d in range(len(shape))])
 
 
+def _whole_length(steps: Any) -> Expr:
+    """The number of steps, which may not be known before the model runs, as a scalar of int64."""
+    if isinstance(steps, int):
+        return const(np.int64(steps))
+    last = take(tensor.arange(steps, dtype="int64"), const(np.int64(-1)), 0, "from_back")
+    return last + const(np.int64(1))
+
+
 def _reverse_sequence_reference(attrs: Attrs, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     out = np.moveaxis(x.copy(), (attrs["batch_axis"], attrs["seq_axis"]), (0, 1))
-    for row, length in zip(out, lengths):
+    for row, given in zip(out, lengths):
+        length = max(0, int(given))
         row[:length] = row[:length][::-1].copy()
     return np.asarray(np.moveaxis(out, (0, 1), (attrs["batch_axis"], attrs["seq_axis"])), order="C")
 

@@ -36,6 +36,8 @@ _ATTRIBUTES = {"axis": attr.axes(None), "keepdims": attr.flag(False), "exclude":
 def _reduced(kind: str) -> Any:
     def rule(types: Types, attrs: Attrs) -> Type:
         first = tensor(types[0])
+        if kind == "ordered":
+            return TensorType(_shape(first, attrs), first.dtype)
         if kind == "bool":
             require(first.dtype.is_bool, f"it needs a bool tensor, not {first.dtype}; cast it first")
         else:
@@ -89,8 +91,8 @@ _FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
 sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep), **_NEVER)
 mean = _register("mean", _mean, **_NEVER)
 prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep), **_NEVER)
-max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep), **_FOLLOW)
-min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep), **_FOLLOW)
+max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep), "ordered", **_FOLLOW)
+min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep), "ordered", **_FOLLOW)
 all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep), "bool")
 any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
 

@@ -28,6 +28,7 @@ from tilewright.relay.op.common import (
     tuple_of_tensors,
     with_attrs,
 )
+from tilewright.relay.op.reshape_codes import resolved_shape
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference
@@ -39,7 +40,8 @@ INJECTIVE = OpPattern.INJECTIVE
 
 # ------------------------------------------------------------------------------------------------------- shapes
 def _reshape_type(types: Types, attrs: Attrs) -> Type:
-    data, wanted = tensor(types[0]), list(attrs["newshape"])
+    data = tensor(types[0])
+    wanted = resolved_shape(data.shape, attrs["newshape"])
     if wanted.count(-1) == 1:
         known = math.prod([s for s in wanted if s != -1])
         wanted[wanted.index(-1)] = 0 if known == 0 else _what_is_left(data, wanted, known)
@@ -71,7 +73,7 @@ register(
     type_rule=_reshape_type,
     compute=lambda _attrs, inputs, out: [topi.reshape(inputs[0], tensor(out).shape)],
     pattern=INJECTIVE,
-    reference=lambda attrs, x: x.reshape(attrs["newshape"]),
+    reference=lambda attrs, x: x.reshape(resolved_shape(x.shape, attrs["newshape"])),
     precision=Precision.FOLLOW,
     rearranges=True,
     picks=True,
@@ -84,7 +86,12 @@ register(
 
 
 def reshape(data: Expr, newshape: int | Sequence[int]) -> Call:
-    """`data` with its elements in row-major order under another shape; one size may be -1, "what is left"."""
+    """`data` with its elements in row-major order under another shape.
+
+    One size may be -1, "what is left". 0 keeps the input's next size (and is 0 where the input has no elements), -2
+    keeps all that are left of it, -3 multiplies its next two; -4, a, b divides its next one into a and b, of which one
+    may be -1.
+    """
     return call("reshape", data, newshape=(newshape,) if isinstance(newshape, int) else newshape)
 
 
@@ -300,7 +307,8 @@ def _split_type(types: Types, attrs: Attrs) -> Type:
     size = data.shape[at]
     if isinstance(where, int):
         require(where > 0 and divides(size, where), f"{size} elements do not divide into {where} equal sections")
-        where = tuple([size // where * i for i in range(1, where)])
+        part = TensorType((*data.shape[:at], size // where, *data.shape[at + 1 :]), data.dtype)
+        return TupleType([part] * where)
     edges = [0, *where, size]
     require(all(at_most(a, b) for a, b in pairwise(edges)), f"the indices {where} do not rise from 0 to {size}")
     sizes = [b - a for a, b in pairwise(edges)]

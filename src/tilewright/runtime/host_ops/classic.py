@@ -216,6 +216,21 @@ def sparse_fill_empty_rows(
     return whole[order], filled[order], empty
 
 
+@host_op("segment_sum")
+def segment_sum(attrs: Attrs, data: Array, segment_ids: Array) -> Array:
+    """The sums of the rows that have the same number; rows behind the last number count not.
+
+    Raises `InputError` for a number below 0 or beyond the last segment, and for more numbers than rows.
+    """
+    count = attrs["num_segments"]
+    count = int(segment_ids.max(initial=-1)) + 1 if count is None else count
+    if len(segment_ids) > len(data) or np.any((segment_ids < 0) | (segment_ids >= count)):
+        raise InputError(f"segment_sum: {len(data)} rows need as many numbers or fewer, each from 0 below {count}")
+    total = np.zeros((count, *data.shape[1:]), data.dtype)
+    np.add.at(total, segment_ids, data[: len(segment_ids)])
+    return total
+
+
 @host_op("sparse_reshape")
 def sparse_reshape(attrs: Attrs, indices: Array, shape: Array, newshape: Array) -> tuple[Array, Array]:
     """The coordinates of a sparse tensor under another shape, and that shape with -1 worked out."""
@@ -223,8 +238,15 @@ def sparse_reshape(attrs: Attrs, indices: Array, shape: Array, newshape: Array) 
     if -1 in sizes:
         known = int(np.prod([size for size in sizes if size != -1]))
         sizes[sizes.index(-1)] = int(np.prod(shape)) // known if known else 0
-    flat = np.ravel_multi_index(tuple(indices.T), _sizes(shape))
-    return np.stack(np.unravel_index(flat, sizes), 1).astype(indices.dtype), np.array(sizes, newshape.dtype)
+    flat = indices.astype(np.int64) @ _strides(_sizes(shape))  # coordinates beyond a size run on in the next row
+    rows, inner = np.divmod(flat[:, None], _strides(sizes)), np.array(sizes[1:], np.int64)
+    moved = rows[0] if not len(inner) else np.concatenate([rows[0][:, :1], rows[0][:, 1:] % inner], 1)
+    return moved.astype(indices.dtype), np.array(sizes, newshape.dtype)
+
+
+def _strides(sizes: list[int]) -> Array:
+    """How far apart neighbours along each axis lie, in elements, in a row-major array."""
+    return np.array([int(np.prod(sizes[axis + 1 :], dtype=np.int64)) for axis in range(len(sizes))], np.int64)
 
 
 @host_op("nn.sparse_transpose")

@@ -52,7 +52,7 @@ class _Taps:
         self.stride, self.cut, self.per_phase = stride, cut[0], taps // stride
         # The last phase may be computed a little past the end; what it reads there is padding.
         first, last = cut[0] // stride, self.quotients - 1 + (stride - 1 + cut[0]) // stride
-        self.before, self.after = max(0, self.per_phase - 1 - first), larger(0, simplified(last - (size - 1)))
+        self.before, self.after = larger(0, self.per_phase - 1 - first), larger(0, simplified(last - (size - 1)))
 
     @property
     def quotients(self) -> Size:

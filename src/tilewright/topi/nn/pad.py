@@ -24,7 +24,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
         inside, where = [], []
         for i, b, a, size in zip(indices, before, after, shape):
             where.append(i - b)
-            if b > 0:
+            if isinstance(b, tir.Expr) or b > 0:
                 inside.append(tir.greater_equal(i, b))
             if isinstance(a, tir.Expr) or a > 0:
                 inside.append(tir.less(i, size + b))

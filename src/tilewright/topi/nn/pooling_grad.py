@@ -74,7 +74,7 @@ def _first_largest(data: Tensor, out_shape: Sequence[int], attrs: Any) -> Tensor
         window = ranges()
         value, inside = read(indices, window)
         hit = tir.all(inside, tir.greater_equal(value, best(*indices)))
-        never = tir.const(2**31 - 1, "int32")
+        never = tir.const(te.index_dtype().limits()[1], te.index_dtype())
         return te.min(tir.select(hit, window[0] * size[1] + window[1], never), axis=window)
 
     best = te.compute(out_shape, largest, name="pool_max", tag=tag.COMM_REDUCE)

@@ -26,13 +26,18 @@ def strided_slice(
 
 
 def normalized_indices(indices: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Indices into an axis of `size`: ``"wrap"`` modulo, ``"fast"`` unchecked, else from the back and clipped."""
+    """Indices into an axis of `size`: ``"wrap"`` modulo, ``"fast"`` unchecked, else clipped.
+
+    Negative ones of ``"from_back"`` count from the end before that.
+    """
     wide = indices.astype(np.int64)
     if mode == "wrap":
         return wide % size
     if mode == "fast":
         return wide
-    return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
+    if mode == "from_back":
+        wide = np.where(wide < 0, wide + size, wide)
+    return np.clip(wide, 0, size - 1)
 
 
 def take(x: np.ndarray, indices: np.ndarray, axis: int | None, mode: str = "clip") -> np.ndarray:
@@ -45,13 +50,13 @@ def take(x: np.ndarray, indices: np.ndarray, axis: int | None, mode: str = "clip
 def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     """out[i, j, …] = x[i, …, indices[i, j, …], …] with the index on `axis` (ONNX GatherElements)."""
     where: list[np.ndarray] = list(np.indices(indices.shape, sparse=True))
-    where[axis] = normalized_indices(indices, x.shape[axis], "clip")
+    where[axis] = normalized_indices(indices, x.shape[axis], "from_back")
     return x[tuple(where)]
 
 
 def gather_nd(x: np.ndarray, indices: np.ndarray, batch_dims: int = 0) -> np.ndarray:
     """Slices of `x` at the coordinates in the FIRST axis of `indices`, after `batch_dims` shared leading axes."""
-    coordinates = [normalized_indices(c, x.shape[batch_dims + i], "clip") for i, c in enumerate(indices)]
+    coordinates = [normalized_indices(c, x.shape[batch_dims + i], "from_back") for i, c in enumerate(indices)]
     rank = indices.ndim - 1
     batch = [np.arange(x.shape[d]).reshape([-1 if k == d else 1 for k in range(rank)]) for d in range(batch_dims)]
     return x[(*batch, *coordinates)]

@@ -77,9 +77,10 @@ def test_second_and_third_derivative() -> None:
 def test_integers_have_no_gradient() -> None:
     x, index = relay.var("x", shape=(4, 3)), relay.var("i", shape=(5,), dtype="int32")
     rows = np.array([0, 2, 2, -1, 9], "int32")
-    func = gradient(relay.Function([x, index], relay.take(x, index, axis=0)))
-    _, dx, di = relay.interpret(func, [np.ones((4, 3), "float32"), rows])
-    np.testing.assert_array_equal(dx[:, 0], [1, 0, 2, 2])
+    for mode, counts in (("clip", [2, 0, 2, 1]), ("from_back", [1, 0, 2, 2]), ("wrap", [1, 1, 2, 1])):
+        func = gradient(relay.Function([x, index], relay.take(x, index, axis=0, mode=mode)))
+        _, dx, di = relay.interpret(func, [np.ones((4, 3), "float32"), rows])
+        np.testing.assert_array_equal(dx[:, 0], counts)
     assert di.dtype == np.int32 and not di.any()
 
 

@@ -184,14 +184,15 @@ set_gradient("repeat", _repeat_gradient)
 
 # ------------------------------------------------------------------------------------------------ picks by index
 def _valid(indices: Expr, size: int, mode: str) -> Expr:
-    """Indices as `take` reads them: wrapped, or from the back and clipped."""
+    """Indices as `take` reads them in this mode."""
     limit = number(size, indices)
     if mode == "wrap":
         return tensor.floor_mod(indices, limit)
     if mode == "fast":
         return indices
-    from_back = tensor.where(tensor.less(indices, number(0, indices)), indices + limit, indices)
-    return tensor.clip(from_back, 0, size - 1)
+    if mode == "from_back":
+        indices = tensor.where(tensor.less(indices, number(0, indices)), indices + limit, indices)
+    return tensor.clip(indices, 0, size - 1)
 
 
 def _take_gradient(call: Call, g: Expr) -> list[Expr | None]:
@@ -214,7 +215,7 @@ def _take_gradient(call: Call, g: Expr) -> list[Expr | None]:
 def _gather_gradient(call: Call, g: Expr) -> list[Expr | None]:
     data, indices = call.args
     axis = call.attrs["axis"]
-    index = _valid(indices, shape_of(data)[axis], "clip")
+    index = _valid(indices, shape_of(data)[axis], "from_back")
     return [scatter_add(tensor.zeros_like(data), index, g, axis), None]
 
 
@@ -223,7 +224,7 @@ def _gather_nd_gradient(call: Call, g: Expr) -> list[Expr | None]:
     shape, batch = shape_of(data), call.attrs["batch_dims"]
     depth, *many = shape_of(indices)
     rows = [
-        _valid(transform.reshape(_cut(indices, 0, d, d + 1), (1, *many)), shape[batch + d], "clip")
+        _valid(transform.reshape(_cut(indices, 0, d, d + 1), (1, *many)), shape[batch + d], "from_back")
         for d in range(depth)
     ]
     own = [

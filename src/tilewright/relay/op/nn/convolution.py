@@ -20,7 +20,7 @@ from tilewright.relay.op.common import (
     call,
     divides,
     require,
-    require_same_dtype,
+    require_factors,
     same_dim,
     tensors,
     window_attrs,
@@ -38,7 +38,7 @@ from tilewright.topi.util import pair
 
 def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
     """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
-    require_same_dtype(data, kernel)
+    require_factors(data, kernel, attrs["out_dtype"])
     groups = attrs["groups"]
     require(groups >= 1 and divides(channels, groups), f"{channels} input channels do not divide into {groups} groups")
     require(

@@ -11,7 +11,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, TypeRule, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import equal_sizes, work
-from tilewright.relay.op.common import Types, call, require, require_same_dtype, same_dim, tensors, with_attrs
+from tilewright.relay.op.common import Types, call, require, require_factors, same_dim, tensors, with_attrs
 from tilewright.relay.op.nn.scaled_weights import scale_outer
 from tilewright.relay.op.operand_types import dense_operands
 from tilewright.topi.layout import transform_shape
@@ -22,7 +22,7 @@ PLAIN = ("NC", "NK", "")
 
 def _dense_type(types: Types, attrs: Attrs) -> Type:
     data, weight = tensors(types)
-    require_same_dtype(data, weight)
+    require_factors(data, weight, attrs["out_dtype"])
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     layout = attrs["weight_layout"]
     units, depth = weight.shape if layout in PLAIN else transform_shape(weight.shape, layout, layout[:2])
@@ -64,7 +64,7 @@ def dense(data: Expr, weight: Expr, units: int | None = None, out_dtype: str = "
 
 
 def _product_shape(a: TensorType, b: TensorType, attrs: Attrs) -> tuple[int, int]:
-    require_same_dtype(a, b)
+    require_factors(a, b, attrs["out_dtype"])
     rows, depth = (a.shape[-1], a.shape[-2]) if attrs["transpose_a"] else a.shape[-2:]
     inner, columns = (b.shape[-1], b.shape[-2]) if attrs["transpose_b"] else b.shape[-2:]
     require(

@@ -41,15 +41,22 @@ from tilewright.target import Target
 MAX_GROUP, MAX_READS = 256, 128
 
 
-def fuse_ops(mod: IRModule, max_group: int = MAX_GROUP, target: Target | None = None) -> IRModule:
-    """Group the calls of `main` into primitive functions, each called once; see the module's docstring."""
+def fuse_ops(
+    mod: IRModule, max_group: int = MAX_GROUP, target: Target | None = None, views_apart: bool = True
+) -> IRModule:
+    """Group the calls of `main` into primitive functions, each called once; see the module's docstring.
+
+    Without `views_apart` calls that move no bytes join groups like any other.
+    """
     mod, backend = infer_type(mod), backend_of(target)
     main = mod["main"]
     nodes = post_order(main.body)
     flow = build_flow(nodes, main.body)
     results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
-    groups = _grow_groups(flow, free_concatenations(flow.order, results), max_group, backend)
-    _peel_views(groups)
+    alone = free_concatenations(flow.order, results) if views_apart else set()
+    groups = _grow_groups(flow, alone, max_group, backend)
+    if views_apart:
+        _peel_views(groups)
     body = _rebuild_main(nodes, groups)
     fused = Function(main.params, body, main.ret_type, attrs=main.attrs)
     return infer_type(mod.with_function("main", fused))

@@ -97,10 +97,12 @@ class Bytes:
 
 
 def centred_bytes(expr: Expr) -> Bytes | None:
-    """`expr`, int32, as bytes less a zero point; None if it is no such thing."""
+    """`expr`, bytes or int32, as bytes less a zero point; None if it is no such thing."""
     value = _value(expr)
     if value is not None:
         return _constant_bytes(value)
+    if str(tensor_type_of(expr).dtype) in ("int8", "uint8"):
+        return Bytes(expr)
     if is_call(expr, "cast"):
         (data,) = expr.args  # type: ignore[attr-defined]
         return Bytes(data) if str(tensor_type_of(data).dtype) in ("int8", "uint8") else None

@@ -9,17 +9,24 @@ value reads or writes references stays.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tilewright.relay.ir.expr import Expr, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.visitor import children, post_order, rewrite
+from tilewright.relay.ir.visitor import children, post_order, rewrite, substitute
 from tilewright.relay.op.effects import has_references, may_have_effects
 from tilewright.relay.transform.simplify.remove_unused_functions import remove_unused_functions
 
 
-def dead_code(mod: IRModule) -> IRModule:
-    """Drop unused `Let` bindings, look through tuples, and keep only the functions reachable from `main`."""
+def dead_code(mod: IRModule, inline_once: bool = False) -> IRModule:
+    """Drop unused `Let` bindings, look through tuples, and keep only the functions reachable from `main`.
+
+    With `inline_once` a value that is read in one place moves there, unless it reads or writes references.
+    """
     effects = has_references(*[func.body for func in mod.functions.values()])
     mod = mod.map_functions(lambda func: func.with_body(_clean(func.body, effects)))
+    if inline_once:
+        mod = mod.map_functions(lambda func: func.with_body(_inlined(func.body, effects)))
     return remove_unused_functions(mod) if "main" in mod else mod
 
 
@@ -34,6 +41,18 @@ def _clean(root: Expr, effects: bool) -> Expr:
         return None
 
     return rewrite(root, rule)
+
+
+def _inlined(root: Expr, effects: bool) -> Expr:
+    """`root` without the bindings of values that are read in one place; bindings further out are looked at first."""
+    nodes = post_order(root)
+    reads = Counter(kid for node in nodes for kid in children(node))
+    values: dict[Expr, Expr] = {}
+    for node in reversed(nodes):
+        if isinstance(node, Let) and reads[node.var] == 1 and not (effects and may_have_effects(node.value)):
+            values[node.var] = substitute(node.value, values)
+    kept = rewrite(root, lambda node: node.body if isinstance(node, Let) and node.var in values else None)
+    return substitute(kept, values)
 
 
 def _live(root: Expr, effects: bool) -> set[Var]:

@@ -1,30 +1,14 @@
-"""The engines a model can be compared with: each runs an ONNX file on named arrays with a number of threads."""
+"""The engines an ONNX model can be compared with: each runs a file on named arrays with a number of threads."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, ShapeError, TilewrightError, UnsupportedError
-
-Arrays = Mapping[str, "np.ndarray[Any, Any]"]
-
-
-@dataclass(frozen=True)
-class Engine:
-    """A loaded model: `run()` computes once on the inputs it was given and returns the outputs in the model's order.
-
-    `give` hands it other inputs of the same shapes.
-    """
-
-    name: str
-    version: str
-    run: Callable[[], list[np.ndarray[Any, Any]]]
-    give: Callable[[Arrays], None] = lambda inputs: None
+from tilewright.errors import ShapeError, TilewrightError, UnsupportedError
+from tilewright.frontend.reference import Arrays, Engine, import_engine
 
 
 def onnxruntime_engine(path: str, inputs: Arrays, threads: int) -> Engine:
@@ -70,7 +54,7 @@ def reference_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     """ONNX's own evaluator, written in NumPy after the specification: slow, on one thread, exact in integers."""
     onnx = import_engine("onnx", "onnx")
     # it imports onnx, which is optional
-    from tilewright.cli.evaluator import evaluator
+    from tilewright.frontend.onnx.reference.evaluator import evaluator
 
     made, feed = evaluator(onnx.load(path)), dict(inputs)
 
@@ -113,11 +97,3 @@ def open_engine(name: str, path: str, inputs: Arrays, threads: int) -> Engine:
     except Exception as error:  # The engines' bindings have no exception class in common.
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise UnsupportedError(f"{name} does not load {path}: {reason[-1].strip()}") from None
-
-
-def import_engine(name: str, extra: str = "compare") -> Any:
-    """The module of an engine. Raises EnvironmentError_ with what installs it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise EnvironmentError_(f"{name} is not installed; `pip install tilewright[{extra}]` installs it") from None

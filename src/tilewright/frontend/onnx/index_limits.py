@@ -1,9 +1,8 @@
-"""What an ONNX file says of its inputs before it is compiled: their extents, and the tables that integers index."""
+"""How many entries the tables have that an ONNX model looks up in by an input of integers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -32,37 +31,6 @@ _MOVES = frozenset(
         *("Squeeze", "Tile", "Transpose", "Unsqueeze"),
     }
 )
-
-
-@dataclass(frozen=True)
-class Declared:
-    """One input. `dims` are its extents, numbers or names of open ones; None for an open rank, or no tensor."""
-
-    name: str
-    dims: tuple[int | str, ...] | None
-    is_tensor: bool
-
-
-def declared_inputs(path: str) -> list[Declared]:
-    """The inputs of the ONNX model at `path` in order, without those that are weights. Raises as `load_model` does."""
-    graph = load_model(path).proto.graph
-    weights = {tensor.name for tensor in graph.initializer}
-    return [_declared(info) for info in graph.input if info.name not in weights]
-
-
-def _declared(info: Any) -> Declared:
-    tensor = info.type.tensor_type
-    known = info.type.WhichOneof("value") == "tensor_type"
-    if not known or not tensor.HasField("shape"):
-        return Declared(info.name, None, known)
-    # As the frontend: a place without a name is a size of its own, and 0 stands for an extent left open.
-    dims = [
-        int(dim.dim_value) or f"{info.name}_{axis}"
-        if dim.HasField("dim_value")
-        else dim.dim_param or f"{info.name}_{axis}"
-        for axis, dim in enumerate(tensor.shape.dim)
-    ]
-    return Declared(info.name, tuple(dims), known)
 
 
 def index_limits(path: str) -> dict[str, int]:

@@ -1,0 +1,51 @@
+"""What an ONNX file says of itself, whether or not it is supported."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from typing import Any
+
+from onnx import helper
+
+from tilewright.frontend.description import Description
+from tilewright.frontend.onnx.index_limits import nodes_of
+from tilewright.frontend.onnx.load import load_model
+from tilewright.frontend.onnx.reference.submodel import tensors_of
+
+
+def describe(path: str | os.PathLike[str]) -> Description:
+    """The description of the model at `path`; raises as `load_model` does. Inner graphs count too."""
+    loaded = load_model(path)
+    graph = loaded.proto.graph
+    made_by = " ".join(part for part in (loaded.proto.producer_name, loaded.proto.producer_version) if part)
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(loaded.opsets.items()))
+    weights = {tensor.name for tensor in graph.initializer}
+    numbers: Counter[str] = Counter()
+    nbytes = 0
+    for tensor in tensors_of(graph):
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        numbers[dtype.name] += math.prod(tensor.dims)
+        nbytes += math.prod(tensor.dims) * dtype.itemsize
+    return Description(
+        f"opsets {opsets}{f', made by {made_by}' if made_by else ''}",
+        [_value(info) for info in graph.input if info.name not in weights],
+        [_value(info) for info in graph.output],
+        Counter(f"{node.domain}.{node.op_type}".removeprefix(".") for node in nodes_of(graph)),
+        numbers,
+        nbytes,
+    )
+
+
+def _value(info: Any) -> str:
+    """`x: float32[batch, 8]`, an unnamed size as a question mark."""
+    if info.type.WhichOneof("value") != "tensor_type":
+        return f"{info.name}: {info.type.WhichOneof('value') or 'unknown type'}".replace("_type", "")
+    tensor = info.type.tensor_type
+    kind = helper.tensor_dtype_to_string(tensor.elem_type).removeprefix("TensorProto.").lower()
+    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+    if not tensor.HasField("shape"):
+        return f"{info.name}: {kind}, of any rank"
+    dims = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    return f"{info.name}: {kind}[{', '.join(dims)}]"

@@ -1,0 +1,95 @@
+"""Sizes that a model leaves open: each may be 0, operands agree on them, and who cannot take them says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, parser
+from onnx.reference import ReferenceEvaluator
+
+from tilewright.compile import build
+from tilewright.errors import InputError, UserError
+from tilewright.frontend.onnx import from_onnx
+from tilewright.runtime.model import Model
+from tilewright.target import Target
+
+EMPTY = {
+    "elementwise": ("(float[n,4] x) => (float[a,b] y) { z = Exp(x)  y = Mul(z, x) }", {"x": (0, 4)}),
+    "sum over nothing": ("(float[n,m] x) => (float[a,b] y) { y = ReduceSum <keepdims=1> (x) }", {"x": (3, 0)}),
+    "no columns": ("(float[n,k] x, float[k,m] w) => (float[a,b] y) { y = MatMul(x, w) }", {"x": (3, 7), "w": (7, 0)}),
+    "no terms": ("(float[n,k] x, float[k,m] w) => (float[a,b] y) { y = MatMul(x, w) }", {"x": (3, 0), "w": (0, 5)}),
+    "a part": (
+        "(float[n,4] x, float[m,4] w) => (float[a,b] y) { y = Concat <axis=0> (x, w) }",
+        {"x": (0, 4), "w": (3, 4)},
+    ),
+    "windows": (
+        "(float[n,2,h,w] x) => (float[a,b,c,d] y) { y = MaxPool <kernel_shape=[2,2]> (x) }",
+        {"x": (0, 2, 8, 8)},
+    ),
+    "flat": ("(float[n,m,2] x) => (float[a,b] y) { z = Flatten <axis=1> (x)  y = Relu(z) }", {"x": (3, 0, 2)}),
+    "rows": ("(float[n,m] x) => (float[a,b] y) { y = Softmax <axis=1> (x) }", {"x": (3, 0)}),
+}
+
+
+def model_of(text: str) -> ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+
+
+def built(model: ModelProto, executor: str = "auto", threads: int = 1) -> Model:
+    module, _ = from_onnx(model)
+    return build(module, Target("cpu"), threads, executor, jobs=1)
+
+
+@pytest.mark.parametrize("executor", ["graph", "vm"])
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_open_size_may_be_0(name: str, executor: str) -> None:
+    text, shapes = EMPTY[name]
+    model, rng = model_of(text), np.random.default_rng(0)
+    compiled = built(model, executor, 2)
+    full = {key: tuple(size or 5 for size in shape) for key, shape in shapes.items()}
+    for drawn in (full, shapes, full):  # memory is used again, and nothing of it shows
+        feeds: dict[str, Any] = {key: rng.standard_normal(shape).astype(np.float32) for key, shape in drawn.items()}
+        (found,) = compiled.run(feeds)
+        (wanted,) = ReferenceEvaluator(model).run(None, feeds)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_channels_that_a_convolution_leaves_open_are_those_of_the_other_operand() -> None:
+    text = "(float[1,n,6] x, float[2,3,k] w) => (float[a,b,c] y) { y = Conv(x, w) }"
+    model = model_of(text.replace("k]", "2]"))
+    feeds = {"x": np.ones((1, 3, 6), np.float32), "w": np.ones((2, 3, 2), np.float32)}
+    (found,) = built(model).run(feeds)
+    np.testing.assert_array_equal(found, np.full((1, 2, 5), 6))
+    with pytest.raises(InputError, match="must be equal"):
+        built(model).run(feeds | {"x": np.ones((1, 4, 6), np.float32)})
+
+
+def test_parts_say_how_long_an_open_axis_is() -> None:
+    body = "{ s = Constant <value_ints=[1,2]> ()  y, w = Split <axis=0> (x, s) }"
+    model = model_of(f"(float[n] x) => (float[a] y, float[b] w) {body}")
+    x = np.arange(3, dtype=np.float32)
+    found = built(model).run({"x": x})
+    np.testing.assert_array_equal(np.concatenate(found), x)
+    with pytest.raises(InputError, match="must be equal"):
+        built(model).run({"x": np.zeros(4, np.float32)})
+
+
+def test_a_constant_index_along_an_open_axis() -> None:
+    model = model_of("(float[n,2] x) => (float[a] y) { i = Constant <value_int=-1> ()  y = Gather <axis=0> (x, i) }")
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_array_equal(built(model).run({"x": x})[0], x[-1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[1,2,n] x) => (float[a,b,c] y) { y = LpPool <kernel_shape=[3], auto_pad=\"SAME_UPPER\"> (x) }",
+        "(float[1,1,n,m] x, float[1,2,2,2] g) => (float[a,b,c,d] y) { y = GridSample(x, g) }",
+    ],
+)  # fmt: skip
+def test_who_needs_a_fixed_size_says_how_to_give_it(text: str) -> None:
+    with pytest.raises(UserError, match="vary from run to run; fix them with --input-shapes"):
+        from_onnx(model_of(text))
