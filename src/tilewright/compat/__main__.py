@@ -1,4 +1,4 @@
-"""`python -m tilewright.compat script.py arguments…`: run a classic program on this package."""
+"""`python -m tilewright.compat [--emulate] script.py arguments…`: run a classic program on this package."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from tilewright.compat import install
 
 
 def main(arguments: list[str]) -> int:
-    """Run the script that `arguments` name, with the rest as its own; 2 if there is none."""
+    """Run the script that `arguments` name, with the rest as its own; 2 if there is none.
+
+    With `--emulate` before it, kernels for CUDA and Metal run on this machine's processor.
+    """
+    emulate = arguments[:1] == ["--emulate"]
+    arguments = arguments[emulate:]
     if not arguments:
-        print("usage: python -m tilewright.compat script.py [argument …]", file=sys.stderr)
+        print("usage: python -m tilewright.compat [--emulate] script.py [argument …]", file=sys.stderr)
         return 2
     script = Path(arguments[0])
     if not script.is_file():
         print(f"{script}: there is no such file", file=sys.stderr)
         return 2
-    install()
+    install(emulate)
     sys.argv = arguments
     sys.path.insert(0, str(script.resolve().parent))
     runpy.run_path(str(script), run_name="__main__")

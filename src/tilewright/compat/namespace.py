@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from tilewright.compat.classic.target_options import emulate_devices
 from tilewright.compat.refused import Refused
 from tilewright.compat.tables import ROOTS, TABLES, Table
 
@@ -122,8 +123,12 @@ class _Finder(MetaPathFinder):
 _FINDER = _Finder()
 
 
-def install() -> None:
-    """Make `import tvm` mean this package, in this process. Modules of a `tvm` imported before are set aside."""
+def install(emulate: bool = False) -> None:
+    """Make `import tvm` mean this package, in this process. Modules of a `tvm` imported before are set aside.
+
+    With `emulate` the targets "cuda" and "metal" mean their kernels run on this machine's processor, slowly.
+    """
+    emulate_devices(emulate)
     if _FINDER not in sys.meta_path:
         _forget()
         sys.meta_path.insert(0, _FINDER)

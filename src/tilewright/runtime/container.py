@@ -110,6 +110,11 @@ def is_container(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def contained(content: bytes) -> bytes:
+    """The file of ours that `content` begins with, without what follows; all of it where its header is not whole."""
+    return content[: _HEADER.unpack_from(content)[-1]] if len(content) >= _HEADER_BYTES else content
+
+
 def read_container(path: str | os.PathLike[str], kind: str, verify: Key | None = None) -> Container:
     """Open and check a file whose manifest's ``format`` is `kind`. Raises `ArtifactError` saying what is wrong.
 

@@ -34,6 +34,9 @@ class IterVar(ExprOp):
     __slots__ = ("dom", "iter_type", "thread_tag", "var")
 
     DATA_PAR, REDUCE, THREAD, ORDERED = IterType.DATA_PAR, IterType.REDUCE, IterType.THREAD, IterType.ORDERED
+    #: The same, and how a schedule marks loops, as `Stage.iter_var_attrs[axis].iter_type` says.
+    DataPar, CommReduce, ThreadIndex, Ordered = DATA_PAR, REDUCE, THREAD, ORDERED
+    Unrolled, Vectorized, Parallelized, Tensorized = "unrolled", "vectorized", "parallel", "tensorized"
 
     def __init__(self, dom: Range | None, var: Var, iter_type: IterType, thread_tag: str = "") -> None:
         self.dom = dom

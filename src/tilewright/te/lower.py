@@ -25,11 +25,12 @@ def lower_stages(
     check_bounds: bool = False,
     target: Target | str | None = None,
     after: AfterStage | None = None,
+    keep_outputs: bool = False,
 ) -> Iterator[tuple[str, PrimFunc]]:
     """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
     made = Target(target) if isinstance(target, str) else target
     with span("schedule_to_tir"):
-        func = schedule_to_tir(schedule, args, name, binds)
+        func = schedule_to_tir(schedule, args, name, binds, keep_outputs)
     if after is not None:
         func = after("schedule_to_tir", func)
     yield "schedule_to_tir", func
@@ -45,6 +46,7 @@ def lower(
     check_bounds: bool = False,
     target: Target | str | None = None,
     after: AfterStage | None = None,
+    keep_outputs: bool = False,
 ) -> PrimFunc:
     """The function `name` that runs `schedule` on `args` (tensors, buffers, scalar variables, in call order).
 
@@ -52,8 +54,8 @@ def lower(
     `InputError`. With a `target` whose threads shuffle (CUDA), reductions over threads of one warp do without shared
     memory; the function is for targets of that kind only. With an `Accelerator` as target the result are its units'
     instructions, with the tokens that order them. `after(stage, func)` gives the function to go on with after each
-    stage, changed by passes of the caller's own. See `schedule_to_tir` for the arguments and errors.
+    stage, changed by passes of the caller's own. See `schedule_to_tir` for the other arguments and errors.
     """
     with tally():
-        *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds, target, after)
+        *_, (_, func) = lower_stages(schedule, args, name, binds, check_bounds, target, after, keep_outputs)
     return func

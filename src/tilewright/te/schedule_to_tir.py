@@ -11,7 +11,7 @@ from tilewright.te.axis_attr import Prefetch
 from tilewright.te.bounds import Bounds, infer_bounds
 from tilewright.te.extern import ExternOp
 from tilewright.te.itervar import IterVar
-from tilewright.te.loop_nest import Nest, guarded
+from tilewright.te.loop_nest import Guard, Nest, guarded
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, to_expr
 from tilewright.te.rewrite import BodyRewriter
@@ -21,7 +21,7 @@ from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensorize import Tensorized, tensorized
-from tilewright.te.thread_reduction import reduce_by_threads, thread_places
+from tilewright.te.thread_reduction import reduce_by_threads, thread_guards, thread_places
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
@@ -41,7 +41,11 @@ from tilewright.tir.visitor import post_order, substitute
 
 
 def schedule_to_tir(
-    schedule: Schedule, args: Sequence[Any], name: str = "main", binds: Mapping[Tensor, Buffer] | None = None
+    schedule: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    keep_outputs: bool = False,
 ) -> PrimFunc:
     """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
 
@@ -49,16 +53,20 @@ def schedule_to_tir(
     of a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance;
     those that are a whole dimension are named in the attribute "inferred": a caller with arrays need not give them.
     The attribute "param_shapes" of the result keeps the shapes through the passes that flatten buffers.
+    With `keep_outputs`, for reading the loops, outputs that `args` leaves out are in the function's own memory.
     Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
     """
-    return _Builder(schedule, args, dict(binds or {})).build(name)
+    return _Builder(schedule, args, dict(binds or {}), keep_outputs).build(name)
 
 
 class _Builder:
     """State of one `schedule_to_tir`."""
 
-    def __init__(self, schedule: Schedule, args: Sequence[Any], binds: Mapping[Tensor, Buffer]) -> None:
+    def __init__(
+        self, schedule: Schedule, args: Sequence[Any], binds: Mapping[Tensor, Buffer], keep_outputs: bool
+    ) -> None:
         self.source = schedule
+        self.keep_outputs = keep_outputs
         self.schedule = schedule.normalize(keep={arg.op for arg in args if isinstance(arg, Tensor)})
         self.bounds: Bounds = infer_bounds(self.schedule)
         self.indices = IndexEvaluator({}, self.bounds.ranges)
@@ -102,7 +110,7 @@ class _Builder:
                 roots.append(stage)
                 if stage.rolling:
                     rolling_value(stage, self.bounds)  # raises: nothing rolls at the root
-                if stage.is_output:
+                if stage.is_output and not self.keep_outputs:
                     self._check_outputs(stage)
                 if not isinstance(stage.op, ScanOp):
                     internal.extend(self._make_buffers(stage))
@@ -238,24 +246,28 @@ class _Builder:
         op = stage.op
         assert isinstance(op, ComputeOp)
         nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
-        at_loop = self._children(nest)
         match = tensorized(nest, self.buffers, self.whole, self._read)
         last = len(nest.leaves) if match is None else match.place
         outer = range(last)
+        inward = thread_guards(nest, min(nest.first_reduction(), last)) if op.is_reduction else []
+        at_loop = self._children(nest, inward)
         if match is not None and (not op.is_reduction or match.covers_reduction):
             body = match.body
         elif op.is_reduction:
             first = min(nest.first_reduction(), last)
-            body = self._reduction(nest, first, last, match, at_loop)
+            body = self._reduction(nest, first, last, match, at_loop, inward)
             outer = range(first)
         else:
             body = self._stores(nest, BodyRewriter(nest.values, self._read), op.body)
         assert body is not None
-        body = nest.wrap(body, outer, nest.guards, at_loop)
+        body = nest.wrap(body, outer, [g for g in nest.guards if g not in inward], at_loop)
         return guarded([g.condition for g in nest.guards if g.level < 0], body)
 
-    def _children(self, nest: Nest) -> Callable[[int, Stmt], Stmt]:
-        """What puts the stages attached to the loops of `nest`, and their buffers, before a loop's body."""
+    def _children(self, nest: Nest, inward: Sequence[Guard] = ()) -> Callable[[int, Stmt], Stmt]:
+        """What puts the stages attached to the loops of `nest`, and their buffers, before a loop's body.
+
+        The guards `inward`, which do not stand at their loops, stand around each of these stages.
+        """
         stage = nest.stage
         places = {p: iv for p, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
         children = {p: self.attached[stage, iv] for p, iv in places.items()}
@@ -263,7 +275,8 @@ class _Builder:
 
         def at_loop(place: int, body: Stmt) -> Stmt:
             if place in children:
-                body = seq(*[self._marked(child) for child in children[place]], body)
+                conditions = [g.condition for g in inward if g.level <= place]
+                body = seq(*[guarded(conditions, self._marked(child)) for child in children[place]], body)
                 for buffer in reversed(buffers[place]):
                     body = Allocate(buffer, body)
             for prefetch in stage.prefetches:
@@ -303,12 +316,18 @@ class _Builder:
         return body
 
     def _reduction(
-        self, nest: Nest, first: int, last: int, match: Tensorized | None, at_loop: Callable[[int, Stmt], Stmt]
+        self,
+        nest: Nest,
+        first: int,
+        last: int,
+        match: Tensorized | None,
+        at_loop: Callable[[int, Stmt], Stmt],
+        inward: Sequence[Guard],
     ) -> Stmt:
         """Initialization, then the loops from `first` to `last` around the update."""
         threads = thread_places(nest, first)
         if threads:
-            return self._thread_reduction(nest, range(first, last), threads, at_loop)
+            return self._thread_reduction(nest, range(first, last), threads, at_loop, inward)
         guards = [g for g in nest.guards if g.level >= first]
         update = self._update(nest) if match is None else match.update
         assert update is not None
@@ -332,7 +351,12 @@ class _Builder:
         return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), places, guards, None)
 
     def _thread_reduction(
-        self, nest: Nest, places: Sequence[int], threads: Sequence[int], at_loop: Callable[[int, Stmt], Stmt]
+        self,
+        nest: Nest,
+        places: Sequence[int],
+        threads: Sequence[int],
+        at_loop: Callable[[int, Stmt], Stmt],
+        inward: Sequence[Guard],
     ) -> Stmt:
         """A reduction with axes bound to the threads of a block."""
         zero = (tir_op.const(0),)
@@ -343,7 +367,7 @@ class _Builder:
         def store(values: list[Expr]) -> Stmt:
             return self._stores(nest, BodyRewriter({}, self._read), values)
 
-        return reduce_by_threads(nest, places, threads, _reduction_of(nest.op), update, store, at_loop)
+        return reduce_by_threads(nest, places, threads, _reduction_of(nest.op), update, store, at_loop, inward)
 
     def _update(self, nest: Nest) -> Stmt:
         """The accumulators combined with the next element."""

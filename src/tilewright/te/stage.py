@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
-from tilewright.te.axis_attr import AxisAttr, Prefetch, first_loops
+from tilewright.te.axis_attr import AxisAttr, HasAxisAttrs, Prefetch, first_loops
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, reduces_by_lanes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT, INLINE, AT = "root", "inline", "at"
 
 
-class Stage:
+class Stage(HasAxisAttrs):
     """The schedule of one operation; made by `te.create_schedule`, reached as `s[tensor]`.
 
     `op` is the operation computed here (a cache primitive or inlining gives the stage another one than the user's

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterVar
-from tilewright.te.loop_nest import Nest, guarded
+from tilewright.te.loop_nest import Guard, Nest, guarded
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, Reduce
@@ -35,6 +35,21 @@ def thread_places(nest: Nest, first: int) -> list[int]:
     ]
 
 
+def thread_guards(nest: Nest, first: int) -> list[Guard]:
+    """Guards outside the loop at `first` that the threads of a block disagree on: no barrier may stand within them.
+
+    Empty where no reduction axis is bound to threads.
+    """
+    if not thread_places(nest, first):
+        return []
+    threads = {
+        p
+        for p, iv in enumerate(nest.leaves[:first])
+        if (bound := nest.stage.attr(iv).thread) is not None and bound.thread_tag.startswith("threadIdx")
+    }
+    return [g for g in nest.guards if g.level < first and not g.depends.isdisjoint(threads)]
+
+
 def reduce_by_threads(
     nest: Nest,
     places: Sequence[int],
@@ -43,10 +58,12 @@ def reduce_by_threads(
     update: Callable[[list[Buffer]], Stmt],
     store: Callable[[list[Expr]], Stmt],
     at_loop: Callable[[int, Stmt], Stmt],
+    outer: Sequence[Guard] = (),
 ) -> Stmt:
     """The loops at `places`, those at `threads` outermost, around a thread's own part and what combines the parts.
 
-    `update(parts)` combines the next element into the buffers of the parts; `store(values)` stores the result. Raises
+    `update(parts)` combines the next element into the buffers of the parts; `store(values)` stores the result. The
+    guards `outer` of `thread_guards` stand around both, not around the combining, where all threads meet. Raises
     ScheduleError where a data axis stands among the reduction axes: the threads would need a part for each element.
     """
     stage = nest.stage
@@ -64,9 +81,11 @@ def reduce_by_threads(
     # The threads' loops move outwards past the others, so a guard's place is not where its level says.
     innermost = [g.condition for g in guards if not g.depends.isdisjoint(inner)]
     outside = [g.condition for g in guards if g.depends.isdisjoint(inner)]
-    body = guarded(outside, nest.wrap(guarded(innermost, update(parts)), inner, [], at_loop))
+    around = [g.condition for g in outer]
+    body = guarded([*around, *outside], nest.wrap(guarded(innermost, update(parts)), inner, [], at_loop))
     axes = Call("handle", "thread_axes", tuple(nest.loop_vars[p] for p in threads))
-    result = AttrStmt(REDUCE_THREADS, reduce.combiner, axes, store([BufferLoad(b, (zero,)) for b in parts]))
+    stored = guarded(around, store([BufferLoad(b, (zero,)) for b in parts]))
+    result = AttrStmt(REDUCE_THREADS, reduce.combiner, axes, stored)
     whole: Stmt = seq(*start, body, result)
     for part in reversed(parts):
         whole = Allocate(part, whole)

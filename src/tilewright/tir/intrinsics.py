@@ -141,6 +141,14 @@ INTRINSICS: dict[str, Intrinsic] = {
 }
 
 
+def declare(name: str, pure: bool) -> None:
+    """Let calls of `name`, of any arguments, stand in loops; what lowers them must be run before code is made.
+
+    A name that is known already stays as it is.
+    """
+    INTRINSICS.setdefault(name, Intrinsic(None, _anything, pure, "declared by a program, which lowers it itself"))
+
+
 def written_through(call: Call) -> bool:
     """True if memory may be written through the address that the call gives."""
     if call.op == "access_region":

@@ -13,10 +13,14 @@ from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import assembly, compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.compat.classic.compiled_module import CompiledModule
+from tilewright.compat.classic.functions import offer_host_functions
+from tilewright.compat.classic.intrinsic_rules import with_rules
+from tilewright.compat.classic.linked import as_data
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.classic.target import Target as CurrentTarget
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
+from tilewright.runtime.module import Module
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 
@@ -27,7 +31,7 @@ def lower(
     """A module with the function `name` that runs the schedule `inp` on `args`; a function or module stays as it is.
 
     With `simple_mode`, for reading, the loops are only simplified. Passes that the current `PassContext` adds
-    (`tir.add_lower_pass`) run between the stages.
+    (`tir.add_lower_pass`) run between the stages. Outputs that `args` leaves out are memory of the function itself.
     """
     if not isinstance(inp, te.Schedule):
         mod = _as_functions(inp)
@@ -35,17 +39,17 @@ def lower(
     if args is None:
         raise InputError("tvm.lower of a schedule takes the list of its arguments too")
     if simple_mode:
-        stages = te.lower_stages(inp, args, name, binds, after=after_stage)
+        stages = te.lower_stages(inp, args, name, binds, after=after_stage, keep_outputs=True)
         return IRModule({name: next(func for stage, func in stages if stage == "simplify")})
     checked = bounds_are_checked()
-    return IRModule({name: te.lower(inp, args, name, binds, check_bounds=checked, after=after_stage)})
+    return IRModule({name: te.lower(inp, args, name, binds, checked, after=after_stage, keep_outputs=True)})
 
 
 def schedule_to_module(
     sch: te.Schedule, args: Any = None, name: str = "main", binds: Mapping[Any, Any] | None = None
 ) -> IRModule:
     """A module with the loops of `sch` as they come from the schedule, before any pass."""
-    return IRModule({name: te.schedule_to_tir(sch, args or (), name, binds)})
+    return IRModule({name: te.schedule_to_tir(sch, args or (), name, binds, keep_outputs=True)})
 
 
 def build(
@@ -90,10 +94,16 @@ class BuiltModule(CompiledModule):
     def __init__(self, funcs: Sequence[PrimFunc], target: Target) -> None:
         if not funcs:
             raise InputError("there is no function to build")
-        self.funcs = list(funcs)
+        offer_host_functions()
+        self.funcs = [with_rules(func, target) for func in funcs]
         self.target = target
         super().__init__([func.name for func in funcs], None)
-        if target.is_host or isinstance(target, DeviceTarget) or target.architecture == "wasm32":
+        if isinstance(target, DeviceTarget):
+            try:
+                self._code = codegen.build(self.funcs, target)
+            except EnvironmentError_ as error:  # there is text to look at still; calling says what is missing
+                self.missing = error
+        elif target.is_host or target.architecture == "wasm32":
             self._code = codegen.build(self.funcs, target)
 
     @property
@@ -132,7 +142,10 @@ class BuiltModule(CompiledModule):
         if kind in ("o", "obj"):
             if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
                 raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
-            path.write_bytes(compile_object(emit_module(self.funcs, self.target).text, self.target))
+            text = emit_module(self.funcs, self.target).text
+            if isinstance(self._code, Module):  # what links the object can be loaded again
+                text += as_data(self._code, self.entry_name)
+            path.write_bytes(compile_object(text, self.target))
             return
         path.write_text(self.get_source(kind))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.device_array import argument_values
+from tilewright.compat.classic.linked import is_object, load_linked
 from tilewright.errors import InputError, TargetError
 from tilewright.runtime.module import Module
 from tilewright.target import Target
@@ -19,6 +20,8 @@ class CompiledModule:
     type_key = "llvm"
     imported_modules: Sequence[Any] = ()
     target: Any = "another one"
+    #: What a device lacks on this machine; raised when a function is asked for.
+    missing: Exception | None = None
 
     def __init__(self, names: Sequence[str], code: Any) -> None:
         self.names = list(names)
@@ -27,8 +30,11 @@ class CompiledModule:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CompiledModule:
-        """The functions that `export_library` wrote. Raises `ArtifactError` for anything else."""
-        code = Module.load(path)
+        """The functions that `export_library` wrote, or those in an object that `save` wrote or a library linked of it.
+
+        Raises `ArtifactError` for anything else.
+        """
+        code: Any = load_linked(path) if is_object(path) else Module.load(path)
         return cls(list(code.functions), code)
 
     @property
@@ -43,6 +49,8 @@ class CompiledModule:
         """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
         if name not in self.names:
             raise InputError(f"the module has no function {name!r}; it has: {', '.join(self.names)}")
+        if self.missing is not None:
+            raise self.missing
         if self._code is None:
             raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
         return BuiltFunction(self._code[name], name)

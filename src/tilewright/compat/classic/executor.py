@@ -14,6 +14,7 @@ from tilewright.compat.classic.array import NDArray, array, require_cpu, to_nump
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.linked import is_object
 from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
@@ -164,10 +165,15 @@ class ExecutorFactory:
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory | CompiledModule:
-    """The model, or the functions, that `export_library` wrote to `path`. Raises `ArtifactError` for anything else."""
+    """The model, or the functions, that `export_library` wrote to `path`; of a linked library, those in its objects.
+
+    Raises `ArtifactError` for anything else.
+    """
     try:
         return CompiledModule.load(path)
     except ArtifactError:  # a model, or neither of both, which reading it as one says
+        if is_object(path):
+            raise
         return ExecutorFactory(load(path), None, None)
 
 

@@ -25,8 +25,24 @@ def register_func(func_name: Any, f: Callable[..., Any] | None = None, override:
     return f
 
 
+def offer_host_functions() -> None:
+    """Let compiled code call the products of matrices that the classic stack's C++ part registered, in NumPy."""
+    for library in ("cblas", "mkl", "mkldnn", "cublas"):
+        for name in ("matmul", "batch_matmul"):
+            known = f"tvm.contrib.{library}.{name}"
+            if known not in _FUNCTIONS:
+                register_func(known, _product, override=True)
+
+
+def _product(lhs: Any, rhs: Any, out: Any, transa: bool = False, transb: bool = False, *_: Any) -> None:
+    """out = lhs times rhs, of matrices or stacks of them, each transposed first if asked for."""
+    a, b = lhs.numpy(), rhs.numpy()
+    out.copyfrom(np.matmul(a.swapaxes(-1, -2) if transa else a, b.swapaxes(-1, -2) if transb else b))
+
+
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered as `name`. Raises `InputError` if there is none; with `allow_missing` gives None."""
+    offer_host_functions()
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     try:

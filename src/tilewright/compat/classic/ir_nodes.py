@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.compat.classic import functions, tir_nodes
+from tilewright.compat.classic.intrinsic_rules import declare_intrinsic
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.ir import registry
 from tilewright.relay.transform.partition.external import take_operator
@@ -97,9 +98,14 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     """`register_op_attr("add", "target.mylib", takes)`: the external code generator "mylib" takes such calls.
 
     `takes(call)` says which; without it a decorator. What partitions take over is not compiled, unless the code
-    generator is registered with `tilewright.relay.transform.partition.external`. Raises `UnsupportedError` for other
-    attributes: an operator is complete when it is registered.
+    generator is registered with `tilewright.relay.transform.partition.external`.
+    `register_op_attr("tir.mine", "TCallEffectKind", CallEffectKind.Pure)` declares an intrinsic, which rules of
+    `register_intrin_lowering` lower. Raises `UnsupportedError` for other attributes: an operator is complete when it is
+    registered.
     """
+    if op_name.startswith("tir.") and attr_key == "TCallEffectKind" and value is not None:
+        declare_intrinsic(op_name, value)
+        return value
     registry.get(op_name)
     kind, _, compiler = attr_key.partition(".")
     if kind != "target" or not compiler:

@@ -18,6 +18,16 @@ _NOTED = {
 }
 _LISTS = ("libs", "keys", "mattr")
 _RENAMED = {"max_num_threads": "max_threads_per_block", "target": "mtriple", "march": "mcpu"}
+#: Kinds of targets whose kernels can run on the host's processor, and which of them do.
+_CAN_BE_EMULATED = ("cuda", "metal")
+_EMULATED: set[str] = set()
+
+
+def emulate_devices(on: bool) -> None:
+    """From now on, run kernels of devices that can be emulated on the host's processor, or no longer."""
+    _EMULATED.clear()
+    if on:
+        _EMULATED.update(_CAN_BE_EMULATED)
 
 
 def classic_options(spelling: str) -> tuple[str, dict[str, Any]]:
@@ -32,6 +42,8 @@ def classic_options(spelling: str) -> tuple[str, dict[str, Any]]:
         attrs[name] = _value(name, text) if has_value else True
         if name not in _NOTED:
             taken.append(f"-{_RENAMED.get(name, name)}={text}" if has_value else word)
+    if kind in _EMULATED and "emulate" not in attrs:
+        taken.append("-emulate=1")
     return " ".join(taken), attrs
 
 

@@ -63,9 +63,7 @@ def _device_schedule(outputs: list[te.Tensor]) -> te.Schedule:
             if isinstance(stage.op, te.PlaceholderOp):
                 continue
             raise UnsupportedError(f"{stage.op.name} has no schedule for devices; write one with te.create_schedule")
-        axes = stage.op.axis
-        fused = stage.fuse(*axes) if len(axes) > 1 else axes[0]
-        block, thread = stage.split(fused, factor=_THREADS)
+        block, thread = stage.split(stage.fuse(*stage.op.axis), factor=_THREADS)
         stage.bind(block, te.thread_axis("blockIdx.x"))
         stage.bind(thread, te.thread_axis("threadIdx.x"))
     return s

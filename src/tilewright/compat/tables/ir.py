@@ -37,6 +37,8 @@ _NODES = leads_to(
     *("EnvFunc", "Op", "PointerType", "PrimType", "SourceName", "Span", "make_node", "register_op_attr"),
 )
 
+_NODES |= leads_to(f"{_CLASSIC}.intrinsic_rules", "register_intrin_lowering")
+
 TABLES = (
     Table(
         "tvm.ir",

@@ -15,6 +15,7 @@ _NAMES = {
         "call_llvm_pure_intrin",
         "call_pure_extern",
     ),
+    **leads_to(f"{_CLASSIC}.intrinsic_rules", "CallEffectKind"),
     **leads_to("tilewright.relay.ir.type", "Any"),
     **leads_to("tilewright.te", "IterVar"),
     **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),

@@ -29,6 +29,19 @@ static int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
 
+// CUDA's fast functions, exact here; macros, since C's library has some of these names for itself.
+#define __expf(x) expf(x)
+#define __exp10f(x) powf(10.0f, x)
+#define __logf(x) logf(x)
+#define __log2f(x) log2f(x)
+#define __log10f(x) log10f(x)
+#define __sinf(x) sinf(x)
+#define __cosf(x) cosf(x)
+#define __tanf(x) tanf(x)
+#define __powf(x, y) powf(x, y)
+#define __fdividef(x, y) ((x) / (y))
+#define __saturatef(x) fminf(fmaxf(x, 0.0f), 1.0f)
+
 typedef _Float16 half;
 static float __half2float(half x) { return (float)x; }
 static half __float2half_rn(float x) { return (half)x; }

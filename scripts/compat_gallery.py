@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Run the tutorials of a checkout of the classic stack, unmodified, and say how each ends.
+
+    scripts/compat_gallery.py CHECKOUT                 runs every script below CHECKOUT/gallery (or CHECKOUT/tutorials)
+    scripts/compat_gallery.py CHECKOUT --only REGEX    those whose path matches
+    scripts/compat_gallery.py CHECKOUT --output DIR    keeps what each printed as DIR/NAME.txt
+
+A script counts as run if it ends without an error; what it asserts about its results is in it. Kernels for CUDA are
+emulated on this machine's processor; a script whose kernels are too large for that is "too long". Scripts that need
+what the machine or this package has not are listed with that reason and not started. The exit status is 1 if one that
+was started failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Why a script is not started, by what its text says; the first that matches is the reason.
+REASONS = (
+    ("microcontrollers", r"\btvm\.micro\b|microtvm"),
+    ("the tuner auto_scheduler", r"\bauto_scheduler\."),
+    ("the tuner autotvm", r"\bautotvm\.(?:template|task|tuner|measure_option|apply_history_best)\b"),
+    ("another device", r"adreno|raspberry|android"),
+    ("the command line of the classic stack", r"\btvmc\b"),
+    ("a download", r"\bdownload(?:_testdata)?\(|urlretrieve|urlopen|pretrained=True|from_pretrained"),
+    (
+        "another framework",
+        r"^\s*(?:import|from) (?:mxnet|torch|tensorflow|keras|paddle|coremltools|caffe2|gluoncv|dgl)\b",
+    ),
+    ("remote devices", r"\brpc\.(?:LocalSession|connect|Server)"),
+    ("tvm.script", r"from tvm\.script import"),
+    ("pictures of schedules (tedd)", r"contrib import tedd"),
+    ("Clang", r"clang\.create_llvm"),
+    ("instructions of tensor cores by name", r"tvm_mma_sync"),
+    ("a model on a GPU", r"(?s)(?=.*relay\.build)(?=.*\ntarget = (?:tvm\.target\.cuda\(|\"cuda))"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one script ended: the `kind` ("ran", "failed", "too long", "not started"), why, and the seconds taken."""
+
+    script: str
+    kind: str
+    detail: str
+    seconds: float
+
+
+def reason_not_to_start(text: str) -> str | None:
+    """What a script with `text` needs that is not here; None if nothing."""
+    return next((reason for reason, pattern in REASONS if re.search(pattern, text, re.MULTILINE)), None)
+
+
+def run(script: Path, name: str, limit: float, output: Path | None) -> Outcome:
+    """Run one script in an empty folder of its own, at most `limit` seconds."""
+    reason = reason_not_to_start(script.read_text(encoding="utf-8"))
+    if reason is not None:
+        return Outcome(name, "not started", reason, 0.0)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "tilewright.compat", "--emulate", str(script.resolve())],
+                cwd=folder, timeout=limit, capture_output=True, text=True, check=False, env=os.environ,
+            )  # fmt: skip
+            code, printed, errors = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired:
+            return Outcome(name, "too long", f"more than {limit:.0f} s", limit)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / (name.replace("/", ".") + ".txt")).write_text(f"{printed}\n--- errors\n{errors}")
+    seconds = time.monotonic() - started
+    if code == 0:
+        return Outcome(name, "ran", "", seconds)
+    lines = [line for line in errors.splitlines() if line.strip()]
+    return Outcome(name, "failed", lines[-1] if lines else f"exit status {code}", seconds)
+
+
+def main() -> int:
+    """Read the arguments, run the scripts, print the table; 1 if a script that was started failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, help="a checkout of the classic stack")
+    parser.add_argument("--only", default="", metavar="REGEX", help="run the scripts whose path matches")
+    parser.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for one script (default 240)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="keep what each script printed")
+    arguments = parser.parse_args()
+    folder = next((arguments.checkout / name for name in ("gallery", "tutorials")
+                   if (arguments.checkout / name).is_dir()), None)  # fmt: skip
+    if folder is None:
+        parser.error(f"{arguments.checkout} has neither gallery/ nor tutorials/")
+    outcomes = []
+    print("| program | outcome | | seconds |\n|---|---|---|---|")
+    for script in sorted(folder.rglob("*.py")):
+        name = script.relative_to(folder).as_posix()
+        if not re.search(arguments.only, name):
+            continue
+        outcome = run(script, name, arguments.limit, arguments.output)
+        outcomes.append(outcome)
+        detail = outcome.detail[:160].replace("|", "\\|")
+        print(f"| {name} | {outcome.kind} | {detail} | {outcome.seconds:.0f} |", flush=True)
+    counts = Counter((o.kind, o.detail if o.kind == "not started" else "") for o in outcomes)
+    print()
+    for (kind, why), count in sorted(counts.items()):
+        print(f"{kind}{f' (needs {why})' if why else ''}: {count}")
+    return int(any(o.kind == "failed" for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
