@@ -81,7 +81,8 @@ def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
     if len(results) != len(expected):
         return "failed", f"{len(results)} results instead of {len(expected)}"
     for found, right in zip(results, expected):
-        if found.shape != tuple(right.shape) or not np.allclose(found, right.numpy(), 1e-3, 1e-4, equal_nan=True):
+        exact = right.double().numpy()
+        if found.shape != exact.shape or not np.allclose(found.astype(np.float64), exact, 1e-3, 1e-4, equal_nan=True):
             return "failed", f"wrong numbers {found.dtype}{list(found.shape)} for {right.dtype}{list(right.shape)}"
     return "passed", ""
 

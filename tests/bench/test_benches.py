@@ -146,3 +146,13 @@ def test_where_no_control_group_can_be_made(
     constraints.quotas("model.onnx")
     printed = capsys.readouterr().out
     assert printed.startswith("quota of 0.5 processors: skipped, no control group can be made here (")
+
+
+def test_a_folder_of_models_is_verified(bench_folder: Path, tmp_path: Path, peers: str) -> None:
+    (tmp_path / "models").mkdir()
+    saved(convolution(), tmp_path / "models" / "one.onnx")
+    folders = (tmp_path / "models", tmp_path / "absent")
+    out = run_bench(bench_folder, "verified", *folders, "--levels", "0,3", "--seconds", 0.01)
+    row = next(line for line in out.splitlines() if line.startswith("| one"))
+    *_, difference, speed, _ = (cell.strip() for cell in row.split("|"))
+    assert 0 <= float(difference) < 1e-4 and float(speed) > 0

@@ -83,6 +83,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_causes_are_looked_up_by_operator_and_type() -> None:
     assert "samples" in cause_of_disagreement("LRN of float32")
+    assert "wrap" in cause_of_disagreement("ReduceL2 of int64")
     assert cause_of_disagreement("Add of float32") == UNEXPLAINED
 
 

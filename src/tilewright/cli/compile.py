@@ -19,7 +19,7 @@ from tilewright.support import trace
 @click.option("--report", is_flag=True, help="print the time of each stage")
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto; aot for a library]")
 def compile_command(model: str, output: str, options: ModelOptions, report: bool, executor: str | None) -> None:
-    """Compile MODEL (.onnx) and write the result to OUTPUT."""
+    """Compile MODEL and write the result to OUTPUT."""
     check_writable(output, model)
     with trace.collect() as times:
         _write(model, output, options, executor)

@@ -45,7 +45,7 @@ def inspect_command(
     measure: bool,
     picture: str | None,
 ) -> None:
-    """Print what MODEL (.onnx) is, or how it stands after a stage of compilation; of an artifact, the manifest."""
+    """Print what MODEL is, or how it stands after a stage of compilation; of an artifact, the manifest."""
     require_file(model)
     if measure and stage not in (None, "choice"):
         raise UnsupportedError(

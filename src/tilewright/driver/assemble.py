@@ -171,7 +171,7 @@ class _Table:
                 self.equal.setdefault((a, b), where)
 
     def _counts(self) -> list[Dim]:
-        """The elements of each tensor of symbolic size, also of those within kernels, which are not stored."""
+        """The elements of each tensor of symbolic size, also of those within kernels, which nobody keeps."""
         bodies = [self.main.body, *(call.op.body for call in calls(self.main.body) if isinstance(call.op, Function))]
         nodes = [*self.main.params, *(node for body in bodies for node in post_order(body))]
         types = [type_ for node in nodes for type_ in tensor_types(node.checked_type)]

@@ -11,14 +11,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import EnvironmentError_, TilewrightError
 from tilewright.support import knobs, plugins
 from tilewright.support.cache import digest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 FRONTENDS = "tilewright.frontends"
 CONVERTERS = "tilewright.converters"
@@ -41,6 +43,9 @@ def load_plugins(*groups: str) -> list[Any]:
     for group in groups:
         if group in _loaded or not knobs.PLUGINS.get():
             continue
+        # a saved model needs none, and the module takes longer to import than such a model to load
+        from importlib.metadata import entry_points
+
         _loaded.add(group)  # before: what a plug-in calls while it registers may ask for plug-ins
         for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
             plugins.remember("entry point", f"{group} {entry.name}", _contents(entry))

@@ -195,6 +195,10 @@ def test_resize_fine_print(check_node: Check) -> None:
     check_node("Resize", [x], [none, none, sizes], opset=13, nearest_mode="ceil")
     check_node("Resize", [x], [none, none, sizes], opset=13, mode="cubic", exclude_outside=1)
     check_node("Resize", [x], [none, none, np.array([3, 3])], opset=18, mode="linear", antialias=1, axes=[2, 3])
+    scales = np.array(
+        [1, 1, 2, 2], np.float32
+    )  # an aspect ratio is a matter of sizes; exporters write it beside scales
+    check_node("Resize", [x], [none, scales], opset=18, mode="linear", keep_aspect_ratio_policy="stretch")
     check_node(
         "Resize", [x], [roi, none, sizes], opset=13, mode="linear", extrapolation_value=7.0,
         coordinate_transformation_mode="tf_crop_and_resize",

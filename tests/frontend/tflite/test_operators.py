@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ def binary() -> Iterator[Any]:
         yield case(name, [T((2, 9), "bool"), T((2, 9), "bool")], [T((2, 9), "bool")])
     for name in ("BITWISE_XOR", "RIGHT_SHIFT"):
         yield case(name, [T((2, 9), "int32"), T((2, 9), "int32")], [T((2, 9), "int32")], low=0, high=7)
+    yield case("BITCAST", [f(2, 9)], [T((2, 9), "int32")])
     yield case("ADD_N", [f(2, 3), f(2, 3), f(2, 3)], [f(2, 3)])
     yield case("SELECT", [T((2, 3), "bool"), f(2, 3), f(2, 3)], [f(2, 3)])
     yield case("SELECT_V2", [T((2, 1), "bool"), f(2, 3), f(1, 3)], [f(2, 3)])
@@ -197,7 +199,7 @@ def pools() -> Iterator[Any]:
         for padding, extent in ((0, 5), (1, 4)):
             for dtype in ("float32",) if name == "L2_POOL_2D" else ("float32", *QUANTIZED):
                 options = {"padding": padding, "strideW": 2, "strideH": 2, "filterWidth": 3, "filterHeight": 3}
-                tensor = lambda *s, d=dtype: f(*s) if d == "float32" else q(d, *s)
+                tensor = partial(q, dtype) if dtype != "float32" else f
                 yield case(
                     name, [tensor(2, 9, 9, 3)], [tensor(2, extent, extent, 3)], ("Pool2DOptions", options), str(padding)
                 )

@@ -107,10 +107,10 @@ def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
         roi = node.static(1, "roi").reshape(-1).tolist()
     scales = node.static(2, "scales").reshape(-1).tolist() if node.has(2) else []
     sizes = node.optional_ints(3, "sizes") or []
+    policy = node.choice("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     if scales:
         outs = [_scaled(shape[axis], scale) for axis, scale in zip(axes, scales)]
     elif len(sizes) == len(axes):
-        policy = node.choice("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
         outs, scales = sized(policy, [shape[axis] for axis in axes], sizes)
     else:
         raise ModelError(f"{node.label}: neither scales nor sizes for its {len(axes)} axes are given")

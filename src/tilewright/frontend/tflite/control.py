@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.tflite.build import constant, reshape
-from tilewright.frontend.tflite.importer import World
-from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
 from tilewright.relay.ir.type import FuncType, TensorType, TupleType
@@ -154,6 +153,11 @@ def _outer(node: Node, values: Sequence[Expr], params: Sequence[Expr]) -> list[V
     """The parameters of `main` that a loop's body reads; they are passed on, under their own names."""
     used = {part for value in values for part in post_order(value)}
     return [param for param in node.importer.parameters() if param in used]
+
+
+@converts("CALL")
+def convert_call(node: Node) -> list[Expr]:
+    return _run(node, int(node.option("subgraph")), node.given(), node.world)
 
 
 @converts("STABLEHLO_COMPOSITE")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ModelError
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite import (  # noqa: F401  (importing a family registers its converters)
     activation,
@@ -19,10 +19,12 @@ from tilewright.frontend.tflite import (  # noqa: F401  (importing a family regi
     quantize,
     reduce,
     shape,
+    stablehlo,
 )
-from tilewright.frontend.tflite.importer import GraphImporter, World
+from tilewright.frontend.tflite.importer import GraphImporter
 from tilewright.frontend.tflite.inputs import input_specs
 from tilewright.frontend.tflite.model import load_model
+from tilewright.frontend.tflite.node import World
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
 
@@ -38,8 +40,7 @@ def convert_model(
     params = [var(spec.name, spec.type) for spec in specs]
     world = World()
     results = importer.subgraph(0, params, world, "")
-    if importer.problems:
-        raise UnsupportedError(_report(model.label, importer.problems))
+    importer.missing.refuse(model.label)
     if results is None or not (results or world.values):
         raise ModelError(f"{model.label}: its main subgraph has no outputs")
     names = [main.tensors[place].name for place in main.outputs]
@@ -61,14 +62,3 @@ def initial_states(source: str | os.PathLike[str] | bytes) -> dict[str, Any]:
     specs = input_specs([main.tensors[place] for place in main.inputs], None)
     importer.subgraph(0, [var(spec.name, spec.type) for spec in specs], World(), "")
     return importer.initial_states()
-
-
-def _report(label: str, problems: Mapping[str, tuple[int, str]]) -> str:
-    """One line for each thing that is missing: what, how often, and the first place."""
-    lines = []
-    for what, (count, first) in problems.items():
-        times = f", {count} times" if count > 1 else ""
-        lines.append(f"{what}{times}{', first: ' if first and count > 1 else ': ' if first else ''}{first}")
-    if len(lines) == 1:
-        return f"{label} needs something Tilewright does not support: {lines[0]}"
-    return f"{label} needs {len(lines)} things Tilewright does not support:\n" + "\n".join(f"  {x}" for x in lines)

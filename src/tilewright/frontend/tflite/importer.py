@@ -13,10 +13,11 @@ import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import find_converter
+from tilewright.frontend.tflite.node import Importer, Node, World
+from tilewright.frontend.tflite.registry import Converter, find_converter
+from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
@@ -30,17 +31,6 @@ _MOST_OPERATORS = 1 << 18
 _OF_DATA = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, AssertionError)
 
 
-class World:
-    """The values of the variables at one point of the program, by name."""
-
-    def __init__(self, values: dict[str, Expr] | None = None) -> None:
-        self.values = dict(values or {})
-
-    def copy(self) -> World:
-        """A world of its own with the same values."""
-        return World(self.values)
-
-
 class Unavailable:
     """The value of an output whose operator could not be converted; operators that use it are skipped."""
 
@@ -48,23 +38,16 @@ class Unavailable:
 UNAVAILABLE = Unavailable()
 
 
-class GraphImporter:
-    """Converts the subgraphs of one model; `problems` counts what cannot be converted, with its first place."""
+class GraphImporter(Importer):
+    """Converts the subgraphs of one model; `missing` gathers what cannot be converted."""
 
     def __init__(self, model: Model) -> None:
+        super().__init__()
         self.model = model
-        self.problems: dict[str, tuple[int, str]] = {}
-        self.functions: dict[GlobalVar, Function] = {}
-        #: The types of the variables by name, in the order in which they are met.
-        self.variables: dict[str, TensorType] = {}
-        #: What CALL_ONCE assigns to the variables before the first run.
-        self.initial: dict[str, np.ndarray] = {}
-        #: The variables' names; a handle is a constant index into them.
-        self.handles: list[str] = []
+        self.missing = Unsupported()
         self._finished: set[Expr] = set()
         self._active: list[int] = []
         self._converted = 0
-        self._parameters: dict[str, Var] = {}
 
     def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
         """The outputs of subgraph `index` applied to `arguments`, which may assign variables of `world`.
@@ -89,36 +72,6 @@ class GraphImporter:
             self._active.pop()
         found = [value for value in values if isinstance(value, Expr)]
         return found if len(found) == len(values) else None
-
-    def handle(self, name: str) -> int:
-        """The number of the variable `name`."""
-        if name not in self.handles:
-            self.handles.append(name)
-        return self.handles.index(name)
-
-    def declare(self, name: str, type_: TensorType) -> None:
-        """Note the type of a variable, by what first reads or assigns it."""
-        self.variables.setdefault(name, type_)
-
-    def parameter(self, name: str) -> Var:
-        """The input of `main` that is the value of the variable `name` when a run begins."""
-        if name not in self._parameters:
-            self._parameters[name] = var(name, self.variables[name])
-        return self._parameters[name]
-
-    def parameters(self) -> list[Var]:
-        """Those inputs of `main` that are variables."""
-        return list(self._parameters.values())
-
-    def initial_states(self) -> dict[str, np.ndarray]:
-        """What each variable holds before the first run; zeros where nothing says."""
-        zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
-        return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
-
-    def problem(self, what: str, where: str) -> None:
-        """Note what cannot be converted; `where` is kept of the first place."""
-        count, first = self.problems.get(what, (0, where))
-        self.problems[what] = (count + 1, first)
 
     def _value(self, graph: Subgraph, index: int, env: dict[int, Expr | Unavailable], where: str) -> Expr | Unavailable:
         """The value of a tensor: computed, constant, or a variable tensor's zeros."""
@@ -151,7 +104,8 @@ class GraphImporter:
         label = f"operator {number} {operator.name} ({span!r})"
         converter = find_converter(operator.name, operator.custom)
         if converter is None:
-            self.problem(f"{'custom operator' if operator.custom else 'operator'} {operator.name}", label)
+            kind = "custom operator" if operator.custom else "operator"
+            self.missing.add(operator.name, label, f"no converter for the {kind} {operator.name}")
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         inputs = [None if place < 0 else self._input(operator, graph, place, env, label) for place in operator.inputs]
@@ -159,26 +113,31 @@ class GraphImporter:
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
+        env.update(dict.fromkeys(outputs, UNAVAILABLE))
+        try:
+            env.update(self._converted_by(converter, node))
+        except UnsupportedError as error:
+            self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
+
+    def _converted_by(self, converter: Converter, node: Node) -> dict[int, Expr]:
+        """The values of an operator's outputs, by the numbers of their tensors."""
         try:
             result = converter(node)
             values = [result] if isinstance(result, Expr) else list(result)
             done: dict[Expr, Expr] = {}
-            values = [self._finish(value, span, done) for value in values]
-            for place, value in zip(operator.outputs, values):
-                if place >= 0:
-                    _check_declared(label, graph.tensors[place], value)
-                    env[place] = value
-        except UnsupportedError as error:
-            self.problem(str(error), "")
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+            found = zip(node.operator.outputs, [self._finish(value, node.span, done) for value in values])
+            given = {place: value for place, value in found if place >= 0}
+            for place, value in given.items():
+                _check_declared(node.label, node.graph.tensors[place], value)
+            return given
         except TypeMismatchError as error:
-            raise ModelError(f"{label} does not fit its inputs: {error}") from None
+            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
         except TilewrightError:
             raise
         except _OF_DATA as error:
-            raise ModelError(_does_not_fit(label, inputs, error)) from error
+            raise ModelError(_does_not_fit(node.label, node.inputs, error)) from error
         except Exception as error:
-            raise InternalError(f"{label}: its conversion failed with {type(error).__name__}: {error}.") from error
+            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
 
     def _input(
         self, operator: Operator, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], label: str

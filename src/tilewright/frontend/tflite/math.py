@@ -26,6 +26,7 @@ from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 
 # ------------------------------------------------------------------------------------------- sums and products
@@ -121,7 +122,6 @@ _elementwise("FLOOR", op.floor, None)
 _elementwise("ROUND", op.round, None)
 _elementwise("SIGN", op.sign, None)
 _elementwise("ZEROS_LIKE", op.zeros_like, None)
-_elementwise("BITCAST", lambda value: value, None)
 
 
 @converts("LOG")
@@ -285,6 +285,14 @@ def convert_cast(node: Node) -> Expr:
     if not node.output().dtype:
         node.unsupported(f"a cast to {node.output().element_type}")
     return cast(node[0], node.output().dtype)
+
+
+@converts("BITCAST")
+def convert_bitcast(node: Node) -> Expr:
+    wanted = node.output().dtype
+    if not wanted or DType(wanted).bits != DType(node.dtype()).bits:
+        node.unsupported(f"{node.dtype()} as {node.output().element_type}, which has another width")
+    return op.reinterpret(node[0], dtype=wanted)
 
 
 @converts("SELECT", "SELECT_V2", "STABLEHLO_SELECT")

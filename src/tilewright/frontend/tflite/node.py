@@ -3,17 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.tflite.model import Operator, Quantization, Subgraph, Tensor
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Var, var
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 
-if TYPE_CHECKING:
-    from tilewright.frontend.tflite.importer import GraphImporter, World
+
+class World:
+    """The values of the variables at one point of the program, by name."""
+
+    def __init__(self, values: dict[str, Expr] | None = None) -> None:
+        self.values = dict(values or {})
+
+    def copy(self) -> World:
+        """A world of its own with the same values."""
+        return World(self.values)
+
+
+class Importer:
+    """What the operators of one model share while it is imported.
+
+    `functions` holds the loops, as functions of the module; `variables` the types of the variables by name, as they are
+    met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[GlobalVar, Function] = {}
+        self.variables: dict[str, TensorType] = {}
+        self.initial: dict[str, np.ndarray] = {}
+        self.handles: list[str] = []
+        self._parameters: dict[str, Var] = {}
+
+    def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
+        """The outputs of a subgraph applied to `arguments`; None where one needs what cannot be converted."""
+        raise NotImplementedError
+
+    def handle(self, name: str) -> int:
+        """The number of the variable `name`."""
+        if name not in self.handles:
+            self.handles.append(name)
+        return self.handles.index(name)
+
+    def declare(self, name: str, type_: TensorType) -> None:
+        """Note the type of a variable, by what first reads or assigns it."""
+        self.variables.setdefault(name, type_)
+
+    def parameter(self, name: str) -> Var:
+        """The input of `main` that is the value of the variable `name` when a run begins."""
+        if name not in self._parameters:
+            self._parameters[name] = var(name, self.variables[name])
+        return self._parameters[name]
+
+    def parameters(self) -> list[Var]:
+        """Those inputs of `main` that are variables."""
+        return list(self._parameters.values())
+
+    def initial_states(self) -> dict[str, np.ndarray]:
+        """What each variable holds before the first run; zeros where nothing says."""
+        zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
+        return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
 
 
 class Node:
@@ -26,7 +79,7 @@ class Node:
         span: str,
         graph: Subgraph,
         inputs: list[Expr | None],
-        importer: GraphImporter,
+        importer: Importer,
         world: World,
     ) -> None:
         self.operator = operator

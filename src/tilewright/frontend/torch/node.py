@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.build import cast, constant, shape_of
+from tilewright.frontend.torch.build import broadcast_to, cast, constant, shape_of
 from tilewright.frontend.torch.types import Sizes, dtype_of
+from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
@@ -73,9 +74,10 @@ class TorchNode:
         target = self.dtype if dtype is None else DType(dtype)
         if isinstance(value, Expr):
             return cast(value, target)
-        if not isinstance(value, bool | int | float):
-            self.unsupported(f"the number {value}, which is known at run time only")
-        return constant(value, target)
+        if isinstance(value, bool | int | float):
+            return constant(value, target)
+        ones = broadcast_to(constant(1, "int64"), (value,))  # a size: as many ones, summed
+        return cast(op.sum(ones, axis=(0,)), target)
 
     def common_type(self, *names: str) -> DType:
         """The element type in which torch computes with these arguments; for results that are of another type."""

@@ -25,7 +25,6 @@ from tilewright.relay.ir.expr import Constant, Expr
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.adaptive_avg_pool1d, 2: op.nn.adaptive_avg_pool2d, 3: op.nn.adaptive_avg_pool3d}
-_LARGEST = {1: op.nn.adaptive_max_pool1d, 2: op.nn.adaptive_max_pool2d, 3: op.nn.adaptive_max_pool3d}
 
 
 def _axes(node: TorchNode) -> int:
@@ -49,12 +48,7 @@ def _max_pool(node: TorchNode, data: Expr, rank: int) -> Expr:
     """Padded as far as the windows of the result reach, whichever way the number of windows was rounded."""
     kernel, step, dilation, before = _window(node, rank)
     after = _after(node, shape_of(data)[-rank:], kernel, step, dilation, before, rank)
-    dtype = element_type(data)
-    lowest = -math.inf if dtype.is_float else dtype.limits()[0]
-    if any(before) or any(after):
-        width = ((0, 0), (0, 0), *zip(before, after))
-        data = op.nn.pad(data, pad_width=width, pad_value=lowest)
-    made = _MAX[rank](data, pool_size=kernel, strides=step, dilation=dilation, padding=(0,) * rank)
+    made: Expr = _MAX[rank](data, pool_size=kernel, strides=step, dilation=dilation, padding=(*before, *after))
     for axis, extent in enumerate(node.shape[-rank:], start=2):
         made = slice_axis(made, axis, 0, extent)
     return made
