@@ -15,7 +15,7 @@ _OPERATORS: dict[type, str] = {
 
 
 def size_data(size: int | e.Expr, names: Mapping[Any, str]) -> Any:
-    """`size` as a number, the name of a variable, or [operator, a, b].
+    """`size` as a number, the name of a variable, or (operator, a, b).
 
     Raises `UnsupportedError` for an expression that the run time cannot compute.
     """
@@ -30,9 +30,9 @@ def size_data(size: int | e.Expr, names: Mapping[Any, str]) -> Any:
     if isinstance(size, e.Var) and size in names:
         return names[size]
     if isinstance(size, e.GT | e.GE):
-        return ["<" if type(size) is e.GT else "<=", size_data(size.b, names), size_data(size.a, names)]
+        return ("<" if type(size) is e.GT else "<=", size_data(size.b, names), size_data(size.a, names))
     if type(size) in _OPERATORS:
-        return [_OPERATORS[type(size)], size_data(size.a, names), size_data(size.b, names)]  # type: ignore[attr-defined]
+        return (_OPERATORS[type(size)], size_data(size.a, names), size_data(size.b, names))  # type: ignore[attr-defined]
     if isinstance(size, e.Select):
-        return ["select", *[size_data(part, names) for part in size.fields()]]
+        return ("select", *[size_data(part, names) for part in size.fields()])
     raise UnsupportedError(f"the size {size} depends on more than the dimensions known: {', '.join(names.values())}")

@@ -286,7 +286,7 @@ def substituted_data(size: Expr, mapping: Mapping[Any, Dim], names: Mapping[Any,
     def put(data: Any) -> Any:
         if isinstance(data, str):
             return values[int(data)]
-        return [data[0], *map(put, data[1:])] if isinstance(data, list) else data
+        return (data[0], *map(put, data[1:])) if isinstance(data, tuple) else data
 
     return put(size_data(size, inner))
 
