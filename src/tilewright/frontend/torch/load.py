@@ -1,13 +1,18 @@
-"""Programs from files: `.pt2` archives of `torch.export.save`, and nothing that would have to be unpickled."""
+"""Programs from files: `.pt2` archives of `torch.export.save`; only tensors and plain data are unpickled."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.source import Source
+
+#: The variable of the environment by which `torch.load` never unpickles more than `weights_only` allows.
+_SETTING = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load_program(source: Any) -> Any:
@@ -34,7 +39,11 @@ def load_program(source: Any) -> Any:
             "torch.export.save (checkpoints and pickled modules are never read, for they run code)"
         )
     try:
-        return torch.export.load(path)
+        _check_harmless(path)
+        with _only_weights():
+            return torch.export.load(path)
+    except ModelError:
+        raise
     except Exception as error:  # whatever the reader of torch meets in a damaged archive
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
 
@@ -45,3 +54,34 @@ def is_program(source: Source) -> bool:
     return any(name.rpartition("/")[2] == "archive_format" for name in names) and any(
         "models/" in name and name.endswith(".json") for name in names
     )
+
+
+def _check_harmless(path: Path) -> None:
+    """Raise `ModelError` for an archive with parts that the reader of torch would run or unpickle without limits."""
+    import torch  # the caller has it
+    from torch.export.pt2_archive import constants as layout
+
+    running = tuple(
+        [layout.AOTINDUCTOR_DIR]
+        + [
+            layout.CONSTANTS_DIR + name
+            for name in (layout.CUSTOM_OBJ_FILENAME_PREFIX, layout.OPAQUE_OBJ_FILENAME_PREFIX)
+        ]
+    )
+    found = [name for name in torch._C.PyTorchFileReader(str(path)).get_all_records() if name.startswith(running)]
+    if found:
+        raise ModelError(f"{path} holds {found[0]}: objects and native code, which are never read, for they run code")
+
+
+@contextmanager
+def _only_weights() -> Iterator[None]:
+    """Have torch unpickle tensors and plain data only: the reader of programs asks for more where that fails."""
+    before = os.environ.get(_SETTING)
+    os.environ[_SETTING] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SETTING, None)
+        else:
+            os.environ[_SETTING] = before
