@@ -37,7 +37,7 @@ HIDDEN = 0.85
 _KEPT_L1, KEPT_L2 = 0.85, 0.75
 
 #: The same beside packed panels of matrix products, which are written to, fetched ahead and left behind in one stream:
-#: blocks of rows as large as the shares above were 4 to 11 % slower on an Intel Xeon with AMX.
+#: blocks of rows as large as the shares above were slower on an Intel Xeon with AMX.
 KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS = 0.75, 0.55
 
 
