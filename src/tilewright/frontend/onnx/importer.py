@@ -23,6 +23,7 @@ from tilewright.errors import (
     TypeMismatchError,
     UnsupportedError,
 )
+from tilewright.frontend.finish import Finisher
 from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
@@ -47,7 +48,6 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, Type, tensor_types
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
-from tilewright.relay.ir.visitor import children, rebuild
 
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.
@@ -90,7 +90,7 @@ class GraphImporter(Importer):
         super().__init__(model.directory)
         self.weights = model.weights
         self.problems = Unsupported()
-        self._finished: set[Expr] = set()
+        self._finisher = Finisher(_fold)
         self._forks = 0
 
     def declare(self, graph: Any) -> None:
@@ -238,7 +238,7 @@ class GraphImporter(Importer):
 
     def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | Unavailable]:
         done: dict[Expr, Expr] = {}  # for all values: several outputs of one operator stay outputs of one
-        return [UNAVAILABLE if value is None else self._finish(value, node.span, done) for value in values]
+        return [UNAVAILABLE if value is None else self._finisher.finish(value, node.span, done) for value in values]
 
     def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | Unavailable]:
         result = converter(node)
@@ -287,27 +287,6 @@ class GraphImporter(Importer):
         if value is None:
             raise ModelError(f"{label} reads {name!r}, which no input, initializer or earlier node provides")
         return value
-
-    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
-        """Give the calls a converter made their source name, and fold those whose operands are all constant."""
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in done or node in self._finished:
-                stack.pop()
-                continue
-            missing = [kid for kid in children(node) if kid not in done and kid not in self._finished]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            fresh = rebuild(node, tuple([done.get(kid, kid) for kid in children(node)]))
-            if isinstance(fresh, Call):
-                fresh = _fold(fresh) or Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
-            type_of(fresh)
-            done[node] = fresh
-            self._finished.add(fresh)
-        return done.get(root, root)
 
 
 def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:

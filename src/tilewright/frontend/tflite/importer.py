@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.finish import Finisher
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World
 from tilewright.frontend.tflite.registry import Converter, find_converter
@@ -21,7 +22,6 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.ir.visitor import children, rebuild
 
 #: A constant operation is folded when its result is not larger than its operands by more than this.
 _FOLD_GROWTH_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class GraphImporter(Importer):
         super().__init__()
         self.model = model
         self.missing = Unsupported()
-        self._finished: set[Expr] = set()
+        self._finisher = Finisher(_fold)
         self._active: list[int] = []
         self._converted = 0
 
@@ -125,7 +125,7 @@ class GraphImporter(Importer):
             result = converter(node)
             values = [result] if isinstance(result, Expr) else list(result)
             done: dict[Expr, Expr] = {}
-            found = zip(node.operator.outputs, [self._finish(value, node.span, done) for value in values])
+            found = zip(node.operator.outputs, [self._finisher.finish(value, node.span, done) for value in values])
             given = {place: value for place, value in found if place >= 0}
             for place, value in given.items():
                 _check_declared(node.label, node.graph.tensors[place], value)
@@ -153,27 +153,6 @@ class GraphImporter(Importer):
             raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of open shape or type")
         zero = 0 if tensor.quantization is None else int(tensor.quantization.zero_point[0])
         return Constant(np.full(tensor.shape, zero, tensor.dtype))
-
-    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
-        """Give the calls that a converter made their source name, and fold those whose operands are all constant."""
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in done or node in self._finished:
-                stack.pop()
-                continue
-            missing = [kid for kid in children(node) if kid not in done and kid not in self._finished]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            fresh = rebuild(node, tuple([done.get(kid, kid) for kid in children(node)]))
-            if isinstance(fresh, Call):
-                fresh = _fold(fresh) or Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
-            type_of(fresh)
-            done[node] = fresh
-            self._finished.add(fresh)
-        return done.get(root, root)
 
 
 def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.frontend.finish import Finisher
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.types import Sizes
-from tilewright.relay.ir.expr import Call, Constant, Expr
-from tilewright.relay.ir.type_of import tensor_type_of, type_of
-from tilewright.relay.ir.visitor import children, rebuild
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type_of import tensor_type_of
 
 
 class GraphImporter:
@@ -29,7 +29,7 @@ class GraphImporter:
         self.problems: list[str] = []
         self.missing: dict[str, tuple[int, str]] = {}
         self._lost: set[Any] = set()
-        self._finished: set[Expr] = set()
+        self._finisher = Finisher()
 
     def run(self, graph: Any) -> None:
         """Convert every call of `graph` whose operands are known."""
@@ -128,8 +128,8 @@ class GraphImporter:
             return None
         done: dict[Expr, Expr] = {}
         if isinstance(result, Expr):
-            return self._checked(self._finish(result, node.name, done), node, None)
-        return [self._checked(self._finish(value, node.name, done), node, i) for i, value in enumerate(result)]
+            return self._checked(self._finisher.finish(result, node.name, done), node, None)
+        return [self._checked(self._finisher.finish(value, node.name, done), node, i) for i, value in enumerate(result)]
 
     def _checked(self, value: Expr, node: TorchNode, index: int | None) -> Expr:
         """`value`, which must have the type that PyTorch found."""
@@ -146,27 +146,6 @@ class GraphImporter:
         if not fits or found.dtype != node.dtype_at(index):
             raise InternalError(f"{node.label} became {found} instead of {wanted} of {node.dtype_at(index)}.")
         return value
-
-    def _finish(self, root: Expr, span: str, done: dict[Expr, Expr]) -> Expr:
-        """Give the calls that a converter made the node's name."""
-        stack = [root]
-        while stack:
-            expr = stack[-1]
-            if expr in done or expr in self._finished:
-                stack.pop()
-                continue
-            missing = [kid for kid in children(expr) if kid not in done and kid not in self._finished]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            fresh = rebuild(expr, tuple([done.get(kid, kid) for kid in children(expr)]))
-            if isinstance(fresh, Call):
-                fresh = Call(fresh.op, fresh.args, fresh.attrs, fresh.span or span)
-            type_of(fresh)
-            done[expr] = fresh
-            self._finished.add(fresh)
-        return done.get(root, root)
 
     def report(self) -> str:
         """Everything that cannot be converted, one line each; empty where there is nothing."""
