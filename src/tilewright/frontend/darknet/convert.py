@@ -26,6 +26,7 @@ from tilewright.frontend.source import Source
 from tilewright.frontend.two_files import Part, beside, text_of
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type_of import type_of
 from tilewright.support.dtype import DType
 
 INPUT = "data"
