@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.caffe.format import CaffeFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.onnx.format import OnnxFrontend
@@ -23,6 +24,7 @@ FRONTENDS: tuple[Frontend, ...] = (
     TfliteFrontend(),
     TorchFrontend(),
     DarknetFrontend(),
+    CaffeFrontend(),
 )
 
 

@@ -61,6 +61,11 @@ class Record:
             raise AttributeError(f"{self.kind} has no field {name}")
         return self._schema.default(field)
 
+    @property
+    def schema(self) -> Schema:
+        """The schema that the message is of."""
+        return self._schema
+
     def has(self, name: str) -> bool:
         """True where the file gives the field (a repeated one: not empty)."""
         return name in self._values
@@ -131,8 +136,8 @@ class Schema:
     @cached_property
     def _fields(self) -> dict[str, dict[str, Field]]:
         found: dict[str, dict[str, Field]] = {}
-        for line in self._messages.strip().replace("\n  ", " ").splitlines():
-            message, *fields = line.split()
+        lines = self._messages.strip().replace("\n  ", " ").splitlines()
+        for message, *fields in (line.split() for line in lines if line):
             parsed = [_field(text) for text in fields]
             found[message] = {field.name: field for field in parsed}
         return found

@@ -17,6 +17,7 @@ from tilewright.runtime.host_ops import (
     sequences,
     shapes,
     signals,
+    ssd,
     strings,
     threefry,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "sequences",
     "shapes",
     "signals",
+    "ssd",
     "strings",
     "threefry",
 ]
