@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe.format import CaffeFrontend
+from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.onnx.format import OnnxFrontend
@@ -25,6 +26,7 @@ FRONTENDS: tuple[Frontend, ...] = (
     TorchFrontend(),
     DarknetFrontend(),
     CaffeFrontend(),
+    CoremlFrontend(),
 )
 
 
