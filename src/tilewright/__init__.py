@@ -25,6 +25,7 @@ _PUBLIC = {
     "arith": ("tilewright.arith", ""),
     "topi": ("tilewright.topi", ""),
     "relay": ("tilewright.relay", ""),
+    "rpc": ("tilewright.rpc", ""),
     "runtime": ("tilewright.runtime", ""),
     "errors": ("tilewright.errors", ""),
 }
