@@ -10,11 +10,9 @@ know of an older template.
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from tilewright import te
 from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import TaskKey
+from tilewright.autotvm.record.entry import TaskKey, this_compiler
 from tilewright.backend import backend_of
 from tilewright.driver.lower import SCHEDULE, index_type_of, search_space, to_compute
 from tilewright.errors import ArtifactError, ScheduleError
@@ -43,7 +41,7 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
             f"{records.name} has no records of this processor,\n  {processor}\nbut of\n  {known}\n"
             "Tune on this processor (`tilewright tune`), or compile for one of those"
         )
-    best = records.configurations(processor, metadata.version("tilewright"))
+    best = records.configurations(processor, this_compiler())
     done: dict[Function, Function] = {}
 
     def rule(node: Expr) -> Expr | None:

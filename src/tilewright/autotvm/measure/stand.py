@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -116,7 +117,8 @@ class Stand:
             ):
                 break
         wins = sum(a < b for a, b in zip(times[ours], times[other])) / len(times[ours])
-        return Timing(*(float(np.quantile(times[run], 0.1)) for run in (ours, other, self.loop)), wins, done + 1)
+        low = {run: float(np.quantile(taken, 0.1)) for run, taken in times.items()}
+        return Timing(low[ours], low[other], low[self.loop], wins, done + 1)
 
     def _number(self, run: Prepared) -> int:
         """Calls of a block."""
@@ -145,7 +147,7 @@ def _filled(argument: Argument, generator: np.random.Generator) -> Array:
     return array
 
 
-def _array(shape: tuple[int, ...], dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return Region(nbytes).array().view(dtype).reshape(shape)
 
@@ -186,7 +188,7 @@ def _compare(found: Array, expected: Array, tolerance: float | None) -> None:
         )
 
 
-def _tolerance(dtype: np.dtype) -> float:  # type: ignore[type-arg]
+def _tolerance(dtype: np.dtype[Any]) -> float:
     """Of the largest result: sums in another order differ in their last places, and are then rounded to the type."""
     own = float(ml_dtypes.finfo(dtype).eps)
     return max(_UNITS * min(own, float(np.finfo(np.float32).eps)), _NARROW_UNITS * own)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
 from tilewright.errors import ArtifactError
@@ -109,6 +110,11 @@ class Entry:
         )
         given = {name: fields[name] for name in (*names, "more") if name in fields}
         return Entry(TaskKey.from_json(fields["task"]), **given)
+
+
+def this_compiler() -> str:
+    """The version that entries name as their `compiler`."""
+    return metadata.version("tilewright")
 
 
 def _strange(line: str) -> str:

@@ -36,10 +36,20 @@ def extract_from_program(mod: IRModule | Function, target: str | Target = "cpu")
     """
     target = Target(target)
     mod = IRModule.from_expr(mod) if isinstance(mod, Function) else mod
+    return tasks_of(network_calls(mod, target), target)
+
+
+def network_calls(mod: IRModule, target: Target) -> list[Call]:
+    """The calls of kernels that running a module makes, of all its straight parts."""
     mod = expand_calls(lower_external(mod))
     modules = segment_modules(mod) if needs_machine(mod) else [mod]
-    calls = [call for module in modules for call in plan_memory(optimize(module, target)).order]
-    return tasks_of(calls, target)
+    return [call for module in modules for call in plan_memory(optimize(module, target)).order]
+
+
+def weight_bytes(calls: Sequence[Call]) -> int:
+    """Bytes of all constants that kernels read."""
+    constants = {arg for call in calls for arg in call.args if isinstance(arg, Constant)}
+    return sum(int(constant.data.nbytes) for constant in constants)
 
 
 def tasks_of(calls: Sequence[Call], target: Target) -> list[KernelTask]:

@@ -55,6 +55,12 @@ class Task(ABC):
     def default(self) -> int | None:
         """The point that is used without tuning; None where the task has no such."""
 
+    @property
+    def roofline(self) -> float:
+        """Seconds that no configuration stays below: what arithmetic alone takes on all cores; 0 where unknown."""
+        machine = getattr(self.target, "machine", None)
+        return self.flops / (machine.peak_gflops * machine.cores * 1e9) if machine is not None else 0.0
+
     @abstractmethod
     def lower(self, config: Any) -> PrimFunc:
         """The function that a configuration stands for. Raises a `UserError` where it stands for none."""
@@ -94,6 +100,16 @@ class KernelTask(Task):
     @functools.cached_property
     def default(self) -> int | None:
         return self.points.find(dict(schedule_choice(self.function, self.target).config))
+
+    @functools.cached_property
+    def roofline(self) -> float:
+        """Of all configurations the least that the scarcest resource of one takes, others hidden behind it.
+
+        Minimal filtering needs fewer operations than the definition has, so those say little.
+        """
+        assert isinstance(self.points, EnumeratedPoints)
+        least = min(max(cost.spent.values()) for cost, _ in self.points.space.ranked)
+        return float(self.target.machine.seconds(least))
 
     def lower(self, config: Any) -> PrimFunc:
         return lower_function(self.function, "kernel", self.target, dict(config))
