@@ -62,6 +62,7 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
+from tilewright.support.provided import provided
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -120,6 +121,7 @@ def compile(
     specialize: int = 0,
     check: bool = False,
     records: Records | None = None,
+    tune_seconds: float = 0.0,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -136,7 +138,8 @@ def compile(
     (of a Gather, a Scatter …) makes the run raise `InputError`, with the operator's name; without it it reads the
     nearest element, or writes nothing. A model that has such operators then runs on the virtual machine. `records` are
     a file that `tilewright tune` wrote: kernels that it knows on this processor take their schedules from it, the
-    others from the cost model, and the same file gives the same code.
+    others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
+    measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -150,7 +153,9 @@ def compile(
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
     tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
-    executable = _compiled(model, target, input_shapes, threads, cache, executor, check=check, records=tuned)
+    executable = _compiled(
+        model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
+    )
     if specialize:
         again = partial(_compiled, model, target, cache=cache, jobs=1, check=check, records=tuned)
         specialize_sizes(executable, model, specialize, again)
@@ -185,12 +190,14 @@ def _compiled(
     jobs: int | None = None,
     check: bool = False,
     records: Database | None = None,
+    tune_seconds: float = 0.0,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     load_all_plugins()  # the cache's key covers their code
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
     how = f"{executor}{' check' * check}{f' records {records.digest()}' if records is not None else ''}"
+    how += f" tuned {tune_seconds}" * (tune_seconds > 0)
     key = _cache_key(model, target, input_shapes, store, how) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:
@@ -199,6 +206,9 @@ def _compiled(
         mod = import_model(model, input_shapes)
     if check:
         mod = check_indices(mod)
+    if tune_seconds > 0:
+        with trace.span("tune"):
+            records = provided("tune")(mod, target, tune_seconds, records)
     executable = build(mod, target, threads, executor, jobs, records)
     if key is not None:
         with trace.span("write to cache"):

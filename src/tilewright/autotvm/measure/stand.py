@@ -62,7 +62,12 @@ class Stand:
     """Arrays for a task, and what the reference makes of them."""
 
     def __init__(
-        self, arguments: Sequence[Argument], reference: Compiled, loop: Compiled, threads: int, options: MeasureOptions
+        self,
+        arguments: Sequence[Argument],
+        reference: Compiled,
+        loop: Compiled,
+        threads: int | None,
+        options: MeasureOptions,
     ) -> None:
         self.options, self.threads = options, threads
         generator = np.random.default_rng(zlib.crc32(repr(arguments).encode()))

@@ -44,11 +44,11 @@ class Forest:
         for text in trees:
             roots.append(len(rows))
             deepest = max(deepest, _add(json.loads(text), rows))
-        table = list(zip(*rows)) if rows else [(), (), (), (), ()]
-        whole, real = np.int32, np.float32
-        kinds = (whole, real, whole, whole, real)
-        columns = [np.array(column, kind) for column, kind in zip(table, kinds, strict=True)]
-        return cls(np.array(roots, whole), *columns, deepest)
+        feature, threshold, yes, no, value = zip(*rows) if rows else ((),) * 5
+        return cls(
+            *map(_whole, (roots, feature)), np.array(threshold, np.float32), *map(_whole, (yes, no)),
+            np.array(value, np.float32), deepest,
+        )  # fmt: skip
 
     def predict(self, features: Floats) -> Floats:
         """The sum of the trees' values for each row of `features`."""
@@ -69,13 +69,13 @@ class Forest:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Forest:
         """The inverse of `to_json`."""
-        real = ("threshold", "value")
-        arrays = {
-            name: np.array(value, np.float32 if name in real else np.int32)
-            for name, value in fields.items()
-            if name != "depth"
-        }
-        return cls(**arrays, depth=int(fields["depth"]))
+        roots, feature, yes, no = (_whole(fields[name]) for name in ("roots", "feature", "yes", "no"))
+        threshold, value = (np.array(fields[name], np.float32) for name in ("threshold", "value"))
+        return cls(roots, feature, threshold, yes, no, value, int(fields["depth"]))
+
+
+def _whole(values: Any) -> NDArray[np.int32]:
+    return np.array(values, np.int32)
 
 
 def _add(tree: Mapping[str, Any], rows: list[tuple[int, float, int, int, float]]) -> int:

@@ -33,7 +33,7 @@ from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.explorers import make_explorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
 from tilewright.compile import build
-from tilewright.errors import UnsupportedError
+from tilewright.errors import ShapeError, UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.model import Model
 from tilewright.target import Target
@@ -205,3 +205,20 @@ def _best(tuners: Sequence[TaskTuner]) -> dict[TaskKey, Entry]:
         if best is not None and best.point != task.default:
             found[task.key] = replace(entry_of(task, best), time=time.time())
     return found
+
+
+#: Configurations of a task at a time where there is little time: the analytic model's first few.
+_FEW = 4
+
+
+def tuned_records(mod: IRModule, target: Target, seconds: float, records: Database | None = None) -> Database:
+    """What tuning for about `seconds` seconds finds, as records beside those that are there.
+
+    A model without anything to tune, or without values to time it by, keeps the latter.
+    """
+    known = Database() if records is None else records
+    try:
+        result = tune(mod, target, TuneOptions(seconds, explorer="droplet", batch=_FEW))
+    except (UnsupportedError, ShapeError):
+        return known
+    return Database([*known.entries, *result.verdict.entries], known.name)

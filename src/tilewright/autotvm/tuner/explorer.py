@@ -28,6 +28,8 @@ class Explorer(ABC):
         self.points, self.generator = points, generator or Random(0)
         self.seen: set[int] = set()
         self.trials: list[Trial] = []
+        #: What a learned model thought of proposed points before they were measured, the higher the faster.
+        self.guesses: dict[int, float] = {}
 
     def propose(self, count: int) -> list[int]:
         """Up to `count` points that were not proposed before."""

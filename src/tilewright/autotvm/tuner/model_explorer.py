@@ -37,6 +37,12 @@ class ModelExplorer(Explorer):
         self.first, self.model = first, RankModel(seed=self.generator.randrange(1 << 30))
         self._learned = 0
 
+    def propose(self, count: int) -> list[int]:
+        found = super().propose(count)
+        if self._learned and found:
+            self.guesses |= dict(zip(found, self._score(found).tolist()))
+        return found
+
     def _candidates(self, count: int) -> Iterator[int]:
         if len(self.trials) < self.first:
             yield from self.points.best_expected(self.first)

@@ -98,7 +98,7 @@ class TaskTuner:
         trials = [] if self._begun else self.begin()
         before = self.seconds
         points = self.explorer.propose(count)
-        self.exhausted = not points
+        self.exhausted = len(points) < count
         trials += self._measure(points)
         self.idle_steps = 0 if self.seconds < before else self.idle_steps + 1
         return trials
