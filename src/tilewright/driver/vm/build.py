@@ -69,6 +69,13 @@ def build_virtual_machine(
         return kind(built.code, manifest, [c.data for c in built.constants], threads)
 
 
+def segment_modules(mod: IRModule) -> list[IRModule]:
+    """The straight graphs of tensor operators that a module with control flow is made of."""
+    builder = ProgramBuilder(mod, one_by_one=False)
+    compile_program(builder)
+    return [IRModule.from_expr(body) for body in builder.segments]
+
+
 def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> LoadedConstant:
     """The manifest's entry of a constant that instructions load: among the weights, or text in place."""
     shape = constant.data.shape
