@@ -237,7 +237,9 @@ def convert_recurrent(node: MilNode) -> list[Expr]:
     order = _ORDER[kind]
     given, recurrent = [], []
     for suffix in suffixes:
-        gates: Expr = op.nn.dense(reshape(x, (steps * batch, width)), _gates(node.arg(f"weight_ih{suffix}"), order, hidden))
+        gates: Expr = op.nn.dense(
+            reshape(x, (steps * batch, width)), _gates(node.arg(f"weight_ih{suffix}"), order, hidden)
+        )
         if node.has_arg(f"bias{suffix}"):
             gates = op.nn.bias_add(gates, _gates(node.arg(f"bias{suffix}"), order, hidden), axis=1)
         given.append(reshape(gates, (steps, batch, len(order) * hidden)))

@@ -31,7 +31,9 @@ def convert_reshape(node: MilNode) -> Expr:
     x, shape = node.arg(), node.numbers("shape")
     if any(extent == 0 and place >= rank_of(x) for place, extent in enumerate(shape)):
         node.bad(f"shape {shape} keeps an axis that its input lacks")
-    return op.reshape(x, newshape=tuple(shape_of(x)[place] if extent == 0 else extent for place, extent in enumerate(shape)))
+    return op.reshape(
+        x, newshape=tuple(shape_of(x)[place] if extent == 0 else extent for place, extent in enumerate(shape))
+    )
 
 
 @converts("expand_dims")
@@ -257,7 +259,9 @@ def convert_scatter_nd(node: MilNode) -> Expr:
     if mode not in ("update", "add"):
         node.unsupported(f"mode={mode} is not supported")
     rank = rank_of(indices)
-    return op.scatter_nd(node.arg("data"), transpose(indices, (rank - 1, *range(rank - 1))), node.arg("updates"), mode=mode)
+    return op.scatter_nd(
+        node.arg("data"), transpose(indices, (rank - 1, *range(rank - 1))), node.arg("updates"), mode=mode
+    )
 
 
 @converts("one_hot")
@@ -277,7 +281,9 @@ def convert_one_hot(node: MilNode) -> Expr:
 def convert_topk(node: MilNode) -> list[Expr]:
     x = node.arg()
     axis = node.axis(node.number("axis", -1), rank_of(x))
-    found = op.topk(x, k=int(node.number("k", 1)), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32")
+    found = op.topk(
+        x, k=int(node.number("k", 1)), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32"
+    )
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
 
 
