@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
+from tilewright.codegen.native.pool import supported_machines
 from tilewright.driver.apply_records import apply_records
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
@@ -142,6 +143,9 @@ def compile(
     others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
     measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
+    A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it can
+    be saved and exported, and runs there; `tilewright.rpc` brings it there.
+
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
     target = Target(target)
@@ -149,10 +153,8 @@ def compile(
     if refusal:
         raise UnsupportedError(refusal)
     if not target.is_host:
-        raise TargetError(
-            f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
-            "or look at its code with `tilewright inspect --stage asm --target ...`"
-        )
+        refuse_foreign(target, specialize or tune_seconds)
+        cache = False
     tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
@@ -161,6 +163,17 @@ def compile(
         again = partial(_compiled, model, target, cache=cache, jobs=1, check=check, records=tuned)
         specialize_sizes(executable, model, specialize, again)
     return executable
+
+
+def refuse_foreign(target: Target, measured: Any) -> None:
+    """Raise `TargetError` for another machine than this one where none can be compiled for, or this is `measured` on."""
+    if measured:
+        raise TargetError(f"tuning and specializing run the model here, and this machine cannot run code for {target}")
+    if target.architecture not in supported_machines():
+        raise TargetError(
+            f"models are compiled for {', '.join(supported_machines())}; for {target} write C source "
+            "(`tilewright compile -o model.c`), or build single functions with tilewright.build"
+        )
 
 
 def export_source(
