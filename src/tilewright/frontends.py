@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.interface import Frontend
+from tilewright.frontend.keras.format import KerasFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
@@ -17,7 +18,7 @@ from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 
 #: A line a format, in the order in which they are asked.
-FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend())
+FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend(), KerasFrontend())
 
 
 #: Those of plug-ins, asked behind ours.
