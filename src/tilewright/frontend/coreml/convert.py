@@ -54,7 +54,9 @@ def _main(model: MlModel) -> Record:
     functions = model.spec.mlProgram.functions
     name = model.spec.description.defaultFunctionName or "main"
     if name not in functions:
-        raise ModelError(f"{model.label} has no function {name!r}; there are {', '.join(map(repr, functions)) or 'none'}")
+        raise ModelError(
+            f"{model.label} has no function {name!r}; there are {', '.join(map(repr, functions)) or 'none'}"
+        )
     return functions[name]
 
 
@@ -72,7 +74,9 @@ def _declared(entry: Record, model: MlModel) -> Declared:
         raise UnsupportedError(f"{model.label}: the input {entry.name!r} is a state, which is not supported")
     dtype = DTYPES.get(tensor.dataType)
     if dtype is None or not entry.type.has("tensorType"):
-        raise UnsupportedError(f"{model.label}: the input {entry.name!r} of the type {tensor.dataType} is not supported")
+        raise UnsupportedError(
+            f"{model.label}: the input {entry.name!r} of the type {tensor.dataType} is not supported"
+        )
     dims = tuple(int(dim.constant.size) if dim.has("constant") else "?" for dim in tensor.dimensions)
     if any(isinstance(extent, int) and extent >= 1 << 40 for extent in dims):
         raise ModelError(f"{model.label}: the input {entry.name!r} has the shape {list(dims)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ def convert_reshape(node: MilNode) -> Expr:
     x, shape = node.arg(), node.numbers("shape")
     if any(extent == 0 and place >= rank_of(x) for place, extent in enumerate(shape)):
         node.bad(f"shape {shape} keeps an axis that its input lacks")
-    return op.reshape(x, newshape=tuple(shape_of(x)[place] if extent == 0 else extent for place, extent in enumerate(shape)))
+    return op.reshape(
+        x, newshape=tuple(shape_of(x)[place] if extent == 0 else extent for place, extent in enumerate(shape))
+    )
 
 
 @converts("expand_dims")
@@ -95,7 +98,7 @@ def convert_split(node: MilNode) -> list[Expr]:
     bounds = np.cumsum([0, *sizes])
     if min(sizes) < 0 or bounds[-1] != extent:
         node.bad(f"parts of {sizes} of {extent} elements")
-    return [slice_axis(x, axis, int(low), int(high)) for low, high in zip(bounds, bounds[1:])]
+    return [slice_axis(x, axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
 
 
 @converts("slice_by_index")
@@ -257,7 +260,9 @@ def convert_scatter_nd(node: MilNode) -> Expr:
     if mode not in ("update", "add"):
         node.unsupported(f"mode={mode} is not supported")
     rank = rank_of(indices)
-    return op.scatter_nd(node.arg("data"), transpose(indices, (rank - 1, *range(rank - 1))), node.arg("updates"), mode=mode)
+    return op.scatter_nd(
+        node.arg("data"), transpose(indices, (rank - 1, *range(rank - 1))), node.arg("updates"), mode=mode
+    )
 
 
 @converts("one_hot")
@@ -277,7 +282,9 @@ def convert_one_hot(node: MilNode) -> Expr:
 def convert_topk(node: MilNode) -> list[Expr]:
     x = node.arg()
     axis = node.axis(node.number("axis", -1), rank_of(x))
-    found = op.topk(x, k=int(node.number("k", 1)), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32")
+    found = op.topk(
+        x, k=int(node.number("k", 1)), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32"
+    )
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
 
 
@@ -289,10 +296,10 @@ def convert_argsort(node: MilNode) -> Expr:
 
 @converts("range_1d")
 def convert_range(node: MilNode) -> Expr:
-    start, end, step = (node.array(name).reshape(()) for name in ("start", "end", "step"))
-    if step == 0 or abs(float(end - start) / float(step)) > 1 << 24:
+    start, end, step = (node.number(name) for name in ("start", "end", "step"))
+    if step == 0 or abs((end - start) / step) > 1 << 24:
         node.bad(f"from {start} to {end} by {step}")
-    return constant(np.arange(start, end, step), str(start.dtype))
+    return constant(np.arange(start, end, step), str(node.array("start").dtype))
 
 
 @converts("band_part")
