@@ -12,7 +12,9 @@ from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.keras.format import KerasFrontend
+from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
+from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
@@ -29,6 +31,8 @@ FRONTENDS: tuple[Frontend, ...] = (
     DarknetFrontend(),
     CaffeFrontend(),
     CoremlFrontend(),
+    PaddleFrontend(),
+    MxnetFrontend(),
 )
 
 
