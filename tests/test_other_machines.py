@@ -93,10 +93,13 @@ REAL = {
     "magika": ("real/onnx/magika", {"bytes": (1, 2048)}),
     "ppocr_cls": ("real/onnx/ppocr_cls", {"x": (1, 3, 48, 192)}),
     "silero_vad": ("real/onnx/silero_vad", {"input": (1, 512), "state": (2, 1, 128)}),
-    "smart_turn_v3_int8": ("real/onnx/smart_turn_v3_int8", {}),
-    "aecmos": ("real/onnx/aecmos", {}),
-    "basic_pitch": ("real/onnx/basic_pitch", {}),
+    "smart_turn_v3_int8": ("real/onnx/smart_turn_v3_int8", {"input_features": (1, 80, 800)}),
+    "aecmos": ("real/onnx/aecmos", {"input": (1, 3, 100, 160)}),
+    "basic_pitch": ("real/onnx/basic_pitch", {"serving_default_input_2:0": (1, 43844, 1)}),
 }
+#: Of a model of 8-bit activations: a value beside the middle between two codes may fall on either side, as its float
+#: products are summed in another order there.
+QUANTIZED = {"smart_turn_v3_int8": 5e-3}
 NETWORKS = ("squeezenet1_1", "mobilenet_v2", "lstm_lm")
 
 
@@ -108,7 +111,7 @@ def test_trained_models_compute_there_what_they_compute_here(name, target, tmp_p
     files = sorted((SHARED / folder).glob("*.onnx"))
     if not files:
         pytest.skip(f"needs {SHARED / folder}")
-    compare_on(files[0], shapes, target, tmp_path)
+    compare_on(files[0], shapes, target, tmp_path, QUANTIZED.get(name, 1e-4))
 
 
 @pytest.mark.long
@@ -119,10 +122,10 @@ def test_networks_compute_there_what_they_compute_here(name, target, tmp_path):
         pytest.skip(f"needs {SHARED / 'nets'}")
     filled = tmp_path / "filled.onnx"
     subprocess.run([sys.executable, SHARED / "nets" / "fill.py", name, filled], check=True, capture_output=True)
-    compare_on(filled, {}, target, tmp_path)
+    compare_on(filled, {}, target, tmp_path, 1e-4)
 
 
-def compare_on(file: Path, shapes: dict[str, tuple[int, ...]], target: str, folder: Path) -> None:
+def compare_on(file: Path, shapes: dict[str, tuple[int, ...]], target: str, folder: Path, bound: float) -> None:
     here, there = (tw.compile(file, t, input_shapes=shapes or None) for t in ("cpu", target))
     generator = np.random.default_rng(1)
     inputs = {}
@@ -133,7 +136,7 @@ def compare_on(file: Path, shapes: dict[str, tuple[int, ...]], target: str, fold
         inputs["sr"] = np.array(16000, inputs["sr"].dtype)
     for mine, theirs in zip(here.run(inputs), run_there(there, target, inputs, folder), strict=True):
         if mine.dtype.kind == "f":
-            np.testing.assert_allclose(theirs, mine, rtol=1e-4, atol=1e-4 * max(np.abs(mine).max(), 1e-6))
+            np.testing.assert_allclose(theirs, mine, rtol=bound, atol=bound * max(np.abs(mine).max(), 1e-6))
         else:
             np.testing.assert_array_equal(theirs, mine)
 
@@ -161,7 +164,7 @@ def test_an_artifact_for_another_machine_names_it_when_it_is_loaded_here(tmp_pat
 
 
 def test_no_artifact_where_none_could_be_loaded(tmp_path):
-    with pytest.raises(TargetError, match=r"write a\s+library for C"):
+    with pytest.raises(TargetError, match=r"write a library for C"):
         tw.compile(perceptron(), target=RISCV).save(tmp_path / "m.tw")
     assert not list(tmp_path.iterdir())
 

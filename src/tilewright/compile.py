@@ -143,8 +143,8 @@ def compile(
     others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
     measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
-    A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it can
-    be saved and exported, and runs there; `tilewright.rpc` brings it there.
+    A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
+    can be saved and exported, and runs there; `tilewright.rpc` brings it there.
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -166,7 +166,7 @@ def compile(
 
 
 def refuse_foreign(target: Target, measured: Any) -> None:
-    """Raise `TargetError` for another machine than this one where none can be compiled for, or this is `measured` on."""
+    """Raise `TargetError` for another machine that nothing is compiled for, or that would have to be `measured`."""
     if measured:
         raise TargetError(f"tuning and specializing run the model here, and this machine cannot run code for {target}")
     if target.architecture not in supported_machines():

@@ -11,7 +11,10 @@ from tilewright.frontend.caffe.format import CaffeFrontend
 from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
+from tilewright.frontend.keras.format import KerasFrontend
+from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
+from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
@@ -24,9 +27,12 @@ FRONTENDS: tuple[Frontend, ...] = (
     OnnxFrontend(),
     TfliteFrontend(),
     TorchFrontend(),
+    KerasFrontend(),
     DarknetFrontend(),
     CaffeFrontend(),
     CoremlFrontend(),
+    PaddleFrontend(),
+    MxnetFrontend(),
 )
 
 

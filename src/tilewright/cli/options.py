@@ -138,6 +138,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+#: `--check` of the verbs whose result does not depend on how fast the model runs.
+check_option = click.option(
+    "--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range"
+)
+
+
 def require_file(path: str) -> None:
     """Raise ModelError when there is nothing at `path`, or a directory that is no model."""
     if Path(path).is_dir():

@@ -27,8 +27,9 @@ from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
+from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
-from tilewright.relay.transform.memory.plan_memory import plan_memory
+from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.executor import Executable
@@ -38,6 +39,7 @@ from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.manifest import Manifest, SegmentManifest
 from tilewright.runtime.native import PoolCode, pool_key
 from tilewright.support import trace
+from tilewright.support.memory_limit import require_memory_for
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
@@ -126,13 +128,16 @@ def build_segments(
     """
     with trace.span("plan memory"):
         plans = [plan_memory(mod) for _, mod in modules]
+    for (name, mod), plan in zip(modules, plans, strict=True):
+        if form is objects:  # source may be for a larger machine
+            _require_memory(name, mod["main"], plan)
     calls = [call for plan in plans for call in plan.order]
     tasks, names = extract_tasks(calls)
     trace.count("kernels", len(tasks))
     trace.count("kernel calls", len(calls))
     with trace.span("compile kernels"):
-        objects = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
-    kernels = Kernels.of(names, objects)
+        compiled = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
+    kernels = Kernels.of(names, compiled)
     constants = unique_constants([*[c for plan in plans for c in plan.constants], *more])
     with trace.span("run loop"):
         made = [
@@ -142,9 +147,23 @@ def build_segments(
         copies = {func.name: func for segment in made for func in segment.copies}
         plans_for_c = [add_size_plan(segment) for segment in made if for_c and segment.manifest.dynamic is not None]
         loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
-        objects = [*objects, compile_functions(loops, target, form)]
-    code = bundle_objects([c.code for c in objects])
+        compiled = [*compiled, compile_functions(loops, target, form)]
+    code = bundle_objects([c.code for c in compiled])
     return BuiltSegments(code, [segment.manifest for segment in made], constants)
+
+
+def _require_memory(name: str, main: Function, plan: MemoryPlan) -> None:
+    """Refuse a segment whose inputs, outputs and intermediates, as far as they are known, no memory holds."""
+    what = "the model" if name == "main" else f"the part {name} of the model"
+    parts = [(f"the input {param.name!r}", _known_bytes(param.checked_type)) for param in main.params]
+    parts += [("its outputs", _known_bytes(main.body.checked_type)), ("its intermediates", plan.arena_bytes)]
+    require_memory_for(parts, what)
+
+
+def _known_bytes(type_: Type) -> int:
+    """The bytes of the tensors in a type whose sizes are all known."""
+    leaves = [leaf for leaf in walk_type(type_) if isinstance(leaf, TensorType) and leaf.is_static]
+    return sum(leaf.nbytes for leaf in leaves if not leaf.dtype.is_string)
 
 
 def add_size_plan(segment: Segment) -> PrimFunc:

@@ -60,9 +60,10 @@ def export_library(
     """Link a model into the library `path` (.so, .a or .o) and write ``NAME.h`` beside it; the two paths.
 
     `name` becomes part of the C names (default: from the file's name, without ``lib``); `linker` is a C compiler's
-    command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph; `pool`
-    is the native runtime of another architecture, for which a cross compiler links. Raises `EnvironmentError_` without a linker, or with its words when it fails, `UnsupportedError` for a model that is no
-    single function; then neither file is touched.
+    command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph; `pool` is the
+    native runtime of another architecture, for which a cross compiler links. Raises `EnvironmentError_` without a
+    linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
+    file is touched.
     """
     library = Path(path)
     model = model or library_model(manifest)
@@ -119,7 +120,7 @@ def find_linker(architecture: str = "") -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc", *target]
     if architecture:
         raise EnvironmentError_(
-            f"linking for {architecture} needs a cross compiler, and none was found. Install {architecture}-linux-gnu-gcc "
+            f"linking for {architecture} needs a cross compiler, and none was found. Install one "
             "(Debian: gcc-x86-64-linux-gnu, gcc-aarch64-linux-gnu, gcc-riscv64-linux-gnu), or: "
             "pip install 'tilewright[export]'; an artifact (.tw) needs no linker"
         )

@@ -36,11 +36,11 @@ class ForeignModel(Model):
         self._pool, self._c_model = pool, c_model
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
-        """Write one artifact file for the other machine. Raises `TargetError` where artifacts are not loaded there."""
+        """Write one artifact file for the other machine. Raises `TargetError` where none is loaded there."""
         if self.manifest.arch not in _LOADING:
             raise TargetError(
-                f"artifacts are loaded on {' and '.join(_LOADING)}, and this model is for {self.manifest.arch}: write a "
-                "library for C programs instead (.so, .a or .o)"
+                f"artifacts are loaded on {' and '.join(_LOADING)}, and this model is for {self.manifest.arch}: write "
+                "a library for C programs instead (.so, .a or .o)"
             )
         save_artifact(path, self.manifest, self.object_code, self._weights, durable, self._pool)
 

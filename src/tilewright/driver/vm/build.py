@@ -10,6 +10,7 @@ from tilewright.driver.build import BuiltSegments, build_segments, foreign_model
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
+from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.adt import Match
 from tilewright.relay.ir.expr import (
     Call,
@@ -30,7 +31,6 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
-from tilewright.errors import UnsupportedError
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.manifest import LoadedConstant, Manifest

@@ -45,7 +45,7 @@ class MlModel:
     folder: Path | None
 
     def blob(self, name: str, offset: int, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarray:
-        """The numbers at `offset` of the file `name`. Raises `ModelError` for a path out of the folder, or a bad place."""
+        """The numbers at `offset` of the file `name`. Raises `ModelError` for another folder, or a bad place."""
         path = self._blob_path(name, where)
         contents = Source.of(path).contents
         begin, size = _place(contents, offset, where)
@@ -60,7 +60,7 @@ class MlModel:
 
     def _blob_path(self, name: str, where: str) -> Path:
         parts = PurePosixPath(name.removeprefix(_PREFIX)).parts
-        if not name.startswith(_PREFIX) or not parts or any(part in ("..", "/", ".") for part in parts):
+        if not name.startswith(_PREFIX) or not parts or any(part in ("..", "/", ".") for part in parts) or "\0" in name:
             raise ModelError(f"{where} names the file {name!r}, which is not within the model")
         if self.folder is None:
             raise ModelError(f"{where} has its weights in the file {name!r}; give the path of the .mlpackage")
@@ -107,7 +107,7 @@ def specification_path(folder: Path) -> Path:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{manifest} names no model: {type(error).__name__}: {error}") from None
     path = folder / "Data" / name
-    if ".." in PurePosixPath(name).parts or not path.resolve().is_relative_to(folder.resolve()):
+    if ".." in PurePosixPath(name).parts or "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
         raise ModelError(f"{manifest} names {name!r}, which is not within the model")
     return path
 

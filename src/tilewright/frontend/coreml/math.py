@@ -316,5 +316,5 @@ def product(a: Expr, b: Expr, transpose_a: bool = False, transpose_b: bool = Fal
         reshape(broadcast_to(value, (*outer, *shape_of(value)[-2:])), (count, *shape_of(value)[-2:]))
         for value in (a, b)
     ]
-    made = op.nn.batch_matmul(*flat, transpose_a=transpose_a, transpose_b=transpose_b)
+    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=transpose_a, transpose_b=transpose_b)
     return reshape(made, (*outer, *shape_of(made)[1:]))

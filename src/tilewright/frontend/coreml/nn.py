@@ -10,7 +10,7 @@ from tilewright.frontend.coreml.math import product
 from tilewright.frontend.coreml.node import MilNode
 from tilewright.frontend.coreml.registry import converts
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.spatial import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -214,6 +214,11 @@ def _gates(values: Expr, order: tuple[int, ...], hidden: int) -> Expr:
 
 #: Gates in the order of Relay's layers, by their place in MIL: input, forget, output, cell; reset, new, update.
 _ORDER = {"lstm": (0, 2, 1, 3), "gru": (2, 0, 1), "rnn": (0,)}
+_ACTIVATIONS = {
+    "lstm": ("recurrent_activation", "cell_activation", "activation"),
+    "gru": ("recurrent_activation", "activation"),
+    "rnn": ("activation",),
+}
 _LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
 
@@ -221,9 +226,7 @@ _LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rn
 def convert_recurrent(node: MilNode) -> list[Expr]:
     """All steps or the last one, then the last states."""
     kind, x, initial = node.operator, node.arg(), node.arg("initial_h")
-    names = {"lstm": ("recurrent_activation", "cell_activation", "activation"), "gru": ("recurrent_activation", "activation"),
-             "rnn": ("activation",)}[kind]  # fmt: skip
-    for name in names:
+    for name in _ACTIVATIONS[kind]:
         usual = "sigmoid" if name == "recurrent_activation" else "tanh"
         if node.text(name, usual) != usual:
             node.unsupported(f"{name}={node.text(name)} is not supported")
@@ -251,7 +254,7 @@ def convert_recurrent(node: MilNode) -> list[Expr]:
         options["linear_before_reset"] = True
     joined = given[0] if len(given) == 1 else op.concatenate(given, axis=2)
     layer = _LAYERS[kind](joined, op.stack(recurrent, axis=0), *states, **options)
-    every = op.transpose(TupleGetItem(layer, 0), axes=(0, 2, 1, 3))
+    every: Expr = op.transpose(TupleGetItem(layer, 0), axes=(0, 2, 1, 3))
     every = reshape(every, (steps, batch, len(suffixes) * hidden))
     ends = [_from_directions(TupleGetItem(layer, index + 1), batch, hidden) for index in range(len(states))]
     if not bool(node.number("output_sequence", False)):

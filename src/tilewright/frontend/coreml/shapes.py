@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def convert_split(node: MilNode) -> list[Expr]:
     bounds = np.cumsum([0, *sizes])
     if min(sizes) < 0 or bounds[-1] != extent:
         node.bad(f"parts of {sizes} of {extent} elements")
-    return [slice_axis(x, axis, int(low), int(high)) for low, high in zip(bounds, bounds[1:])]
+    return [slice_axis(x, axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
 
 
 @converts("slice_by_index")
@@ -295,10 +296,10 @@ def convert_argsort(node: MilNode) -> Expr:
 
 @converts("range_1d")
 def convert_range(node: MilNode) -> Expr:
-    start, end, step = (node.array(name).reshape(()) for name in ("start", "end", "step"))
-    if step == 0 or abs(float(end - start) / float(step)) > 1 << 24:
+    start, end, step = (node.number(name) for name in ("start", "end", "step"))
+    if step == 0 or abs((end - start) / step) > 1 << 24:
         node.bad(f"from {start} to {end} by {step}")
-    return constant(np.arange(start, end, step), str(start.dtype))
+    return constant(np.arange(start, end, step), str(node.array("start").dtype))
 
 
 @converts("band_part")

@@ -29,6 +29,7 @@ from tilewright.runtime.vm.places import (
     Writer,
     leaves,
     refuse,
+    require_fixed,
     tensor,
     usable,
 )
@@ -95,7 +96,7 @@ class FlatProgram(Writer):
         self.program = Program.from_manifest(manifest.program)
         self.calls = PackedCalls(manifest, self)
         self._open: list[_Frame] = []
-        self._require_fixed_inputs()
+        require_fixed(manifest.inputs)
         arguments = [
             Place(Address(f"slot{i}"), spec.static_shape, spec.dtype) for i, spec in enumerate(manifest.inputs)
         ]
@@ -103,15 +104,6 @@ class FlatProgram(Writer):
         result = self._call(self.program.main, arguments, state)
         self.outputs = tuple(self._write_outputs(result)) if result is not None else manifest.outputs
         self.steps = tidy(self.steps)
-
-    def _require_fixed_inputs(self) -> None:
-        loose = [spec for spec in self.manifest.inputs if type(spec) is not TensorSpec or not spec.is_static]
-        if not loose:
-            return
-        names = ", ".join(map(str, loose))
-        if any(type(spec) is not TensorSpec for spec in loose):
-            refuse(f"the input {names} is no tensor of known rank")
-        refuse(f"the sizes of {names} are open: give them, with --input-shapes or input_shapes=")
 
     # ----------------------------------------------------------------------------------------------------- functions
     @nested

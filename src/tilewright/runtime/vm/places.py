@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ from tilewright.runtime.memory import ALIGNMENT, round_up
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.vm.steps import Address, Step
 from tilewright.support.dtype import DType
+from tilewright.support.open_sizes import how_to_fix
 
 #: The address of what has none yet.
 NOWHERE = Address("")
@@ -130,6 +132,17 @@ def refuse(reason: str) -> NoReturn:
         f"this model runs on the virtual machine, and C cannot be written of it: {reason}. In C, all sizes within "
         "branches and loops are fixed; an artifact (.tw) runs the model as it is"
     )
+
+
+def require_fixed(inputs: Sequence[TensorSpec]) -> None:
+    """Raise `UnsupportedError` that names every input whose sizes are open, with what fixes them."""
+    for spec in inputs:
+        if type(spec) is not TensorSpec:
+            refuse(f"the input {spec} is no tensor of known rank")
+    loose = [spec for spec in inputs if not spec.is_static]
+    if loose:
+        fix = how_to_fix([(spec.name, spec.shape) for spec in loose])
+        refuse(f"the sizes of {', '.join(map(str, loose))} are open; fix them, for example with {fix}")
 
 
 def usable(value: Any) -> Any:
