@@ -83,6 +83,13 @@ def build_program(
     return built, manifest
 
 
+def segment_modules(mod: IRModule) -> list[IRModule]:
+    """The straight graphs of tensor operators that a module with control flow is made of."""
+    builder = ProgramBuilder(mod, one_by_one=False)
+    compile_program(builder)
+    return [IRModule.from_expr(body) for body in builder.segments]
+
+
 def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> LoadedConstant:
     """The manifest's entry of a constant that instructions load: among the weights, or text in place."""
     shape = constant.data.shape
