@@ -12,12 +12,13 @@ from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
+from tilewright.frontend.torch.script.format import ScriptFrontend
 from tilewright.support import plugins
 from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 
 #: A line a format, in the order in which they are asked.
-FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend())
+FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), ScriptFrontend(), TorchFrontend())
 
 
 #: Those of plug-ins, asked behind ours.

@@ -210,3 +210,27 @@ def test_pickled_modules_are_never_read(tmp_path: Path) -> None:
         archive.writestr("a", "b")
     with pytest.raises(ModelError):
         from_pytorch(tmp_path / "other.zip")
+
+
+def test_a_module_compiles_by_examples() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).eval()
+    for given in ((X,), X, {"input": X}):
+        np.testing.assert_allclose(
+            tilewright.compile(network, given, cache=False)(X.numpy()), network(X).detach().numpy(), 1e-5, 1e-5
+        )
+    open_rows = tilewright.compile(network, (X,), input_shapes={"input": ("rows", 4)}, cache=False)
+    np.testing.assert_allclose(open_rows(X[:2].numpy()), network(X[:2]).detach().numpy(), 1e-5, 1e-5)
+
+
+def test_examples_that_do_not_fit() -> None:
+    network = torch.nn.Linear(4, 8)
+    with pytest.raises(UnsupportedError, match="give example inputs"):
+        tilewright.compile(network)
+    with pytest.raises(UnsupportedError, match="cannot make a program of this Linear"):
+        tilewright.compile(network, (X.T,))
+    with pytest.raises(ShapeError, match="no tensor input named 'y'"):
+        tilewright.compile(network, (X,), input_shapes={"y": ("n", 4)})
+    with pytest.raises(ShapeError, match="has the shape"):
+        tilewright.compile(network, (X,), input_shapes={"input": ("n", 5)})
+    with pytest.raises(UnsupportedError, match="example inputs are for"):
+        tilewright.compile(torch.export.export(network, (X,)), (X,))

@@ -67,7 +67,7 @@ def _tensor(program: Any, target: str) -> Any:
 
 
 def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Expr]]:
-    """The user's outputs that are tensors, then the new values of what changes, under the names of buffers and inputs."""
+    """The tensors among the outputs, then the new values of what changes, under the names of buffers and inputs."""
     kept: list[tuple[str, Expr]] = []
     changes: list[tuple[str, Expr]] = []
     nodes = {node.name: node for node in program.graph.nodes}
