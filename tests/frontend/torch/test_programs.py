@@ -234,3 +234,19 @@ def test_examples_that_do_not_fit() -> None:
         tilewright.compile(network, (X,), input_shapes={"input": ("n", 5)})
     with pytest.raises(UnsupportedError, match="example inputs are for"):
         tilewright.compile(torch.export.export(network, (X,)), (X,))
+
+
+def test_branches_and_loops_stay() -> None:
+    def choose(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: (x * 2, x.sum(0)), lambda x: (x - 1, x.amax(0)), (x,))
+
+    def repeat(x: Any) -> Any:
+        count = torch.zeros((), dtype=torch.int64)
+        return torch.while_loop(lambda i, y: (i < 5) & (y.sum() < 9), lambda i, y: (i + 1, y * 1.5), (count, x.abs()))
+
+    for function in (choose, repeat):
+        program = torch.export.export(Call(function), (X,))
+        model = tilewright.compile(program, cache=False)
+        for data in (X, -X):
+            for found, wanted in zip(model.run({model.inputs[0].name: data.numpy()}), function(data)):
+                np.testing.assert_allclose(found, wanted.numpy(), 1e-5, 1e-5)

@@ -31,7 +31,7 @@ def convert_program(source: Any, input_shapes: Mapping[str, Sequence[Any]] | Non
     if input_shapes:
         main = fix_sizes(main, input_shapes)
     specs = [InputSpec(param.name, tensor_type_of(param)) for param in main.params]
-    return IRModule({GlobalVar("main"): main}), specs
+    return IRModule({GlobalVar("main"): main, **importer.functions}), specs
 
 
 def _inputs(program: Any, importer: GraphImporter) -> list[Var]:

@@ -235,10 +235,11 @@ def convert_lu_solve(node: TorchNode) -> Expr:
     order = linalg.permutation(pivots, rows, str(node.dtype))
     batch = np.broadcast_shapes(shape_of(data)[:-2], shape_of(right)[:-2])
     data, order, right = (broadcast_to(v, (*batch, *shape_of(v)[-2:])) for v in (data, order, right))
+    made: Expr
     if turned:
         half = linalg.solve_triangular(swapped(data), right)
         found = linalg.solve_triangular(swapped(data), half, upper=True, unitriangular=True)
-        made: Expr = matmul(order, found)
+        made = matmul(order, found)
     else:
         half = linalg.solve_triangular(data, matmul(swapped(order), right), unitriangular=True)
         made = linalg.solve_triangular(data, half, upper=True)

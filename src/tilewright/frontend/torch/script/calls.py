@@ -178,8 +178,7 @@ class Caller:
 
     def _of_numbers(self, name: str, values: Sequence[Any]) -> Any:
         """An operator on numbers, some of which a run computes: they are tensors without axes."""
-        packet = getattr(torch.ops.aten, {"floordiv": "floor_divide", "__not__": "logical_not",
-                                          "__and__": "logical_and", "__or__": "logical_or"}.get(name, name), None)  # fmt: skip
+        packet = getattr(torch.ops.aten, _NUMBERS.get(name, name), None)
         if packet is None:
             raise UnsupportedError(f"aten::{name} of a number that a run computes is not supported")
         scalar = not any(_is_tensor(leaf) and not getattr(leaf, "kind", "") for leaf in leaves(list(values)))
@@ -265,6 +264,9 @@ def _applied(function: Any, schema: Any, values: Sequence[Any]) -> Any:
     named = {one.name: value for one, value in zip(schema.arguments, values) if one.kwarg_only}
     return function(*[value for one, value in zip(schema.arguments, values) if not one.kwarg_only], **named)
 
+
+#: Operators on numbers that those on tensors call otherwise.
+_NUMBERS = {"floordiv": "floor_divide", "__not__": "logical_not", "__and__": "logical_and", "__or__": "logical_or"}
 
 #: The numbers that TorchScript has for element types.
 TYPE_NUMBERS = {
