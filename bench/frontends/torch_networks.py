@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torchvision
+from vision import models
 
 import tilewright
 
@@ -24,8 +24,9 @@ _DEFAULT = (
     "efficientnet_b3", "efficientnet_b4", "efficientnet_b5", "efficientnet_v2_s", "efficientnet_v2_m", "fcn_resnet50",
     "googlenet", "inception_v3", "lraspp_mobilenet_v3_large", "maxvit_t", "mc3_18", "mnasnet0_5", "mnasnet0_75",
     "mnasnet1_0", "mnasnet1_3", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "mvit_v1_b", "r2plus1d_18",
-    "r3d_18", "regnet_x_1_6gf", "regnet_x_3_2gf", "regnet_x_400mf", "regnet_x_800mf", "regnet_y_1_6gf", "regnet_y_3_2gf",
-    "regnet_y_400mf", "regnet_y_800mf", "resnet101", "resnet18", "resnet34", "resnet50", "resnext50_32x4d", "s3d",
+    "r3d_18", "regnet_x_1_6gf", "regnet_x_3_2gf", "regnet_x_400mf", "regnet_x_800mf", "regnet_y_1_6gf",
+    "regnet_y_3_2gf", "regnet_y_400mf", "regnet_y_800mf", "resnet101", "resnet18", "resnet34", "resnet50",
+    "resnext50_32x4d", "s3d",
     "shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "shufflenet_v2_x1_5", "shufflenet_v2_x2_0", "squeezenet1_0",
     "squeezenet1_1", "swin_s", "swin_t", "swin_v2_t", "vgg11", "vgg11_bn", "vgg13", "vit_b_16", "vit_b_32",
     "wide_resnet50_2",
@@ -41,7 +42,7 @@ _INPUTS = {
 def measure(name: str, threads: int, rounds: int) -> str:
     """A line on one network."""
     torch.manual_seed(0)
-    module = torchvision.models.get_model(name, weights=None, **_without_weights(name)).eval()
+    module = models.get_model(name, weights=None, **_without_weights(name)).eval()
     image = torch.randn(_INPUTS.get(name, (1, 3, 224, 224)))
     with torch.no_grad():
         for parameter in module.parameters():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.build import reshape
@@ -11,11 +11,18 @@ from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple,
 from tilewright.relay.ir.type import FuncType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of
 
-if TYPE_CHECKING:
-    from tilewright.frontend.torch.importer import GraphImporter
+
+class Importer(Protocol):
+    """What walks a graph: the values of its nodes, and the functions that loops became."""
+
+    values: dict[Any, Any]
+    functions: dict[GlobalVar, Function]
+
+    def run(self, graph: Any) -> None:
+        """Convert a graph whose placeholders have values."""
 
 
-def _inner(importer: GraphImporter, node: Any, place: int, operands: Sequence[Any]) -> list[Expr]:
+def _inner(importer: Importer, node: Any, place: int, operands: Sequence[Any]) -> list[Expr]:
     """The results of the graph that an argument of `node` is, on `operands`."""
     graph = getattr(node.graph.owning_module, node.args[place].target).graph
     for one in graph.nodes:  # it may have been walked for another call
@@ -30,7 +37,7 @@ def _inner(importer: GraphImporter, node: Any, place: int, operands: Sequence[An
     return results  # type: ignore[return-value]
 
 
-def convert_cond(importer: GraphImporter, node: Any) -> list[Expr]:
+def convert_cond(importer: Importer, node: Any) -> list[Expr]:
     """One of two graphs, as a truth value says."""
     condition = importer.values.get(node.args[0], node.args[0])
     operands = [importer.values.get(one, one) for one in node.args[3]]
@@ -41,7 +48,7 @@ def convert_cond(importer: GraphImporter, node: Any) -> list[Expr]:
     return [choice[index] for index in range(len(ways[0]))]
 
 
-def convert_while(importer: GraphImporter, node: Any) -> list[Expr]:
+def convert_while(importer: Importer, node: Any) -> list[Expr]:
     """A graph repeated while another says so: a function that calls itself."""
     carried, handed = ([importer.values.get(one, one) for one in node.args[place]] for place in (2, 3))
     if any(not isinstance(value, Expr) for value in (*carried, *handed)):

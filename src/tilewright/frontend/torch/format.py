@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.frontend.torch import from_pytorch, need_torch
 from tilewright.frontend.torch.load import is_program
@@ -43,3 +44,10 @@ class TorchFrontend(Frontend):
         from tilewright.frontend.torch.export import exported
 
         return from_pytorch(exported(model, example_inputs, input_shapes), None)[0]
+
+    def reference(self, model: Any) -> Reference:
+        """PyTorch itself."""
+        need_torch()
+        from tilewright.frontend.torch.reference import TorchReference  # as above
+
+        return TorchReference(model, lambda shapes: from_pytorch(model, shapes)[0])

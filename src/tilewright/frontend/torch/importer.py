@@ -22,7 +22,8 @@ from tilewright.relay.ir.type_of import tensor_type_of
 class GraphImporter:
     """Converts the nodes of one graph; `problems` has one line for each node that cannot be converted.
 
-    `functions` are those that loops became; `missing` counts the operators without a converter, with the name of the first node of each.
+    `functions` are those that loops became. `missing` counts the operators without a converter, with the name of the
+    first node of each.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,11 @@ class GraphImporter:
         if isinstance(node.target, torch._ops.OpOverload):
             if find_converter(target) is not None:
                 return False
-        elif node.target in (operator.getitem, torch.ops.higher_order.cond, torch.ops.higher_order.while_loop) or _is_number(node.meta.get("val")):
+        elif node.target in (
+            operator.getitem,
+            torch.ops.higher_order.cond,
+            torch.ops.higher_order.while_loop,
+        ) or _is_number(node.meta.get("val")):
             return False
         count, first = self.missing.get(target, (0, node.name))
         self.missing[target] = (count + 1, first)
