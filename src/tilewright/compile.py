@@ -114,8 +114,9 @@ def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
 
 def compile(
     model: Any,
-    target: str | Target = "cpu",
+    example_inputs: Any = None,
     *,
+    target: str | Target = "cpu",
     input_shapes: Shapes | None = None,
     threads: int | None = None,
     cache: bool = True,
@@ -128,7 +129,9 @@ def compile(
     """Compile `model` for `target` into an executable.
 
     `model` is the path or bytes of a model of a format of `frontends.py` (told by its contents), an object that one of
-    them takes, such as an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
+    them takes, such as an `onnx.ModelProto`, or a Relay module. A `torch.nn.Module`, and TorchScript, needs
+    `example_inputs`, a tuple of the arguments or a mapping by name (a string or a `Target` in its place is the target).
+    `input_shapes` fixes dynamic
     dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
@@ -148,6 +151,8 @@ def compile(
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
+    if isinstance(example_inputs, str | Target):
+        target, example_inputs = example_inputs, None
     target = Target(target)
     refusal = backend_of(target).refusal()
     if refusal:
@@ -155,6 +160,8 @@ def compile(
     if not target.is_host:
         refuse_foreign(target, specialize or tune_seconds)
         cache = False
+    if example_inputs is not None:
+        model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
     tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds

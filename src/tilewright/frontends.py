@@ -18,6 +18,7 @@ from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
+from tilewright.frontend.torch.script.format import ScriptFrontend
 from tilewright.support import plugins
 from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
@@ -26,6 +27,7 @@ from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 FRONTENDS: tuple[Frontend, ...] = (
     OnnxFrontend(),
     TfliteFrontend(),
+    ScriptFrontend(),
     TorchFrontend(),
     KerasFrontend(),
     DarknetFrontend(),
