@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     cast,
     constant,
     dtype_of,

@@ -1,4 +1,4 @@
-"""Folding while a model is converted: calls on constants become their values, unless those are much larger."""
+"""Calls on constants as constants, while a model is imported."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 
 #: A constant operation is folded when its result is not larger than its operands by more than this.
-_FOLD_GROWTH_BYTES = 1 << 20
+_GROWTH_BYTES = 1 << 20
 
 
-def fold_constant(call: Call) -> Expr | None:
-    """The value of a call on constants, unless it is much larger than them."""
+def fold_call(call: Call) -> Expr | None:
+    """The value of a call on constants, unless it is much larger than them; None for any other call."""
     data: list[np.ndarray] = []
     arguments: list[Any] = []
     for arg in call.args:
@@ -35,7 +35,7 @@ def fold_constant(call: Call) -> Expr | None:
         return None
     if not all(leaf.is_static for leaf in leaves):
         return None
-    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
+    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _GROWTH_BYTES:
         return None
     result = call_reference(call, arguments)
     return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)
