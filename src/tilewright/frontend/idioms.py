@@ -19,7 +19,7 @@ from tilewright.support.dtype import DType
 def constant(value: Any, dtype: str = "float32") -> Constant:
     """A Relay constant of `value` in `dtype`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return Constant(np.ascontiguousarray(np.asarray(value).astype(DType(dtype).numpy)))
+        return Constant(np.asarray(value).astype(DType(dtype).numpy, order="C"))
 
 
 def like(value: Any, other: Expr) -> Constant:

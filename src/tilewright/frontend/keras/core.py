@@ -88,7 +88,7 @@ def convert_identity(layer: Layer, inputs: Any) -> Any:
     return inputs
 
 
-@converts("Lambda")
+@converts("Lambda", refuses=True)
 def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported(
         "a Lambda layer holds Python code, which is never run; build the model with a layer of keras.layers or "
@@ -96,7 +96,7 @@ def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     )
 
 
-@converts("TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
+@converts("TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", refuses=True)
 def convert_foreign(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported("it runs code of another framework, which is not in the file; compile that part by itself")
 

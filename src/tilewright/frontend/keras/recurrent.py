@@ -101,15 +101,13 @@ def _steps_at(data: Expr, places: Expr) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
-@converts("LSTM", "GRU", "SimpleRNN", "RNN", "CuDNNLSTM", "CuDNNGRU")
+@converts("LSTM", "GRU", "SimpleRNN", "RNN")
 def convert_recurrent(layer: Layer, sequences: Expr, initial_state: Any = None, mask: Any = None) -> Any:
     return recurrent(layer, _cells(layer), sequences, initial_state, mask)
 
 
 def _cells(layer: Layer) -> list[Layer]:
     """The cells of a layer, from the first to the last of a stack."""
-    if layer.class_name in ("CuDNNLSTM", "CuDNNGRU"):
-        layer.unsupported("a layer of Keras 1; save the model again with LSTM or GRU")
     if layer.class_name == "RNN":
         return _stacked(layer.inside(layer["cell"], "cell"))
     kind = layer.class_name

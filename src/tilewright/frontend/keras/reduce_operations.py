@@ -294,11 +294,6 @@ def _at_level(item: Operation, ordered: Expr, level: float, count: int, method: 
     return op.add(first, op.multiply(op.subtract(second, first), like(share, first))) if share else first
 
 
-@operation("Bincount")
-def convert_bincount(item: Operation, x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Expr:
-    item.unsupported("a result as long as the largest number, which is not known,")
-
-
 @operation("Corrcoef")
 def convert_corrcoef(_item: Operation, x: Any) -> Expr:
     value = as_float(x)

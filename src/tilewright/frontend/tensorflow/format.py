@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.source import Source
-from tilewright.frontend.tensorflow import from_tensorflow
+from tilewright.frontend.tensorflow import from_tensorflow, supported_operators
 from tilewright.frontend.tensorflow.load import is_graph, is_saved_model
 from tilewright.relay.ir.module import IRModule
 
@@ -33,3 +33,7 @@ class TensorflowFrontend(Frontend):
         if not path.is_dir():
             return ()
         return [path / "saved_model.pb", *sorted(found for found in (path / "variables").glob("*") if found.is_file())]
+
+    def operators(self) -> dict[str, list[str]]:
+        """Operators by their raw names."""
+        return {"operators": supported_operators()}

@@ -83,11 +83,6 @@ def convert_where(node: TfNode) -> Expr:
     return cast(op.argwhere(data), "int64")
 
 
-@converts("Unique")
-def convert_unique(node: TfNode) -> list[Any]:
-    node.unsupported("the different values of a tensor, in the order in which they come first,")
-
-
 @converts("DynamicStitch", "ParallelDynamicStitch")
 def convert_stitch(node: TfNode) -> Expr:
     count = len(node.values) // 2

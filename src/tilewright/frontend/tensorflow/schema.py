@@ -12,12 +12,13 @@ MetaInfoDef tags=4:string*
 SaverDef filename_tensor_name=1:string save_tensor_name=2:string restore_op_name=3:string
 SignatureDef inputs=1:map/string/TensorInfo outputs=2:map/string/TensorInfo method_name=3:string
 TensorInfo name=1:string dtype=2:int32 tensor_shape=3:TensorShapeProto
-GraphDef node=1:NodeDef* library=2:FunctionDefLibrary
+GraphDef node=1:NodeDef* library=2:FunctionDefLibrary version=3:int32 versions=4:bytes debug_info=5:bytes
 FunctionDefLibrary function=1:FunctionDef*
 FunctionDef signature=1:OpDef node_def=3:NodeDef* ret=4:map/string/string control_ret=6:map/string/string
 OpDef name=1:string input_arg=2:ArgDef* output_arg=3:ArgDef*
 ArgDef name=1:string type=3:int32
 NodeDef name=1:string op=2:string input=3:string* device=4:string attr=5:map/string/AttrValue
+  experimental_debug_info=6:bytes experimental_type=7:bytes
 AttrValue list=1:ListValue s=2:bytes i=3:int64 f=4:float b=5:bool type=6:int32 shape=7:TensorShapeProto
   tensor=8:TensorProto placeholder=9:string func=10:NameAttrList
 ListValue s=2:bytes* i=3:int64* f=4:float* b=5:bool* type=6:int32* shape=7:TensorShapeProto* func=9:NameAttrList*
