@@ -16,6 +16,7 @@ from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
+from tilewright.frontend.tensorflow.format import TensorflowFrontend
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
 from tilewright.frontend.torch.script.format import ScriptFrontend
@@ -35,6 +36,7 @@ FRONTENDS: tuple[Frontend, ...] = (
     CoremlFrontend(),
     PaddleFrontend(),
     MxnetFrontend(),
+    TensorflowFrontend(),
 )
 
 

@@ -57,6 +57,17 @@ class Frontend(ABC):
         """
         raise UnsupportedError(f"{self.kind} says what its inputs are; give shapes as input_shapes, no example inputs")
 
+    def operators(self) -> dict[str, list[str]]:
+        """What has a converter, sorted, by what the format calls such things; none where the format keeps no list.
+
+        For docs/frontends.md; must not need the format's own package.
+        """
+        return {}
+
+    def missing(self) -> list[str] | None:
+        """What the format's own list has and no converter; None where there is no such list here."""
+        return None
+
     def companions(self, path: Path) -> Sequence[Path]:
         """Files beside the one at `path` that the model is made of too; the cache's key covers them."""
         return ()

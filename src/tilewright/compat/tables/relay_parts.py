@@ -140,11 +140,10 @@ TABLES = (
     Table(
         "tvm.relay.frontend",
         "Importers of model files.",
-        names=leads_to(f"{_CLASSIC}.frontend", "from_onnx", "from_pytorch"),
+        names=leads_to(
+            f"{_CLASSIC}.frontend", "from_onnx", "from_pytorch", "from_tflite", "from_tensorflow", "from_keras"
+        ),
         absent={
-            "from_keras": "export the model to ONNX (tf2onnx) and use from_onnx",
-            "from_tensorflow": "export the model to ONNX (tf2onnx) and use from_onnx",
-            "from_tflite": "export the model to ONNX (tf2onnx) and use from_onnx",
             "from_mxnet": "export the model to ONNX and use from_onnx",
         },
     ),
