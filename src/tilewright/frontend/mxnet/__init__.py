@@ -19,8 +19,8 @@ def from_mxnet(
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for an MXNet symbol (NAME-symbol.json), and the specs of its inputs in order.
 
-    `parameters` is NAME-0000.params, without which those of the latest epoch beside the symbol are taken. A symbol seldom
-    says what shapes its inputs have: `input_shapes` must. Labels of losses are no inputs.
+    `parameters` is NAME-0000.params, without which those of the latest epoch beside the symbol are taken. A symbol
+    seldom says what shapes its inputs have: `input_shapes` must. Labels of losses are no inputs.
 
     Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every
     operator that cannot be converted.

@@ -34,7 +34,11 @@ def convert_model(
     """See `tilewright.frontend.mxnet.from_mxnet`."""
     graph, weights = load(symbol, parameters)
     read = _needed(graph)
-    free = [node for place, node in enumerate(graph.nodes) if place in read and node.operator == "null" and node.name not in weights]
+    free = [
+        node
+        for place, node in enumerate(graph.nodes)
+        if place in read and node.operator == "null" and node.name not in weights
+    ]
     specs = resolve_inputs([_declared(node.name, node.attrs) for node in free], input_shapes)
     params = {spec.name: var(spec.name, spec.type) for spec in specs}
     walk = GraphWalk(graph.label, converts)

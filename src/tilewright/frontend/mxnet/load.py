@@ -20,7 +20,17 @@ from tilewright.support.dtype import DType
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-_DTYPES = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "int8", 6: "int64", 7: "bool", 12: "bfloat16"}
+_DTYPES = {
+    0: "float32",
+    1: "float64",
+    2: "float16",
+    3: "uint8",
+    4: "int32",
+    5: "int8",
+    6: "int64",
+    7: "bool",
+    12: "bfloat16",
+}
 _MOST_RANK = 32
 _MOST_TEXT = 20_000
 
@@ -84,7 +94,9 @@ def parsed(text: str) -> Any:
 def parameters_beside(path: Path) -> Path | None:
     """The parameters of the symbol at `path`: NAME-0000.params of NAME-symbol.json, those of the latest epoch."""
     prefix = path.name.removesuffix(".json").removesuffix("-symbol")
-    found = sorted(one for one in path.parent.glob("*.params") if re.fullmatch(re.escape(prefix) + r"(-\d+)?", one.stem))
+    found = sorted(
+        one for one in path.parent.glob("*.params") if re.fullmatch(re.escape(prefix) + r"(-\d+)?", one.stem)
+    )
     return found[-1] if found else None
 
 

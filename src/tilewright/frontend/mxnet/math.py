@@ -42,7 +42,7 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "round": lambda x: op.multiply(op.sign(x), op.floor(op.add(op.abs(x), like(0.5, x)))),
     "degrees": lambda x: _scaled(x, 180 / np.pi), "radians": lambda x: _scaled(x, np.pi / 180),
     **dict.fromkeys(("_copy", "identity", "BlockGrad", "stop_gradient", "MakeLoss", "make_loss", "Dropout",
-                     "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs", "IdentityAttachKLSparseReg"),
+                     "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs"),
                     lambda x: x),
     "LogisticRegressionOutput": op.sigmoid,
 }  # fmt: skip
@@ -54,7 +54,13 @@ def convert_unary(node: MxnetNode) -> Expr:
     return _UNARY[node.operator](node[0])
 
 
-_ACTIVATIONS = {"relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "softrelu": _softplus, "softsign": _softsign}
+_ACTIVATIONS = {
+    "relu": op.nn.relu,
+    "sigmoid": op.sigmoid,
+    "tanh": op.tanh,
+    "softrelu": _softplus,
+    "softsign": _softsign,
+}
 
 
 @converts("Activation")
@@ -114,7 +120,9 @@ def _binary(name: str, a: Expr, b: Expr) -> Expr:
 
 def _stem(operator: str) -> tuple[str, bool]:
     """The function that an operator's name holds, and whether its operands are in reverse."""
-    name = operator.lower().removeprefix("broadcast_").removeprefix("elemwise_").removeprefix("_").removesuffix("_scalar")
+    name = (
+        operator.lower().removeprefix("broadcast_").removeprefix("elemwise_").removeprefix("_").removesuffix("_scalar")
+    )
     if name[:1] == "r" and name[1:] in _BINARY:
         return name[1:], True
     return name, False
@@ -246,7 +254,7 @@ def convert_topk(node: MxnetNode) -> list[Expr]:
     values, places = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
     if kind not in ("value", "indices", "both"):
         node.unsupported(f"ret_typ={kind} is not supported")
-    return {"value": [values], "indices": [places], "both": [values, places]}[kind]
+    return [values, places] if kind == "both" else [values if kind == "value" else places]
 
 
 @converts("sort", "argsort")
@@ -254,7 +262,10 @@ def convert_sort(node: MxnetNode) -> Expr:
     axis, ascending = node.axis(int(node.attr("axis", -1))), node.flag("is_ascend", True)
     if node.operator == "sort":
         return op.sort(node[0], axis=axis, is_ascend=ascending)
-    return cast(op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int32"), _dtype(node, str(node.attr("dtype", "float32"))))
+    return cast(
+        op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int32"),
+        _dtype(node, str(node.attr("dtype", "float32"))),
+    )
 
 
 @converts("_zeros", "_ones", "_full", "_arange")

@@ -29,11 +29,14 @@ def _window(node: MxnetNode) -> tuple[list[int], list[int], list[int], list[int]
     """Kernel, strides, padding and dilation."""
     kernel = node.numbers("kernel")
     count = len(kernel)
-    strides, dilation = node.numbers("stride", [1] * count) or [1] * count, node.numbers("dilate", [1] * count) or [1] * count
+    strides, dilation = (
+        node.numbers("stride", [1] * count) or [1] * count,
+        node.numbers("dilate", [1] * count) or [1] * count,
+    )
     pad = node.numbers("pad", [0] * count) or [0] * count
     if not len(strides) == len(dilation) == len(pad) == count or min(*kernel, *strides, *dilation) < 1 or min(pad) < 0:
         node.bad(f"kernel {kernel}, stride {strides}, pad {pad} and dilate {dilation}")
-    if str(node.attr("layout", "NC")).endswith("C"):
+    if str(node.attr("layout", "NCHW")).endswith("C"):
         node.unsupported(f"the layout {node.attr('layout')} is not supported")
     return kernel, strides, pad, dilation
 
@@ -155,7 +158,9 @@ def convert_group_norm(node: MxnetNode) -> Expr:
 @converts("L2Normalization")
 def convert_l2_normalization(node: MxnetNode) -> Expr:
     mode = str(node.attr("mode", "instance"))
-    axes = {"instance": tuple(range(1, node.rank())), "channel": (1,), "spatial": tuple(range(2, node.rank()))}.get(mode)
+    axes = {"instance": tuple(range(1, node.rank())), "channel": (1,), "spatial": tuple(range(2, node.rank()))}.get(
+        mode
+    )
     if axes is None:
         node.bad(f"mode={mode}")
     squares = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
@@ -288,7 +293,9 @@ def _layer(mode: str, data: Expr, weights: list[list[np.ndarray]], states: list[
 def convert_sequence_mask(node: MxnetNode) -> Expr:
     if not node.flag("use_sequence_length"):
         return node[0]
-    return op.sequence_mask(node[0], cast(node[1], "int32"), mask_value=float(node.attr("value", 0.0)), axis=int(node.attr("axis", 0)))
+    return op.sequence_mask(
+        node[0], cast(node[1], "int32"), mask_value=float(node.attr("value", 0.0)), axis=int(node.attr("axis", 0))
+    )
 
 
 @converts("_contrib_div_sqrt_dim")

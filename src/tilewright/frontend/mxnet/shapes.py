@@ -67,7 +67,9 @@ def convert_expand_dims(node: MxnetNode) -> Expr:
 
 @converts("squeeze")
 def convert_squeeze(node: MxnetNode) -> Expr:
-    axes = node.axes() if node.attr("axis") not in (None, ()) else tuple(a for a, e in enumerate(node.shape()) if e == 1)
+    axes = (
+        node.axes() if node.attr("axis") not in (None, ()) else tuple(a for a, e in enumerate(node.shape()) if e == 1)
+    )
     return op.squeeze(node[0], axis=axes) if axes else node[0]
 
 
@@ -107,7 +109,9 @@ def convert_slice(node: MxnetNode) -> Expr:
         if not isinstance(extent, int):
             node.unsupported(f"a slice of the open axis {axis} is not supported")
         first, last, pace = slice(low, high, stride).indices(extent)
-        x = op.strided_slice(x, begin=(first,), end=(last if last >= 0 else -extent - 1,), strides=(pace,), axes=(axis,))
+        x = op.strided_slice(
+            x, begin=(first,), end=(last if last >= 0 else -extent - 1,), strides=(pace,), axes=(axis,)
+        )
     return x
 
 
@@ -236,7 +240,9 @@ def convert_one_hot(node: MxnetNode) -> Expr:
     depth, dtype = int(node.needed("depth")), str(node.attr("dtype", "float32"))
     if not 0 < depth < 1 << 24:
         node.bad(f"depth={depth}")
-    on, off = (constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0)))
+    on, off = (
+        constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0))
+    )
     return op.one_hot(cast(node[0], "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
 
 
