@@ -11,6 +11,7 @@ from tilewright.frontend.caffe.format import CaffeFrontend
 from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
+from tilewright.frontend.keras.format import KerasFrontend
 from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.paddle.format import PaddleFrontend
@@ -26,6 +27,7 @@ FRONTENDS: tuple[Frontend, ...] = (
     OnnxFrontend(),
     TfliteFrontend(),
     TorchFrontend(),
+    KerasFrontend(),
     DarknetFrontend(),
     CaffeFrontend(),
     CoremlFrontend(),

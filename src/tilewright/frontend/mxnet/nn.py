@@ -20,7 +20,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.mxnet.node import MxnetNode
 from tilewright.frontend.mxnet.registry import converts
-from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.spatial import convolution, pool, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 

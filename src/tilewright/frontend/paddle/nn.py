@@ -20,7 +20,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.paddle.node import PaddleNode
 from tilewright.frontend.paddle.registry import converts
-from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.spatial import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
