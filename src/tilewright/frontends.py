@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe.format import CaffeFrontend
+from tilewright.frontend.caffe2.format import Caffe2Frontend
 from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
@@ -32,6 +33,7 @@ FRONTENDS: tuple[Frontend, ...] = (
     TorchFrontend(),
     KerasFrontend(),
     DarknetFrontend(),
+    Caffe2Frontend(),
     CaffeFrontend(),
     CoremlFrontend(),
     PaddleFrontend(),

@@ -142,9 +142,15 @@ TABLES = (
         "Importers of model files.",
         names=leads_to(
             f"{_CLASSIC}.frontend", "from_onnx", "from_pytorch", "from_tflite", "from_tensorflow", "from_keras"
+        )
+        | leads_to(
+            f"{_CLASSIC}.frontend_files",
+            "from_caffe",
+            "from_caffe2",
+            "from_coreml",
+            "from_darknet",
+            "from_mxnet",
+            "from_paddle",
         ),
-        absent={
-            "from_mxnet": "export the model to ONNX and use from_onnx",
-        },
     ),
 )
