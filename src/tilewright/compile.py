@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.autotvm.record.context import records_in_force
 from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
 from tilewright.driver.apply_records import apply_records
@@ -152,7 +153,7 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
+    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
     )
@@ -230,7 +231,7 @@ def build(
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
-    mod = expand_calls(lower_external(mod))
+    mod, records = expand_calls(lower_external(mod)), records_in_force() if records is None else records
     obstacle = needs_machine(mod)
     if executor in ("graph", "aot"):
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')

@@ -186,5 +186,5 @@ class _Runner:
         return again, self._better(again)
 
     def _better(self, timing: Timing) -> bool:
-        options = self.options
-        return timing.ratio < 1 - options.gain and timing.wins >= options.wins and timing.blocks >= options.blocks
+        """True if a comparison has the candidate ahead; one that was given up has not."""
+        return timing.ratio < 1 - self.options.gain and timing.wins >= self.options.wins

@@ -105,12 +105,14 @@ class Stand:
         return found
 
     def compare(self, candidate: Compiled, incumbent: Compiled, blocks: int, patient: bool = False) -> Timing:
-        """Time a candidate in turns with the incumbent, `blocks` blocks of each.
+        """Time a candidate in turns with the incumbent, `blocks` blocks of each; of long calls fewer.
 
         A clearly slower candidate is given up after a few, unless `patient`.
         """
         ours, other = self._of(candidate), self._of(incumbent)
-        numbers = {run: self._number(run) for run in (ours, other)}
+        once = {run: _once(run) for run in (ours, other)}
+        numbers = {run: max(1, int(self.options.block_seconds / max(taken, 1e-9))) for run, taken in once.items()}
+        blocks = min(blocks, max(self.options.fewest_blocks, int(self.options.compare_seconds / sum(once.values()))))
         times: dict[Prepared, list[float]] = {ours: [], other: [], self.loop: []}
         for done in range(blocks):
             order = (ours, other) if done % 2 else (other, ours)
@@ -125,10 +127,15 @@ class Stand:
         low = {run: float(np.quantile(taken, 0.1)) for run, taken in times.items()}
         return Timing(low[ours], low[other], low[self.loop], wins, done + 1)
 
-    def _number(self, run: Prepared) -> int:
-        """Calls of a block."""
-        run.seconds()
-        return max(1, int(self.options.block_seconds / max(run.seconds(), 1e-9)))
+
+#: A call that takes so many seconds is timed well by a single one.
+_LONG = 0.01
+
+
+def _once(run: Prepared) -> float:
+    """Seconds of a call, more or less."""
+    first = run.seconds()
+    return first if first > _LONG else run.seconds()
 
 
 def _prepared(module: Module, arrays: list[Array], turns: dict[int, list[Array]] | None = None) -> Prepared:
