@@ -104,6 +104,7 @@ ALLOWED = {
     "bounds of a search space: how far it goes, not what is taken": (
         "topi/schedule/cpu/conv2d_cost.py:_BLOCKS",
         "topi/schedule/cpu/conv2d_cost.py:_FEW_ROWS",
+        "topi/schedule/cpu/conv2d_cost.py:_JOINED_BLOCKS",
         "topi/schedule/cpu/conv2d_cost.py:_POSITIONS",
         "topi/schedule/cpu/conv2d_cost.py:_SEVERAL",
         "topi/schedule/cpu/conv2d_nchw_cost.py:_FILTERS",
@@ -114,6 +115,7 @@ ALLOWED = {
         "topi/schedule/cpu/layout.py:CHANNEL_BLOCKS",
         "topi/schedule/cpu/attention_cost.py:_BLOCK_ROWS",
         "topi/schedule/cpu/attention_cost.py:_PANEL_VECTORS",
+        "topi/schedule/cpu/grouped_conv2d.py:_LEAST_PIECE",
         "topi/schedule/cpu/fused_depthwise.py:_BLOCKS",
         "topi/schedule/cpu/fused_depthwise.py:_POSITIONS",
         "topi/schedule/cpu/product_spaces.py:_DEPTH_BLOCKS",

@@ -27,6 +27,7 @@ _PUBLIC = {
     "arith": ("tilewright.arith", ""),
     "topi": ("tilewright.topi", ""),
     "relay": ("tilewright.relay", ""),
+    "rpc": ("tilewright.rpc", ""),
     "autotvm": ("tilewright.autotvm", ""),
     "runtime": ("tilewright.runtime", ""),
     "errors": ("tilewright.errors", ""),

@@ -21,6 +21,7 @@ from tilewright.driver.apply_records import apply_records
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
+from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
 from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
@@ -177,7 +178,8 @@ def export_source(
     """
     target = Target(target)
     mod = expand_calls(lower_external(import_model(model, input_shapes)))
-    _refuse(needs_machine(mod), "C source is made of straight graphs of tensor operators", "write an artifact (.tw)")
+    if needs_machine(mod):
+        return write_program_source(mod, target, optimize, Path(path), name)
     return write_source(optimize(mod, target), target, Path(path), name)
 
 

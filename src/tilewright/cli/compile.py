@@ -17,7 +17,7 @@ from tilewright.support import trace
 @click.option("-o", "--output", required=True, help="artifact (.tw), or for C with a header: .so, .a, .o, .c")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
-@click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto; aot for a library]")
+@click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
 def compile_command(model: str, output: str, options: ModelOptions, report: bool, executor: str | None) -> None:
     """Compile MODEL and write the result to OUTPUT."""
     check_writable(output, model)
@@ -35,7 +35,7 @@ def _write(model: str, output: str, options: ModelOptions, executor: str | None)
     if kind == ".c":
         options.export_source(model, output)
         return
-    executable = options.open(model, executor or ("aot" if kind in KINDS else "auto"))
+    executable = options.open(model, executor or "auto")
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)

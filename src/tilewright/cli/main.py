@@ -44,6 +44,7 @@ VERBS = {
     "profile": ("tilewright.cli.profile", "profile_command"),
     "keygen": ("tilewright.cli.sign", "keygen_command"),
     "sign": ("tilewright.cli.sign", "sign_command"),
+    "rpc": ("tilewright.cli.rpc", "rpc_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
 

@@ -42,7 +42,7 @@ from tilewright.tir.stmt import PrimFunc
 _KERNELS_PER_OBJECT = 8
 
 
-def _objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
+def objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
     """What kernels become unless a caller wants another form: what the target's kind links."""
     return backend_of(target).object_code(funcs)
 
@@ -101,7 +101,7 @@ def build_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
-    form: Form = _objects,
+    form: Form = objects,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
@@ -148,7 +148,7 @@ class BuiltSegments:
     constants: dict[Constant, int]
 
 
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = _objects) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = objects) -> list[CompiledObject]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]

@@ -180,6 +180,7 @@ def conv2d_workload(attrs: Attrs, types: Types) -> Conv2DWorkload:
         strides=(strides[0], strides[1]),
         dilation=(dilation[0], dilation[1]),
         groups=attrs.groups,
+        joined=attrs.get("joined", 1),
         padded=any(pads),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tilewright.topi.nn.conv2d_grouped import parts_of_block
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.winograd import Filter, find_filters
 
@@ -18,6 +19,7 @@ class Conv2DWorkload:
     `epilogue` are its functions, such as exponentials, and its divisions for one element.
     `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
     that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
+    Each group is `joined` of so many; blocked kernels leave out the zeros between these.
     """
 
     batch: int
@@ -40,6 +42,7 @@ class Conv2DWorkload:
     group: tuple[int, int] | None = None
     widths: tuple[int, ...] = ()
     hint_columns: int = 0
+    joined: int = 1
 
     @property
     def depthwise(self) -> bool:
@@ -53,8 +56,20 @@ class Conv2DWorkload:
 
     @property
     def terms(self) -> int:
-        """Products that are summed for one element of the result."""
-        return self.taps * self.in_channels // self.groups
+        """Products that are summed for one element of the result, in the mean over these."""
+        return self.reached(1)
+
+    def reached(self, blocks: int) -> int:
+        """Products of which at least one of `blocks` neighbouring output blocks has one, in the mean over all such.
+
+        They divide the blocks of a group.
+        """
+        every = self.taps * self.in_channels // self.groups
+        if self.joined == 1 or self.out_block == 1:
+            return every
+        wide, filters = blocks * self.out_block, self.out_channels // self.groups // self.joined
+        spans = [parts_of_block(place, wide, filters) for place in range(self.group_blocks // blocks)]
+        return every * sum(last - first + 1 for first, last in spans) // (len(spans) * self.joined)
 
     @property
     def blocks(self) -> int:

@@ -25,6 +25,7 @@ def test_half_vectors_of_groups_are_joined(channels: int, filters: int, groups: 
     mod = widen_groups(before, TARGET)
     (call,) = calls(mod["main"].body)
     assert call.attrs.groups == after and call.args[1].data.shape[1] == channels // after
+    assert call.attrs.joined == groups // after
     assert_same(before, mod)
 
 

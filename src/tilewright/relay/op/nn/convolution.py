@@ -74,7 +74,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     data, kernel = inputs
     data_layout, kernel_layout = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
     window = (attrs["strides"], attrs["padding"], attrs["dilation"])
-    out_dtype, groups = attrs["out_dtype"], attrs["groups"]
+    out_dtype, groups, joined = attrs["out_dtype"], attrs["groups"], attrs.get("joined", 1)
     blocks = "".join(letter for letter, block in kernel_layout.axes if block)
     if attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW" and attrs["out_layout"] in ("", "NCHW"):
         if groups > 1 and topi.util.extents(data)[1] == groups:  # what the workload calls depthwise
@@ -84,10 +84,10 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
         depthwise = kernel_layout.blocks["I"] == (1,)
         if blocks == "IO" and depthwise and data_layout.is_blocked and groups > 1:
             return [topi.nn.depthwise_conv2d_NCHWc(data, kernel, *window, out_dtype)]
-        if blocks == "IO" and groups == 1 and data_layout.is_blocked:
+        if blocks == "IO" and groups == joined == 1 and data_layout.is_blocked:
             return [topi.nn.conv2d_NCHWc(data, kernel, *window, out_dtype)]
         if blocks == "IO" and data_layout.is_blocked and _whole_blocks(data, kernel, groups):
-            return [topi.nn.grouped_conv2d_NCHWc(data, kernel, *window, groups, out_dtype)]
+            return [topi.nn.grouped_conv2d_NCHWc(data, kernel, *window, groups, out_dtype, joined)]
         if blocks == "O" and groups == 1 and not data_layout.is_blocked:
             return [topi.nn.conv2d_first_NCHWc(data, kernel, *window, out_dtype)]
     return [_conv2d_by_transform(attrs, data, kernel)]
@@ -133,6 +133,7 @@ register(
     attributes={
         **attr.window(2),
         "groups": attr.integer(1),
+        "joined": attr.integer(attr.ABSENT),
         "channels": attr.optional(attr.integer()),
         "kernel_size": attr.optional(attr.per_axis(2)),
         "data_layout": attr.text("NCHW"),

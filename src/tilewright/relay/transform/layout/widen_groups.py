@@ -1,7 +1,7 @@
 """Small groups of convolutions become wider ones, whose channels fill whole vectors.
 
 Before: nn.conv2d(%x, w, groups=32)                %x: [1, 128, H, W], w: [128, 4, 3, 3]
-After:  nn.conv2d(%x, w', groups=8)                w': [128, 16, 3, 3], zeros between channels of different groups
+After:  nn.conv2d(%x, w', groups=8, joined=4)      w': [128, 16, 3, 3], zeros between channels of different groups
 
 The backend says where that pays: the vectors of a blocked kernel are of neighbouring output
 channels. Depthwise convolutions, which have kernels of their own, and weights that are no constants stay.
@@ -42,7 +42,8 @@ def widen_groups(mod: IRModule, target: Target) -> IRModule:
         if joined == 1:
             return None
         wide = Constant(_block_diagonal(weight.data, shape.groups, joined))
-        return Call(conv2d, [data, wide], node.attrs.replace(groups=shape.groups // joined), node.span)
+        attrs = node.attrs.replace(groups=shape.groups // joined, joined=joined)
+        return Call(conv2d, [data, wide], attrs, node.span)
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, widen))))
 

@@ -49,17 +49,36 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     if config["band_rows"] < height:
         bands, strips = s[out].split(strips, factor=config["band_rows"] // config["tile_rows"])
         outer = [batch, bands, group, strips]
-    s[out].reorder(*outer, tiles, inner_block, row, column, lane)
-    _keep_in_registers(s, out, [inner_block, row, column], lane, block, target)
+    joined = _of_one_group(s, out, conv, outer, config)
+    s[out].reorder(*outer, *joined, tiles, inner_block, row, column, lane)
+    _keep_in_registers(s, out, [*joined, inner_block, row, column], lane, block, target)
     parallel_outer(s, out, outer[:-1] if config.get("ahead") else outer, target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
     # Positions outside channel blocks: each broadcast activation meets all its weight vectors at once, then is dead.
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, row, column, channel, lane)
+    if joined:
+        s[accumulator].unroll(s[accumulator].op.reduce_axis[0])
     if config.get("ahead"):
         fetch_ahead(s, accumulator, *conv.op.input_tensors[:2])
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
+
+
+def _of_one_group(
+    s: te.Schedule, out: te.Tensor, conv: te.Tensor, outer: list[te.IterVar], config: Config
+) -> list[te.IterVar]:
+    """Where groups were joined, the loop over the tiles' blocks of one of them, which leaves `outer`'s of all blocks.
+
+    It is unrolled like the pieces of input blocks, so that products with zeros are left out when code is made.
+    """
+    attrs = conv.op.attrs
+    if attrs.get("joined", 1) == 1:
+        return []
+    place = len(outer) - 2
+    blocks = shape_of(out)[1] // attrs["groups"]
+    outer[place], tiles = s[out].split(outer[place], factor=blocks // config["tile_blocks"])
+    return [tiles]
 
 
 def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

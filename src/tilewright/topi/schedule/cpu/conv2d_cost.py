@@ -27,6 +27,9 @@ _FEW_ROWS = 28
 #: Positions of a register tile, rows of several rows' tile, and blocks of channels, at most.
 _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 
+#: The same of groups joined from several, each part of which has products with some of the blocks only.
+_JOINED_BLOCKS = 7
+
 
 def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
@@ -37,7 +40,7 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     column = workload.width == 1
     space = ConfigSpace()
     space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=not column)
-    space.define_split("tile_blocks", workload.group_blocks, _BLOCKS)
+    space.define_split("tile_blocks", workload.group_blocks, _BLOCKS if workload.joined == 1 else _JOINED_BLOCKS)
     space.define_split("tile_columns", workload.width, _POSITIONS, exact=False)
     space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == workload.width)
     space.require(
@@ -88,13 +91,16 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
     vectors = blocks * workload.out_block // lanes
     strips, panels = -(-workload.height // rows), workload.batch * (workload.blocks // blocks)
     ahead = config.get("ahead", 0)
-    workers, share = shares(panels if ahead else panels * strips, workload, target)
+    together = workload.group_blocks // blocks if workload.joined > 1 else 1
+    workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
+    reached = workload.reached(blocks)
+    multiplied = vectors * workload.terms / reached
     arithmetic = ports = fixed = tiles = 0.0
     for count, width in _tiles(workload, columns):
-        step = Step(rows * width, vectors, lanes, machine)
-        arithmetic += count * workload.terms * step.arithmetic
-        ports += count * workload.terms * step.loads
-        fixed += count * (machine.tile_start + step.accumulators / machine.stores)
+        step = Step(rows * width, multiplied, lanes, machine)
+        arithmetic += count * reached * step.arithmetic
+        ports += count * reached * step.loads
+        fixed += count * (machine.tile_start + rows * width * vectors / machine.stores)
         tiles += count
     if ahead:
         lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
@@ -160,7 +166,7 @@ def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> f
 class Step:
     """One innermost step: `rows` broadcast values by `vectors` vectors of `lanes` floats, operands in the L1 cache."""
 
-    def __init__(self, rows: int, vectors: int, lanes: int, machine: Machine) -> None:
+    def __init__(self, rows: int, vectors: float, lanes: int, machine: Machine) -> None:
         self.accumulators = rows * vectors
         self.arithmetic = max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
         self.loads = vectors / machine.vector_loads + rows / machine.broadcast_loads

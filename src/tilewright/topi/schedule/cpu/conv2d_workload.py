@@ -44,6 +44,7 @@ def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         *_epilogue(conv, out),
         widths=tuple(range(max(1, width // 2), 3 * width, max(1, width // 8))) if symbolic else (),
         hint_columns=1 << (size_hint(out.shape[3]).bit_length() - 1) if symbolic and attrs["strides"][1] > 1 else 0,
+        joined=attrs.get("joined", 1),
     )
 
 

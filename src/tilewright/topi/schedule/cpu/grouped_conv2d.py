@@ -1,13 +1,15 @@
 """Grouped convolutions blocked by channels: their layouts and their schedule.
 
 The vectors are of the output channels of one group, so groups of fewer channels than a vector has lanes are joined
-first (`groups_to_join`): several become one, whose weights between channels of different groups are zeros. Whole
-vectors for twice the products cost as much as half vectors, and the convolutions around keep whole ones.
+first (`groups_to_join`): several become one, whose weights between channels of different groups are zeros. Products
+with these are left out where no channel of a block needs them; the others, half of all at most, cost as much as half
+vectors would, and the convolutions around keep whole ones.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tilewright import te
 from tilewright.target import Target
@@ -18,8 +20,12 @@ from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
-#: Joining more groups than this would cost more products of zeros than vectors of columns lose.
-_MOST_JOINED = 2
+#: Of the products that blocks of joined groups do at least this share must not be with zeros: vectors of columns of
+#: plain images lose less else.
+_LEAST_OF_USE = 0.5
+
+#: Input channels of a piece that belongs to one of the joined groups, at least: the loop over them is the innermost.
+_LEAST_PIECE = 4
 
 
 def groups_to_join(conv: Conv2DWorkload, out_block: int) -> int:
@@ -27,9 +33,12 @@ def groups_to_join(conv: Conv2DWorkload, out_block: int) -> int:
 
     1 too where that is not worth it, or where the groups cannot be joined evenly.
     """
-    filters = conv.out_channels // conv.groups
+    inputs, filters = conv.in_channels // conv.groups, conv.out_channels // conv.groups
     joined = math.lcm(filters, out_block) // filters
-    return joined if conv.groups % joined == 0 and joined <= min(_MOST_JOINED, conv.groups - 1) else 1
+    if conv.groups % joined or joined == conv.groups or math.gcd(inputs, out_block) < min(_LEAST_PIECE, out_block):
+        return 1
+    wide = replace(conv, groups=conv.groups // joined, joined=joined, out_block=out_block)
+    return joined if conv.terms >= _LEAST_OF_USE * wide.terms else 1
 
 
 def grouped_blocks(conv: Conv2DWorkload, in_block: int | None, out_block: int | None) -> tuple[int, int] | None:

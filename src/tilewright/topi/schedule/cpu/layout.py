@@ -88,7 +88,7 @@ def _blocked_ways(
 
 
 def _plain(conv: Conv2DWorkload, target: Target | None) -> Conv2DLayouts:
-    """Plain to plain."""
+    """Plain to plain, products with the zeros of joined groups included."""
     layouts = Conv2DLayouts("NCHW", "OIHW", "NCHW")
     if conv.depthwise:
         return _priced("depthwise_conv2d_nchw", conv, layouts, target)
