@@ -27,6 +27,9 @@ from tilewright.support.dtype import DType
 #: A candidate is given up when after so many rounds its best block is so many times as long as the incumbent's.
 _HOPELESS = ((3, 1.3), (8, 1.1))
 
+#: What a configuration is in a comparison.
+_CANDIDATE, _INCUMBENT = "candidate", "incumbent"
+
 #: Random integers stay below this, so that sums of products of them are exact.
 _INTEGER_LIMIT = 8
 
@@ -75,7 +78,7 @@ class Stand:
         self.turns = _copies(arguments, self.arrays, options.cold_bytes)
         self.outputs = [index for index, argument in enumerate(arguments) if argument.role == OUTPUT]
         self.loop = _prepared(loop.load(1), [np.ones(LOOP_STEPS, np.float32), np.zeros(1, np.float32)])
-        self._modules: dict[bytes, Prepared] = {}
+        self._modules: dict[tuple[str, bytes], Prepared] = {}
         self._run_once(reference)
         self.expected = [self.arrays[index].copy() for index in self.outputs]
 
@@ -91,15 +94,16 @@ class Stand:
         module = self._run_once(code)
         for index, expected in zip(self.outputs, self.expected):
             _compare(self.arrays[index], expected, self.options.tolerance)
-        self._modules[code.object_code] = self._timed(module)
+        self._modules[_CANDIDATE, code.object_code] = self._timed(module)
 
     def _timed(self, module: Module) -> Prepared:
         return _prepared(module, self.arrays, self.turns)
 
-    def _of(self, code: Compiled) -> Prepared:
-        """A configuration ready to be timed; few stay loaded."""
-        found = self._modules.pop(code.object_code, None) or self._timed(code.load(self.threads))
-        self._modules[code.object_code] = found
+    def _of(self, code: Compiled, part: str) -> Prepared:
+        """A configuration ready to be timed, once for each part that it plays; few stay loaded."""
+        key = part, code.object_code
+        found = self._modules.pop(key, None) or self._timed(code.load(self.threads))
+        self._modules[key] = found
         while len(self._modules) > 4:
             del self._modules[next(iter(self._modules))]
         return found
@@ -109,7 +113,7 @@ class Stand:
 
         A clearly slower candidate is given up after a few, unless `patient`.
         """
-        ours, other = self._of(candidate), self._of(incumbent)
+        ours, other = self._of(candidate, _CANDIDATE), self._of(incumbent, _INCUMBENT)
         once = {run: _once(run) for run in (ours, other)}
         numbers = {run: max(1, int(self.options.block_seconds / max(taken, 1e-9))) for run, taken in once.items()}
         blocks = min(blocks, max(self.options.fewest_blocks, int(self.options.compare_seconds / sum(once.values()))))

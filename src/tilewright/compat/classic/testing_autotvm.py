@@ -26,8 +26,7 @@ class DummyRunner(Runner):
         return [MeasureResult((generator.random(),), 0, 0.2, time.time()) for _ in measure_inputs]
 
 
-@template("testing/matmul")
-def matmul(n: int, l: int, m: int, dtype: str) -> Any:
+def _matmul(n: int, l: int, m: int, dtype: str) -> Any:
     """A product of an n x l and an l x m matrix, split twice."""
     a, b = te.placeholder((n, l), dtype, "A"), te.placeholder((l, m), dtype, "B")
     k = te.reduce_axis((0, l), "k")
@@ -41,6 +40,9 @@ def matmul(n: int, l: int, m: int, dtype: str) -> Any:
     xo, xi = cfg["tile_x"].apply(s, c, x)
     s[c].reorder(yo, xo, s[c].op.reduce_axis[0], yi, xi)
     return s, [a, b, c]
+
+
+matmul = template("testing/matmul", _matmul)
 
 
 def get_sample_task(target: Any = "llvm", n: int = 128) -> tuple[TemplateTask, Any]:
