@@ -46,13 +46,14 @@ class WrongResult(TilewrightError):
 class Timing:
     """Seconds of a call of the candidate, the incumbent and the reference loop: tenth percentiles over `blocks` blocks.
 
-    `wins` is the share of the rounds in which the candidate was the faster one.
+    `wins` is the share of the rounds in which the candidate was the faster one, `typical` the ratio of the medians.
     """
 
     candidate: float
     incumbent: float
     loop: float
     wins: float
+    typical: float
     blocks: int
 
     @property
@@ -108,6 +109,10 @@ class Stand:
             del self._modules[next(iter(self._modules))]
         return found
 
+    def forget(self) -> None:
+        """Load what is compared anew next time: at other addresses, with other working memory."""
+        self._modules.clear()
+
     def compare(self, candidate: Compiled, incumbent: Compiled, blocks: int, patient: bool = False) -> Timing:
         """Time a candidate in turns with the incumbent, `blocks` blocks of each; of long calls fewer.
 
@@ -129,7 +134,8 @@ class Stand:
                 break
         wins = sum(a < b for a, b in zip(times[ours], times[other])) / len(times[ours])
         low = {run: float(np.quantile(taken, 0.1)) for run, taken in times.items()}
-        return Timing(low[ours], low[other], low[self.loop], wins, done + 1)
+        typical = float(np.median(times[ours]) / np.median(times[other]))
+        return Timing(low[ours], low[other], low[self.loop], wins, typical, done + 1)
 
 
 #: A call that takes so many seconds is timed well by a single one.
