@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.autotvm.record.context import records_in_force
 from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
 from tilewright.codegen.native.pool import supported_machines
@@ -162,7 +163,7 @@ def compile(
         cache = False
     if example_inputs is not None:
         model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
-    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
+    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
     )
@@ -252,7 +253,7 @@ def build(
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
-    mod = expand_calls(lower_external(mod))
+    mod, records = expand_calls(lower_external(mod)), records_in_force() if records is None else records
     obstacle = needs_machine(mod)
     if executor in ("graph", "aot"):
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')

@@ -156,3 +156,8 @@ def test_a_folder_of_models_is_verified(bench_folder: Path, tmp_path: Path, peer
     row = next(line for line in out.splitlines() if line.startswith("| one"))
     *_, difference, speed, _ = (cell.strip() for cell in row.split("|"))
     assert 0 <= float(difference) < 1e-4 and float(speed) > 0
+
+
+def test_a_kernel_compared_with_itself(bench_folder: Path) -> None:
+    out = run_bench(bench_folder / "autotvm", "same", "--smoke")
+    assert out.count("of 2; ratios") == 2

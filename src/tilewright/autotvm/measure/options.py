@@ -15,8 +15,10 @@ class MeasureOptions:
     a core), none while one measures.
 
     A block of calls takes about `block_seconds`, and at least `blocks` blocks are timed, in turns with the incumbent,
-    unless a configuration is clearly slower. It replaces the incumbent where its time is below `1 - gain` of that,
-    and was below in `wins` of the rounds, twice. Weights are as cold as if the network had `cold_bytes` of them.
+    unless a configuration is clearly slower; where that would take more than `compare_seconds`, as a single call is
+    long, and so less disturbed, fewer, but at least `fewest_blocks`. It replaces the incumbent where its time is below
+    `1 - gain` of that, and was below in `wins` of the rounds, in each of three comparisons. Weights are as cold as if
+    the network had `cold_bytes` of them.
     Results may differ from the reference's by `tolerance` of the largest (default: by the data type).
     """
 
@@ -27,8 +29,10 @@ class MeasureOptions:
     builders: int = 0
     block_seconds: float = 0.5e-3
     blocks: int = 20
-    gain: float = 0.01
-    wins: float = 0.7
+    fewest_blocks: int = 5
+    compare_seconds: float = 0.5
+    gain: float = 0.015
+    wins: float = 0.75
     cold_bytes: int = 0
     tolerance: float | None = None
     check: bool = True

@@ -27,6 +27,9 @@ from tilewright.support.dtype import DType
 #: A candidate is given up when after so many rounds its best block is so many times as long as the incumbent's.
 _HOPELESS = ((3, 1.3), (8, 1.1))
 
+#: What a configuration is in a comparison.
+_CANDIDATE, _INCUMBENT = "candidate", "incumbent"
+
 #: Random integers stay below this, so that sums of products of them are exact.
 _INTEGER_LIMIT = 8
 
@@ -43,13 +46,14 @@ class WrongResult(TilewrightError):
 class Timing:
     """Seconds of a call of the candidate, the incumbent and the reference loop: tenth percentiles over `blocks` blocks.
 
-    `wins` is the share of the rounds in which the candidate was the faster one.
+    `wins` is the share of the rounds in which the candidate was the faster one, `typical` the ratio of the medians.
     """
 
     candidate: float
     incumbent: float
     loop: float
     wins: float
+    typical: float
     blocks: int
 
     @property
@@ -75,7 +79,7 @@ class Stand:
         self.turns = _copies(arguments, self.arrays, options.cold_bytes)
         self.outputs = [index for index, argument in enumerate(arguments) if argument.role == OUTPUT]
         self.loop = _prepared(loop.load(1), [np.ones(LOOP_STEPS, np.float32), np.zeros(1, np.float32)])
-        self._modules: dict[bytes, Prepared] = {}
+        self._modules: dict[tuple[str, bytes], Prepared] = {}
         self._run_once(reference)
         self.expected = [self.arrays[index].copy() for index in self.outputs]
 
@@ -91,26 +95,33 @@ class Stand:
         module = self._run_once(code)
         for index, expected in zip(self.outputs, self.expected):
             _compare(self.arrays[index], expected, self.options.tolerance)
-        self._modules[code.object_code] = self._timed(module)
+        self._modules[_CANDIDATE, code.object_code] = self._timed(module)
 
     def _timed(self, module: Module) -> Prepared:
         return _prepared(module, self.arrays, self.turns)
 
-    def _of(self, code: Compiled) -> Prepared:
-        """A configuration ready to be timed; few stay loaded."""
-        found = self._modules.pop(code.object_code, None) or self._timed(code.load(self.threads))
-        self._modules[code.object_code] = found
+    def _of(self, code: Compiled, part: str) -> Prepared:
+        """A configuration ready to be timed, once for each part that it plays; few stay loaded."""
+        key = part, code.object_code
+        found = self._modules.pop(key, None) or self._timed(code.load(self.threads))
+        self._modules[key] = found
         while len(self._modules) > 4:
             del self._modules[next(iter(self._modules))]
         return found
 
+    def forget(self) -> None:
+        """Load what is compared anew next time: at other addresses, with other working memory."""
+        self._modules.clear()
+
     def compare(self, candidate: Compiled, incumbent: Compiled, blocks: int, patient: bool = False) -> Timing:
-        """Time a candidate in turns with the incumbent, `blocks` blocks of each.
+        """Time a candidate in turns with the incumbent, `blocks` blocks of each; of long calls fewer.
 
         A clearly slower candidate is given up after a few, unless `patient`.
         """
-        ours, other = self._of(candidate), self._of(incumbent)
-        numbers = {run: self._number(run) for run in (ours, other)}
+        ours, other = self._of(candidate, _CANDIDATE), self._of(incumbent, _INCUMBENT)
+        once = {run: _once(run) for run in (ours, other)}
+        numbers = {run: max(1, int(self.options.block_seconds / max(taken, 1e-9))) for run, taken in once.items()}
+        blocks = min(blocks, max(self.options.fewest_blocks, int(self.options.compare_seconds / sum(once.values()))))
         times: dict[Prepared, list[float]] = {ours: [], other: [], self.loop: []}
         for done in range(blocks):
             order = (ours, other) if done % 2 else (other, ours)
@@ -123,12 +134,18 @@ class Stand:
                 break
         wins = sum(a < b for a, b in zip(times[ours], times[other])) / len(times[ours])
         low = {run: float(np.quantile(taken, 0.1)) for run, taken in times.items()}
-        return Timing(low[ours], low[other], low[self.loop], wins, done + 1)
+        typical = float(np.median(times[ours]) / np.median(times[other]))
+        return Timing(low[ours], low[other], low[self.loop], wins, typical, done + 1)
 
-    def _number(self, run: Prepared) -> int:
-        """Calls of a block."""
-        run.seconds()
-        return max(1, int(self.options.block_seconds / max(run.seconds(), 1e-9)))
+
+#: A call that takes so many seconds is timed well by a single one.
+_LONG = 0.01
+
+
+def _once(run: Prepared) -> float:
+    """Seconds of a call, more or less."""
+    first = run.seconds()
+    return first if first > _LONG else run.seconds()
 
 
 def _prepared(module: Module, arrays: list[Array], turns: dict[int, list[Array]] | None = None) -> Prepared:

@@ -45,10 +45,8 @@ class Forest:
             roots.append(len(rows))
             deepest = max(deepest, _add(json.loads(text), rows))
         feature, threshold, yes, no, value = zip(*rows) if rows else ((),) * 5
-        return cls(
-            *map(_whole, (roots, feature)), np.array(threshold, np.float32), *map(_whole, (yes, no)),
-            np.array(value, np.float32), deepest,
-        )  # fmt: skip
+        kinds, real = [_whole(column) for column in (roots, feature, yes, no)], np.float32
+        return cls(kinds[0], kinds[1], np.array(threshold, real), kinds[2], kinds[3], np.array(value, real), deepest)
 
     def predict(self, features: Floats) -> Floats:
         """The sum of the trees' values for each row of `features`."""

@@ -124,7 +124,7 @@ def _strange(line: str) -> str:
     except ValueError:
         return "is not JSON: it was cut or changed"
     if isinstance(fields, dict) and ("input" in fields or "i" in fields):
-        return "is of a log of the classic stack; `tilewright tune --import` brings such records in"
+        return "is of a log of the classic stack: give it to autotvm.apply_history_best instead"
     if isinstance(fields, dict) and "sum" in fields:
         return "does not match its checksum: it was changed"
     return "is no record of tuning"

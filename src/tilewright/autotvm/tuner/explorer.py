@@ -34,12 +34,12 @@ class Explorer(ABC):
     def propose(self, count: int) -> list[int]:
         """Up to `count` points that were not proposed before."""
         found: list[int] = []
-        for point in self._candidates(count):
-            if len(found) == count:
-                break
+        for point in self._candidates(count) if count > 0 else ():
             if point not in self.seen:
                 self.seen.add(point)
                 found.append(point)
+            if len(found) == count:
+                break
         return found
 
     @abstractmethod

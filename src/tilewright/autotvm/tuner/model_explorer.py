@@ -47,6 +47,8 @@ class ModelExplorer(Explorer):
         if len(self.trials) < self.first:
             yield from self.points.best_expected(self.first)
         self._train()
+        if not self._learned and not self.points.expected(0):
+            yield from self.unseen()
         starts = [trial.point for trial in self.fastest(16)]
         ranked = [p for p in best_points(self.points, self._score, starts, self.generator) if p not in self.seen]
         anywhere, near = round(_ANYWHERE * count), round(_NEAR * count)

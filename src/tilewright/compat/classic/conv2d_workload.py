@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tilewright import te
+from tilewright.autotvm.template.entities import OtherOptionEntity, SplitEntity
 from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.topi_ops import get_const_tuple, get_pad_tuple
-from tilewright.compat.classic.tuning_contexts import OtherOptionEntity, SplitEntity
 from tilewright.errors import UnsupportedError
 
 

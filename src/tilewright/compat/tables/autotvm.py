@@ -1,32 +1,82 @@
-"""`tvm.autotvm`, of which there is what programs that tune nothing use."""
+"""`tvm.autotvm`: the tuner, and templates of users."""
 
 from tilewright.compat.tables.table import Table, leads_to
 
+_CLASSIC = "tilewright.autotvm.classic"
+_TEMPLATE = "tilewright.autotvm.template"
 _CONTEXTS = "tilewright.compat.classic.tuning_contexts"
-_TUNING = "schedules are not tuned: kernels are chosen by a cost model as they are compiled"
-_REFUSED = (
-    *("GLOBAL_SCOPE", "LocalBuilder", "LocalRunner", "MeasureInput", "MeasureResult", "RPCRunner"),
-    *("apply_history_best", "callback", "measure", "measure_option", "record"),
-    *("register_topi_compute", "register_topi_schedule", "template", "tuner"),
+_REMOTE = "measure on this machine, by LocalRunner, or give measure_option a Runner of your own"
+_OWN = "operators have templates of their own; write one on te by @autotvm.template"
+
+_MEASURE = leads_to(
+    f"{_CLASSIC}.measure",
+    *("Builder", "BuildResult", "LocalBuilder", "LocalRunner", "MeasureErrorNo", "MeasureInput", "MeasureResult"),
+    *("Runner", "create_measure_batch", "measure_option"),
 )
+_RECORD = leads_to(
+    f"{_CLASSIC}.record",
+    *("ApplyHistoryBest", "decode", "encode", "load_from_buffer", "load_from_file", "measure_str_key", "pick_best"),
+    *("MeasureInput", "MeasureResult"),
+)
+_SPACE = leads_to(
+    f"{_TEMPLATE}.space", "ConfigEntity", "ConfigSpace", "FallbackConfigEntity", "VirtualAxis"
+) | leads_to(f"{_TEMPLATE}.entities", "AnnotateEntity", "OtherOptionEntity", "ReorderEntity", "SplitEntity")
+_DISPATCH = {
+    **leads_to(f"{_TEMPLATE}.dispatch", "ApplyConfig", "DispatchContext", "FallbackContext"),
+    **leads_to(f"{_CLASSIC}.record", "ApplyHistoryBest"),
+}
+_TASK = {
+    **leads_to(f"{_TEMPLATE}.template", "TASK_TABLE", "args_to_workload", "create", "serialize_args", "template"),
+    **leads_to(f"{_TEMPLATE}.template", Task="TemplateTask"),
+    **leads_to(f"{_TEMPLATE}.dispatch", "get_config"),
+    **leads_to(f"{_CLASSIC}.extract", "extract_from_multiple_program", "extract_from_program"),
+    **leads_to(f"{_TEMPLATE}.count_flops", compute_flop="count_flops"),
+}
+_TUNER = leads_to(f"{_CLASSIC}.tuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner")
+_TOPI = ("register_topi_compute", "register_topi_schedule")
 
 TABLES = (
     Table(
         "tvm.autotvm",
-        "The tuner of schedules: contexts in which no records are used.",
-        names=leads_to(_CONTEXTS, "FallbackContext", "get_config"),
-        refused=dict.fromkeys(_REFUSED, _TUNING),
+        "The tuner of schedules.",
+        names={
+            **_MEASURE,
+            **_DISPATCH,
+            **leads_to(f"{_TEMPLATE}.template", "template"),
+            **leads_to(f"{_TEMPLATE}.dispatch", "get_config"),
+            **leads_to(f"{_CLASSIC}.record", "apply_history_best"),
+            **leads_to(f"{_TEMPLATE}.space", "ConfigEntity"),
+            **leads_to(_CONTEXTS, "GLOBAL_SCOPE"),
+        },
+        refused={"RPCRunner": _REMOTE, **dict.fromkeys(_TOPI, _OWN)},
     ),
-    Table("tvm.autotvm.tophub", "Records tuned before, of which none are used.", names=leads_to(_CONTEXTS, "context")),
+    Table("tvm.autotvm.tophub", "Records that came with the classic stack.", names=leads_to(_CONTEXTS, "context")),
     Table(
         "tvm.autotvm.task",
         "Tasks to tune.",
-        refused=dict.fromkeys(("create", "extract_from_program", "extract_from_multiple_program"), _TUNING),
+        names={**_TASK, **_SPACE, **_DISPATCH},
+        refused=dict.fromkeys(_TOPI, _OWN),
+    ),
+    Table("tvm.autotvm.task.task", "Tasks to tune.", names=_TASK),
+    Table("tvm.autotvm.task.space", "Configurations.", names=_SPACE),
+    Table("tvm.autotvm.task.dispatcher", "Contexts that choose configurations.", names=_DISPATCH),
+    Table(
+        "tvm.autotvm.task.relay_integration",
+        "Tasks of Relay programs.",
+        names=leads_to(f"{_CLASSIC}.extract", "extract_from_multiple_program", "extract_from_program"),
     ),
     Table(
-        "tvm.autotvm.task.space",
-        "Configurations.",
-        names=leads_to(_CONTEXTS, "FallbackConfigEntity", "OtherOptionEntity", "SplitEntity"),
-        refused={"ConfigSpace": _TUNING},
+        "tvm.autotvm.measure",
+        "Measuring.",
+        names=_MEASURE,
+        refused={"RPCRunner": _REMOTE, "request_remote": _REMOTE},
+    ),
+    Table("tvm.autotvm.measure.measure_methods", "Measuring.", names=_MEASURE),
+    Table("tvm.autotvm.record", "Logs.", names=_RECORD),
+    Table("tvm.autotvm.tuner", "Tuners.", names=_TUNER),
+    Table(
+        "tvm.autotvm.callback",
+        "What is called after every batch.",
+        names=leads_to(f"{_CLASSIC}.callback", "Monitor", "log_to_file", "progress_bar"),
     ),
 )

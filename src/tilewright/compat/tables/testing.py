@@ -28,6 +28,11 @@ _PLUGIN = leads_to(
 
 TABLES = (
     Table("tvm.testing", "Helpers of test suites.", names=_NAMES),
+    Table(
+        "tvm.testing.autotvm",
+        "A task, records and a runner to try tuners with.",
+        names=leads_to(f"{_CLASSIC}.testing_autotvm", "DummyRunner", "get_sample_records", "get_sample_task", "matmul"),
+    ),
     Table("tvm.testing.utils", "The same helpers.", names=_NAMES),
     Table("tvm.testing.plugin", "Hooks for pytest.", names=_PLUGIN),
 )

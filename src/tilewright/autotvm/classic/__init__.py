@@ -1,0 +1,1 @@
+"""The classic interface: measuring, tuners, callbacks, logs."""

@@ -1,0 +1,234 @@
+"""Measuring by its classic names: inputs and results, builders and runners, and what puts them together.
+
+    option = measure_option(builder=LocalBuilder(), runner=LocalRunner(number=4, repeat=3))
+    results = create_measure_batch(task, option)([MeasureInput(task.target, task, task.config_space.get(0))])
+
+Local builders and runners are processes of `measure.Measurer`, whose comparison in turns decides how often code is run:
+`number`, `repeat` and `min_repeat_ms` are taken as a wish for more, not for less. A program's own `Runner` gets what
+the builder built.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tilewright.autotvm.measure.measurer import Measurer
+from tilewright.autotvm.measure.options import MeasureOptions
+from tilewright.autotvm.measure.trial import Trial
+from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
+from tilewright.autotvm.task.task import Task
+from tilewright.errors import InputError, TargetError
+from tilewright.target import CpuTarget
+
+#: The cost that a failed measurement has in logs.
+FAILED = 1e9
+
+
+class MeasureErrorNo:
+    """Why a measurement failed, by the numbers of the classic logs."""
+
+    NO_ERROR = 0
+    INSTANTIATION_ERROR = 1
+    COMPILE_HOST = 2
+    COMPILE_DEVICE = 3
+    RUNTIME_DEVICE = 4
+    WRONG_ANSWER = 5
+    BUILD_TIMEOUT = 6
+    RUN_TIMEOUT = 7
+    UNKNOWN_ERROR = 8
+
+
+_NUMBERS = {
+    "": MeasureErrorNo.NO_ERROR, BUILD: MeasureErrorNo.COMPILE_HOST, RUN: MeasureErrorNo.RUNTIME_DEVICE,
+    TIMEOUT: MeasureErrorNo.RUN_TIMEOUT, WRONG: MeasureErrorNo.WRONG_ANSWER, CRASH: MeasureErrorNo.RUNTIME_DEVICE,
+}  # fmt: skip
+
+
+class MeasureInput(NamedTuple):
+    """What is measured: `config` of `task`, for `target`."""
+
+    target: Any
+    task: Any
+    config: Any
+
+
+class MeasureResult(NamedTuple):
+    """What came of it: seconds a call, an `error_no` of `MeasureErrorNo`, the seconds it all took, and when.
+
+    `costs` of a failure are what is known of it.
+    """
+
+    costs: Sequence[Any]
+    error_no: int
+    all_cost: float
+    timestamp: float
+
+
+class BuildResult(NamedTuple):
+    """What a builder gives a runner: the `filename` of code (none here, it stays in memory), or an error."""
+
+    filename: str
+    arg_info: Any
+    error: Any
+    time_cost: float
+
+
+class Builder:
+    """Builds inputs; `n_parallel` at a time, each for `timeout` seconds at most."""
+
+    def __init__(self, timeout: float = 20, n_parallel: int | None = None, build_kwargs: Any = None) -> None:
+        self.timeout, self.n_parallel, self.build_kwargs = timeout, n_parallel, build_kwargs
+        self.task: Any = None
+
+    def set_task(self, task: Any, build_kwargs: Any = None) -> None:
+        """The task whose inputs are to be built."""
+        self.task, self.build_kwargs = task, build_kwargs
+
+    def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
+        """A `BuildResult` for each input."""
+        raise NotImplementedError
+
+
+class Runner:
+    """Runs what was built, each for `timeout` seconds at most."""
+
+    def __init__(self, timeout: float = 20, n_parallel: int | None = None) -> None:
+        self.timeout, self.n_parallel = timeout, n_parallel
+        self.task: Any = None
+
+    def set_task(self, task: Any) -> None:
+        """The task whose inputs are to be run."""
+        self.task = task
+
+    def get_build_kwargs(self) -> dict[str, Any]:
+        """What the builder has to know of the device."""
+        return {}
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        """A `MeasureResult` for each input."""
+        raise NotImplementedError
+
+
+class LocalBuilder(Builder):
+    """Processes of this machine; `build_func` can only be the default."""
+
+    def __init__(
+        self,
+        timeout: float = 20,
+        n_parallel: int | None = None,
+        build_kwargs: Any = None,
+        build_func: Any = "default",
+        do_fork: bool = True,
+        runtime: Any = None,
+    ) -> None:
+        super().__init__(timeout, n_parallel, build_kwargs)
+        if build_func != "default":
+            raise InputError(
+                f"LocalBuilder: build_func must be 'default', not {build_func!r}; subclass Builder instead"
+            )
+
+    def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
+        """Whether each input lowers, for runners that run nothing of it."""
+        results = []
+        for given in measure_inputs:
+            begun, error = time.perf_counter(), None
+            try:
+                given.task.lower(given.config)
+            except Exception as caught:
+                error = caught
+            results.append(BuildResult("", (), error, time.perf_counter() - begun))
+        return results
+
+
+class LocalRunner(Runner):
+    """A process of this machine. `cooldown_interval` and `module_loader` make no difference.
+
+    With `enable_cpu_cache_flush`, weights and inputs that no kernel writes are as cold as after 64 MiB of others.
+    """
+
+    def __init__(
+        self,
+        timeout: float = 20,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
+    ) -> None:
+        super().__init__(timeout)
+        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
+        self.enable_cpu_cache_flush = enable_cpu_cache_flush
+
+
+def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
+    """How to measure: a builder and a runner, or "local" for those of this machine."""
+    builder = LocalBuilder() if builder == "local" else builder
+    runner = LocalRunner() if runner == "local" else runner
+    for given, kind in ((builder, Builder), (runner, Runner)):
+        if not isinstance(given, kind):
+            raise InputError(f"measure_option takes a {kind.__name__} or 'local', not {given!r}")
+    return {"builder": builder, "runner": runner}
+
+
+class MeasureBatch:
+    """Measures lists of inputs of one task; `close` ends its processes."""
+
+    def __init__(self, task: Any, option: dict[str, Any]) -> None:
+        self.task, self.builder, self.runner = task, option["builder"], option["runner"]
+        self.n_parallel = 8
+        self._measurer: Measurer | None = None
+        self.builder.set_task(task, self.runner.get_build_kwargs())
+        self.runner.set_task(task)
+        if isinstance(self.runner, LocalRunner):
+            _check_target(task)
+            self._measurer = Measurer([task], _options(self.builder, self.runner))
+
+    def __call__(self, measure_inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
+        if self._measurer is None:
+            return list(self.runner.run(measure_inputs, self.builder.build(measure_inputs)))
+        trials = self._measurer.measure(self.task, [given.config.index for given in measure_inputs])
+        return [result_of(trial) for trial in trials]
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._measurer is not None:
+            self._measurer.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
+
+
+def create_measure_batch(task: Any, option: dict[str, Any]) -> MeasureBatch:
+    """What measures inputs of `task` by a `measure_option`. Raises `TargetError` where this machine cannot run them."""
+    return MeasureBatch(task, option)
+
+
+def result_of(trial: Trial) -> MeasureResult:
+    """A trial by its classic name."""
+    number = _NUMBERS[trial.failure]
+    if trial.failure == TIMEOUT and not trial.run_seconds:
+        number = MeasureErrorNo.BUILD_TIMEOUT
+    costs: Sequence[Any] = (trial.reason,) if trial.seconds is None else (trial.seconds,)
+    return MeasureResult(costs, number, trial.build_seconds + trial.run_seconds, trial.time)
+
+
+def _check_target(task: Task) -> None:
+    if not isinstance(task.target, CpuTarget) or not task.target.is_host:
+        raise TargetError(
+            f"{task.name} is a task for {task.target}, which cannot be built and run on this machine; tune it for "
+            "'llvm', or give measure_option a Runner of your own"
+        )
+
+
+def _options(builder: Builder, runner: LocalRunner) -> MeasureOptions:
+    blocks = max(MeasureOptions.blocks, runner.repeat)
+    cold = 64 << 20 if runner.enable_cpu_cache_flush else 0
+    return MeasureOptions(
+        build_seconds=builder.timeout, run_seconds=runner.timeout, builders=builder.n_parallel or 0, blocks=blocks,
+        cold_bytes=cold, block_seconds=max(MeasureOptions.block_seconds, runner.min_repeat_ms / 1e3 / blocks),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Templates that users write: knobs, configurations, contexts that choose, tasks."""
