@@ -95,3 +95,20 @@ def test_the_command_line_checks_too(tmp_path: Path) -> None:
     failed = CliRunner().invoke(cli, [*arguments, "--check"])
     assert failed.exit_code != 0
     assert isinstance(failed.exception, InputError)
+
+
+def test_an_artifact_and_a_comparison_can_have_the_check(tmp_path: Path) -> None:
+    onnx.save(model_of("Gather"), tmp_path / "m.onnx")
+    np.save(tmp_path / "i.npy", np.array([0, 9, 1]))
+    model, artifact, given = str(tmp_path / "m.onnx"), str(tmp_path / "m.tw"), f"indices={tmp_path / 'i.npy'}"
+    assert CliRunner().invoke(cli, ["compile", model, "-o", artifact, "--check", "--no-cache"]).exit_code == 0
+    for arguments in (["run", artifact], ["verify", model, "--check", "--no-cache"]):
+        failed = CliRunner().invoke(cli, [*arguments, "--input", given])
+        assert isinstance(failed.exception, InputError) and "9" in str(failed.exception)
+
+
+@pytest.mark.parametrize("end", [".c", ".so"])
+def test_c_code_has_no_check(end: str, tmp_path: Path) -> None:
+    onnx.save(model_of("Gather"), tmp_path / "m.onnx")
+    failed = CliRunner().invoke(cli, ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / f"m{end}"), "--check"])
+    assert isinstance(failed.exception, InputError) and "--check runs on the host" in str(failed.exception)

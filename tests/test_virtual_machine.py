@@ -208,14 +208,6 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert str(loaded.program) == str(exe.program)  # type: ignore[attr-defined]
 
 
-def test_bytecode_is_no_c_library(tmp_path: Path) -> None:
-    x, c = var("x", shape=(4,)), Var("c", BOOL)
-    exe = tw.compile(IRModule.from_expr(Function([x, c], If(c, op.exp(x), x))))
-    with pytest.raises(UnsupportedError, match=r"runs on the virtual machine .* is no single C function"):
-        exe.export_library(tmp_path / "model.so")
-    assert not list(tmp_path.iterdir())
-
-
 def test_profile_and_time() -> None:
     x, c = var("x", shape=(4,)), Var("c", BOOL)
     exe = check(Function([x, c], If(c, op.exp(x), op.add(x, host_shape_sum(x)))), X, np.array(False))

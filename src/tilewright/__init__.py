@@ -7,6 +7,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilewright.support.provided import provide
+
 if TYPE_CHECKING:
     from tilewright.compile import compile as compile
     from tilewright.load import load as load
@@ -25,11 +27,21 @@ _PUBLIC = {
     "arith": ("tilewright.arith", ""),
     "topi": ("tilewright.topi", ""),
     "relay": ("tilewright.relay", ""),
+    "rpc": ("tilewright.rpc", ""),
+    "autotvm": ("tilewright.autotvm", ""),
     "runtime": ("tilewright.runtime", ""),
     "errors": ("tilewright.errors", ""),
 }
 
 __all__ = [*_PUBLIC]
+
+
+def _tune(*given: Any) -> Any:
+    """The tuner, for `compile`, which stands below it."""
+    return importlib.import_module("tilewright.autotvm.network.tune").tuned_records(*given)
+
+
+provide("tune", _tune)
 
 
 def __getattr__(name: str) -> Any:

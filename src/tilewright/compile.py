@@ -14,10 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
+from tilewright.driver.apply_records import apply_records
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
+from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
 from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
@@ -60,9 +63,13 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
+from tilewright.support.provided import provided
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
+
+#: Records of tuning: a file of them, or as read.
+Records = str | os.PathLike[str] | Database
 
 #: What may run a compiled model.
 EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
@@ -114,6 +121,8 @@ def compile(
     executor: str = "auto",
     specialize: int = 0,
     check: bool = False,
+    records: Records | None = None,
+    tune_seconds: float = 0.0,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -128,7 +137,10 @@ def compile(
     that can run the model, else "vm". With `specialize`, a graph executable with symbolic sizes is compiled again, in
     the background, for up to that many sizes that are run often. With `check`, for debugging, an index out of range
     (of a Gather, a Scatter …) makes the run raise `InputError`, with the operator's name; without it it reads the
-    nearest element, or writes nothing. A model that has such operators then runs on the virtual machine.
+    nearest element, or writes nothing. A model that has such operators then runs on the virtual machine. `records` are
+    a file that `tilewright tune` wrote: kernels that it knows on this processor take their schedules from it, the
+    others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
+    measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
@@ -141,9 +153,12 @@ def compile(
             f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
             "or look at its code with `tilewright inspect --stage asm --target ...`"
         )
-    executable = _compiled(model, target, input_shapes, threads, cache, executor, check=check)
+    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
+    executable = _compiled(
+        model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
+    )
     if specialize:
-        again = partial(_compiled, model, target, cache=cache, jobs=1, check=check)
+        again = partial(_compiled, model, target, cache=cache, jobs=1, check=check, records=tuned)
         specialize_sizes(executable, model, specialize, again)
     return executable
 
@@ -162,7 +177,8 @@ def export_source(
     """
     target = Target(target)
     mod = expand_calls(lower_external(import_model(model, input_shapes)))
-    _refuse(needs_machine(mod), "C source is made of straight graphs of tensor operators", "write an artifact (.tw)")
+    if needs_machine(mod):
+        return write_program_source(mod, target, optimize, Path(path), name)
     return write_source(optimize(mod, target), target, Path(path), name)
 
 
@@ -175,16 +191,16 @@ def _compiled(
     executor: str = "auto",
     jobs: int | None = None,
     check: bool = False,
+    records: Database | None = None,
+    tune_seconds: float = 0.0,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     load_all_plugins()  # the cache's key covers their code
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
-    key = (
-        _cache_key(model, target, input_shapes, store, f"{executor}{' check' * check}")
-        if store.directory is not None
-        else None
-    )
+    how = f"{executor}{' check' * check}{f' records {records.digest()}' if records is not None else ''}"
+    how += f" tuned {tune_seconds}" * (tune_seconds > 0)
+    key = _cache_key(model, target, input_shapes, store, how) if store.directory is not None else None
     cached = _from_cache(store, key, threads)
     if cached is not None:
         return cached
@@ -192,7 +208,10 @@ def _compiled(
         mod = import_model(model, input_shapes)
     if check:
         mod = check_indices(mod)
-    executable = build(mod, target, threads, executor, jobs)
+    if tune_seconds > 0:
+        with trace.span("tune"):
+            records = provided("tune")(mod, target, tune_seconds, records)
+    executable = build(mod, target, threads, executor, jobs, records)
     if key is not None:
         with trace.span("write to cache"):
             store.put_file("artifact", key, lambda path: executable.save(path, durable=False))
@@ -200,7 +219,12 @@ def _compiled(
 
 
 def build(
-    mod: IRModule, target: Target, threads: int | None = None, executor: str = "auto", jobs: int | None = None
+    mod: IRModule,
+    target: Target,
+    threads: int | None = None,
+    executor: str = "auto",
+    jobs: int | None = None,
+    records: Database | None = None,
 ) -> Model:
     """Compile a module as imported for `executor`, in `jobs` processes (default: one per processor).
 
@@ -213,9 +237,10 @@ def build(
     if executor in ("graph", "aot"):
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
-        return build_executable(optimize(mod, target), target, threads, jobs, ahead_of_time=executor == "aot")
+        ahead_of_time = executor == "aot"
+        return build_executable(optimize(mod, target, records), target, threads, jobs, ahead_of_time)
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return build_virtual_machine(mod, target, optimize, threads, jobs, kind)
+    return build_virtual_machine(mod, target, partial(optimize, records=records), threads, jobs, kind)
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:
@@ -252,10 +277,13 @@ def _fused(mod: IRModule, target: Target) -> IRModule:
     return fuse_ops(mod, target=target) if wanted else fuse_ops(mod, max_group=1, target=target)
 
 
-def optimize(mod: IRModule, target: Target) -> IRModule:
-    """Run the graph passes; the result's `main` calls fused functions only."""
+def optimize(mod: IRModule, target: Target, records: Database | None = None) -> IRModule:
+    """Run the graph passes; the result's `main` calls fused functions only, configured as `records` know best."""
     *_, (_, optimized) = optimize_stages(mod, target)
-    return optimized
+    if records is None:
+        return optimized
+    with trace.span("apply_records"):
+        return infer_type(apply_records(optimized, records, target))
 
 
 def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModule]]:

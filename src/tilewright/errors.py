@@ -13,6 +13,7 @@
     │   ├── TargetError        an unknown target or one this machine cannot run
     │   ├── ArtifactError      a saved artifact is corrupt or from another version or machine
     │   ├── ScheduleError      a schedule step that is not legal for its stage or axis
+    │   ├── RpcError           a device, its server or the tracker is gone, refuses, or does not speak this protocol
     │   └── EnvironmentError_  a directory, library or device this run needs is not usable
     └── InternalError          a fault in Tilewright itself; the message says how to report it
 
@@ -72,6 +73,10 @@ class ArtifactError(UserError):
 
 class ScheduleError(UserError):
     """A schedule step that is not legal for the stage or axis it names."""
+
+
+class RpcError(UserError):
+    """A device, its server or the tracker is gone, refuses what was asked, or does not speak this protocol."""
 
 
 class EnvironmentError_(UserError):

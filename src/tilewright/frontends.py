@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.caffe.format import CaffeFrontend
+from tilewright.frontend.coreml.format import CoremlFrontend
+from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
+from tilewright.frontend.keras.format import KerasFrontend
+from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
+from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
@@ -17,7 +23,17 @@ from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 
 #: A line a format, in the order in which they are asked.
-FRONTENDS: tuple[Frontend, ...] = (OnnxFrontend(), TfliteFrontend(), TorchFrontend())
+FRONTENDS: tuple[Frontend, ...] = (
+    OnnxFrontend(),
+    TfliteFrontend(),
+    TorchFrontend(),
+    KerasFrontend(),
+    DarknetFrontend(),
+    CaffeFrontend(),
+    CoremlFrontend(),
+    PaddleFrontend(),
+    MxnetFrontend(),
+)
 
 
 #: Those of plug-ins, asked behind ours.

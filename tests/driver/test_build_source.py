@@ -12,13 +12,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 
-from tests.onnx_models import convolution, make_model, perceptron
+from tests.onnx_models import convolution, perceptron
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.compile import export_source
 from tilewright.driver import build_source
-from tilewright.errors import EnvironmentError_, UnsupportedError
+from tilewright.errors import EnvironmentError_
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on PATH")
 
@@ -104,14 +103,6 @@ def test_two_models_in_one_program(tmp_path: Path) -> None:
     sources = ["main.c", "one.c", "two.c"]
     subprocess.run(["cc", "-std=c99", "-O0", *SEMANTICS, *sources, "-o", "program", "-lm"], cwd=tmp_path, check=True)
     subprocess.run([str(tmp_path / "program")], check=True)
-
-
-def test_a_model_that_needs_the_virtual_machine(tmp_path: Path) -> None:
-    nodes = [helper.make_node("NonZero", ["x"], ["y"], name="find")]
-    model = make_model(nodes, {"x": (TensorProto.FLOAT, (4,))}, {"y": (TensorProto.INT64, (1, "n"))})
-    with pytest.raises(UnsupportedError, match=r"C source is made of straight graphs .* of the node 'find', "):
-        export_source(model, tmp_path / "m.c")
-    assert not list(tmp_path.iterdir())
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime import export
+from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import functions_text, header_text
 from tilewright.runtime.executor import Executable
 
@@ -95,7 +96,7 @@ def test_the_header_and_the_functions_are_clean(kernels: ModuleType, tmp_path: P
     (tmp_path / "tiny.cpp").write_text('#include "tiny.h"\n')
     (tmp_path / "tiny.c").write_text(
         '#include "tiny.h"\nstatic const unsigned char tilewright_weights[1];\nstatic int run(void** slots)'
-        f" {{ return slots[0] == 0; }}\n{functions_text('tiny', kernels.MANIFEST, 'run(slots)')}"
+        f" {{ return slots[0] == 0; }}\n{functions_text('tiny', CInterface.of(kernels.MANIFEST), 'run(slots)')}"
     )
     subprocess.run(["cc", *STRICT, "-std=c99", "-c", "tiny.c"], cwd=tmp_path, check=True)
     subprocess.run(["c++", *STRICT, "-std=c++11", "-c", "tiny.cpp"], cwd=tmp_path, check=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.autotvm.record.entry import TaskKey
 from tilewright.errors import UnsupportedError
 from tilewright.machine import Machine
 from tilewright.target import Target
@@ -105,6 +106,10 @@ class Backend:
 
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
         """The configurations of the computation's template, ranked by cost; None where it has no choices."""
+        raise self._refused()
+
+    def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
+        """What records of tuning know the computation by; None where it has no choices, or open sizes."""
         raise self._refused()
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:

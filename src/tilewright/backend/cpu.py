@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.autotvm.record.entry import TaskKey
 from tilewright.backend.backend import Backend
 from tilewright.codegen.kernel_code import object_code
 from tilewright.tir.stmt import PrimFunc
@@ -17,6 +18,7 @@ from tilewright.topi.schedule.cpu.fused_depthwise import fuses_depthwise
 from tilewright.topi.schedule.cpu.grouped_conv2d import groups_to_join
 from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
+from tilewright.topi.schedule.cpu.task_key import task_key
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
@@ -83,6 +85,10 @@ class CpuBackend(Backend):
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
         """Of the template of the anchor's tag."""
         return space_of(outs, self.target)
+
+    def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
+        """Template, workload and data types."""
+        return task_key(outs, self.target)
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""

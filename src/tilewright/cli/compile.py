@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.options import ModelOptions, model_options
+from tilewright.cli.options import ModelOptions, check_option, model_options
 from tilewright.cli.outputs import check_writable
+from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
 
@@ -17,25 +18,30 @@ from tilewright.support import trace
 @click.option("-o", "--output", required=True, help="artifact (.tw), or for C with a header: .so, .a, .o, .c")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
-@click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto; aot for a library]")
-def compile_command(model: str, output: str, options: ModelOptions, report: bool, executor: str | None) -> None:
+@click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
+@check_option
+def compile_command(
+    model: str, output: str, options: ModelOptions, report: bool, executor: str | None, check: bool
+) -> None:
     """Compile MODEL and write the result to OUTPUT."""
     check_writable(output, model)
     with trace.collect() as times:
-        _write(model, output, options, executor)
+        _write(model, output, options, executor, check)
     # the seconds are there when the collection has ended
     click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, compiled in {times.seconds:.2f} s")
     if report:
         click.echo(times.table())
 
 
-def _write(model: str, output: str, options: ModelOptions, executor: str | None) -> None:
+def _write(model: str, output: str, options: ModelOptions, executor: str | None, check: bool) -> None:
     """The model as what the name of `output` asks for."""
     kind = Path(output).suffix
+    if check and (kind == ".c" or kind in KINDS):
+        raise InputError("--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot")
     if kind == ".c":
         options.export_source(model, output)
         return
-    executable = options.open(model, executor or ("aot" if kind in KINDS else "auto"))
+    executable = options.open(model, executor or "auto", check=check)
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)

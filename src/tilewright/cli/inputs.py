@@ -17,6 +17,7 @@ from tilewright.errors import InputError, ShapeError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec, ValueSpec
+from tilewright.support.open_sizes import plausible_shapes, shapes_option
 
 if TYPE_CHECKING:
     from tilewright.frontend.inputs import Declared
@@ -92,24 +93,15 @@ def _shapes(specs: list[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Sh
 def _open_sizes(inputs: list[tuple[str, list[int | str]]], compiled: bool = False) -> ShapeError:
     """The error for inputs whose sizes are open: all at once, with what to add to the command."""
     names = list(dict.fromkeys(dim for _, dims in inputs for dim in dims if isinstance(dim, str)))
-    chosen = {dim: _plausible(dims, axis) for _, dims in inputs for axis, dim in enumerate(dims)}
-    shapes = [
-        (name, ",".join(str(chosen[dim] if isinstance(dim, str) else dim) for dim in dims)) for name, dims in inputs
-    ]
     listed = "; ".join(f"input {name!r} is [{', '.join(map(str, dims))}]" for name, dims in inputs)
-    fixed = f'--input-shapes "{",".join(f"{name}:[{dims}]" for name, dims in shapes)}"'
-    drawn = " ".join(f'--input "{name}=normal(0,1)[{dims}]"' for name, dims in shapes)
+    shapes = plausible_shapes(inputs)
+    texts = [f'--input "{name}=normal(0,1)[{",".join(map(str, shape))}]"' for name, shape in shapes.items()]
+    drawn, fixed = " ".join(texts), shapes_option(inputs)
     return ShapeError(
         f"{listed}: random values need the dynamic dimension{'s' if len(names) > 1 else ''} {', '.join(names)}; fix "
         f"{'them' if len(names) > 1 else 'it'}, for example with {drawn if compiled else fixed}, or give the inputs "
-        f"with --input {shapes[0][0]}=FILE.npy"
+        f"with --input {inputs[0][0]}=FILE.npy"
     )
-
-
-def _plausible(dims: list[int | str], axis: int) -> int:
-    """An extent to show: 1 for the batch, 224 for the sides of an image, 64 for another length."""
-    image = len(dims) == 4 and dims[1] in (1, 3)
-    return 1 if axis == 0 else 224 if image and axis > 1 else 64
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,11 @@ VERBS = {
     "verify": ("tilewright.cli.verify", "verify_command"),
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
+    "tune": ("tilewright.cli.tune", "tune_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),
     "keygen": ("tilewright.cli.sign", "keygen_command"),
     "sign": ("tilewright.cli.sign", "sign_command"),
+    "rpc": ("tilewright.cli.rpc", "rpc_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
 

@@ -43,6 +43,7 @@ class ModelOptions:
     shapes: str | None
     threads: int | None
     no_cache: bool
+    records: str | None = None
 
     def open(
         self,
@@ -78,6 +79,7 @@ class ModelOptions:
                 cache=not self.no_cache,
                 executor=executor,
                 check=check,
+                records=self.records,
             )
 
     def export_source(self, path: str, output: str) -> None:
@@ -93,10 +95,11 @@ class ModelOptions:
 
     def refuse_for_artifact(self, path: str) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
-        for option, value in (("--target", self.target), ("--input-shapes", self.shapes)):
+        given = (("--target", self.target), ("--input-shapes", self.shapes), ("--records", self.records))
+        for option, value in given:
             if value:
                 raise InputError(
-                    f"{path} is a compiled artifact, whose target and shapes are fixed; leave out {option}, "
+                    f"{path} is a compiled artifact, whose target, shapes and kernels are fixed; leave out {option}, "
                     "or give the model itself"
                 )
 
@@ -105,8 +108,10 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a verb the options of `ModelOptions`; it receives them as the argument `options`."""
 
     @functools.wraps(command)
-    def gathered(target: str | None, shapes: str | None, threads: int | None, no_cache: bool, **rest: Any) -> Any:
-        return command(options=ModelOptions(target, shapes, threads, no_cache), **rest)
+    def gathered(
+        target: str | None, shapes: str | None, threads: int | None, no_cache: bool, records: str | None, **rest: Any
+    ) -> Any:
+        return command(options=ModelOptions(target, shapes, threads, no_cache, records), **rest)
 
     decorated: Callable[..., Any] = gathered
     for option in reversed(
@@ -116,11 +121,18 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
             ),
+            click.option("--records", metavar="FILE", help="schedules from what `tilewright tune` found"),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )
     ):
         decorated = option(decorated)
     return decorated
+
+
+#: `--check` of the verbs whose result does not depend on how fast the model runs.
+check_option = click.option(
+    "--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range"
+)
 
 
 def require_file(path: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.cli.dump import check_folder, dump_to
 from tilewright.cli.inputs import InputOptions, InputSet, input_options
-from tilewright.cli.options import ModelOptions, model_options, require_model
+from tilewright.cli.options import ModelOptions, check_option, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import check_against, reference_of
 from tilewright.errors import InputError
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
     "--dump", "folder", metavar="DIR", help="run operator by operator and write every result into this folder"
 )
 @click.option("--against", help="compare what --dump writes with this engine, such as onnxruntime")
-@click.option("--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range")
+@check_option
 @input_options
 @model_options
 def run_command(

@@ -10,7 +10,7 @@ import click
 from tilewright.cli.bounds import Bounds, bounds_of
 from tilewright.cli.comparison import Difference, compare_values
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import ModelOptions, model_options, require_model
+from tilewright.cli.options import ModelOptions, check_option, model_options, require_model
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
@@ -22,6 +22,7 @@ from tilewright.runtime.model import Model
 @click.option("--rtol", type=float, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
 @click.option("--atol", type=float, help="absolute part of the bound  [default: by data type]")
 @click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
+@check_option
 @input_options
 @model_options
 def verify_command(
@@ -30,6 +31,7 @@ def verify_command(
     rtol: float | None,
     atol: float | None,
     values: tuple[str, ...],
+    check: bool,
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
@@ -39,7 +41,7 @@ def verify_command(
     against = check_against(whole, against)
     with tempfile.TemporaryDirectory() as folder:
         path = whole.cut_at(values, folder) if values else model
-        executable = inputs.open(path, options)
+        executable = inputs.open(path, options, check=check)
         doubtful = reference_of(path).inexact_nodes(against)
         if doubtful:
             click.echo(

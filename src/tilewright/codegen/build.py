@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen.build_device import build_device
@@ -12,7 +13,7 @@ from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.errors import TargetError, UnsupportedError
-from tilewright.runtime.module import Module
+from tilewright.runtime.module import FunctionInfo, Module
 from tilewright.runtime.wasm import WasmModule, link_wasm
 from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
@@ -30,18 +31,43 @@ def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", th
     funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
     if isinstance(target, DeviceTarget):
         return build_device(funcs, target)
+    if target.architecture == "wasm32":
+        _refuse_threads(funcs)
+        return _build_wasm(funcs, target)
+    return compiled(funcs, target).load(threads)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Functions as object code that is not in memory to be run yet: it can be sent to another process."""
+
+    object_code: bytes
+    functions: tuple[FunctionInfo, ...]
+    messages: tuple[str, ...]
+    target: str
+
+    def load(self, threads: int | None = None) -> Module:
+        """The functions, ready to be called."""
+        return Module(self.object_code, self.functions, self.messages, self.target, threads)
+
+
+def compiled(funcs: Sequence[PrimFunc], target: Target) -> Compiled:
+    """Object code of lowered functions for a processor. Raises `TargetError` if this machine cannot run it."""
+    _refuse_threads(funcs)
+    sizes = [size for size in map(workspace_size, funcs) if size is not None]
+    if not target.is_host:
+        raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
+    code, messages = _compile([*funcs, *sizes], target)
+    return Compiled(code, tuple(function_info(func) for func in funcs), messages, str(target))
+
+
+def _refuse_threads(funcs: Sequence[PrimFunc]) -> None:
+    """Raise `TargetError` for loops bound to the threads of a device."""
     for func in funcs:
         if has_threads(func):
             raise TargetError(
                 f"{func.name} has loops bound to device threads; build it for: {', '.join(DeviceTarget.KINDS)}"
             )
-    if target.architecture == "wasm32":
-        return _build_wasm(funcs, target)
-    sizes = [size for size in map(workspace_size, funcs) if size is not None]
-    if not target.is_host:
-        raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
-    code, messages = _compile([*funcs, *sizes], target)
-    return Module(code, [function_info(f) for f in funcs], messages, str(target), threads)
 
 
 def _build_wasm(funcs: Sequence[PrimFunc], target: Target) -> WasmModule:

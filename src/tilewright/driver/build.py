@@ -26,14 +26,16 @@ from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
+from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
-from tilewright.relay.transform.memory.plan_memory import plan_memory
+from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
 from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.manifest import SegmentManifest
 from tilewright.support import trace
+from tilewright.support.memory_limit import require_memory_for
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
@@ -42,7 +44,7 @@ from tilewright.tir.stmt import PrimFunc
 _KERNELS_PER_OBJECT = 8
 
 
-def _objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
+def objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
     """What kernels become unless a caller wants another form: what the target's kind links."""
     return backend_of(target).object_code(funcs)
 
@@ -101,7 +103,7 @@ def build_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
-    form: Form = _objects,
+    form: Form = objects,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
@@ -111,13 +113,16 @@ def build_segments(
     """
     with trace.span("plan memory"):
         plans = [plan_memory(mod) for _, mod in modules]
+    for (name, mod), plan in zip(modules, plans, strict=True):
+        if form is objects:  # source may be for a larger machine
+            _require_memory(name, mod["main"], plan)
     calls = [call for plan in plans for call in plan.order]
     tasks, names = extract_tasks(calls)
     trace.count("kernels", len(tasks))
     trace.count("kernel calls", len(calls))
     with trace.span("compile kernels"):
-        objects = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
-    kernels = Kernels.of(names, objects)
+        compiled = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
+    kernels = Kernels.of(names, compiled)
     constants = unique_constants([*[c for plan in plans for c in plan.constants], *more])
     with trace.span("run loop"):
         made = [
@@ -127,9 +132,23 @@ def build_segments(
         copies = {func.name: func for segment in made for func in segment.copies}
         plans_for_c = [add_size_plan(segment) for segment in made if for_c and segment.manifest.dynamic is not None]
         loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
-        objects = [*objects, compile_functions(loops, target, form)]
-    code = bundle_objects([c.code for c in objects])
+        compiled = [*compiled, compile_functions(loops, target, form)]
+    code = bundle_objects([c.code for c in compiled])
     return BuiltSegments(code, [segment.manifest for segment in made], constants)
+
+
+def _require_memory(name: str, main: Function, plan: MemoryPlan) -> None:
+    """Refuse a segment whose inputs, outputs and intermediates, as far as they are known, no memory holds."""
+    what = "the model" if name == "main" else f"the part {name} of the model"
+    parts = [(f"the input {param.name!r}", _known_bytes(param.checked_type)) for param in main.params]
+    parts += [("its outputs", _known_bytes(main.body.checked_type)), ("its intermediates", plan.arena_bytes)]
+    require_memory_for(parts, what)
+
+
+def _known_bytes(type_: Type) -> int:
+    """The bytes of the tensors in a type whose sizes are all known."""
+    leaves = [leaf for leaf in walk_type(type_) if isinstance(leaf, TensorType) and leaf.is_static]
+    return sum(leaf.nbytes for leaf in leaves if not leaf.dtype.is_string)
 
 
 def add_size_plan(segment: Segment) -> PrimFunc:
@@ -148,7 +167,7 @@ class BuiltSegments:
     constants: dict[Constant, int]
 
 
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = _objects) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = objects) -> list[CompiledObject]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]

@@ -17,10 +17,11 @@ from tilewright.codegen.kernel_code import c_source
 from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.driver.assemble import model_manifest
-from tilewright.driver.build import build_segments
+from tilewright.driver.build import BuiltSegments, build_segments
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weight_parts, weights_bytes
-from tilewright.runtime.c_source import functions_text, header_text
+from tilewright.runtime.c_interface import CInterface
+from tilewright.runtime.c_source import CModel, functions_text, header_text
 from tilewright.runtime.export import c_name, move_into_place
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -57,22 +58,30 @@ def write_source(mod: IRModule, target: Target, path: Path, name: str | None = N
     name = c_name(path, name)
     built = build_segments([(f"{name}_model", mod)], target, for_c=True, form=c_source)
     manifest = model_manifest(built.segments[0], mod["main"], target, built.constants)
+    interface = CInterface.of(manifest)
+    run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
+    return write_files(path, name, built, manifest, CModel(interface, "", run))
+
+
+def write_files(path: Path, name: str, built: BuiltSegments, manifest: Manifest, model: CModel) -> list[Path]:
+    """Write the text of a model, its header, and its weights where they are large; the files."""
     weights = [constant.data for constant in built.constants]
     large = weights_bytes(manifest, weights) > MOST_WEIGHTS_IN_SOURCE
     stored = path.with_name(f"{name}.weights")
     kernels = [text.decode() for text in split_objects(built.code)]
-    entry = f"{manifest.entry_symbol}(slots, &tilewright_alone)"
     parts = [
         _TOP.format(name=name, version=manifest.tilewright_version, semantics=" ".join(SEMANTICS)),
         c_prelude(one_worker=True),
         *kernels,
         _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(manifest, weights),
-        functions_text(name, manifest, entry, given_weights=large),
+        model.before,
+        functions_text(name, model.interface, model.run, given_weights=large),
     ]
     with tempfile.TemporaryDirectory(prefix="tilewright-source-") as folder:
         work = Path(folder)
         (work / "model.c").write_text("\n".join(parts))
-        (work / "model.h").write_text(header_text(name, manifest, True, stored.name if large else None))
+        header = header_text(name, manifest, True, stored.name if large else None, model.interface)
+        (work / "model.h").write_text(header)
         files = [(work / "model.c", path), (work / "model.h", path.with_name(f"{name}.h"))]
         if large:
             (work / "model.weights").write_bytes(_section(manifest, weights).tobytes())

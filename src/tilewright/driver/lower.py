@@ -126,9 +126,18 @@ def index_type_of(function: Function) -> str:
     return "int64" if any(type_.is_static and type_.size >= WIDE for type_ in types) else "int32"
 
 
+#: The attribute of a fused function, or of a call in it, that has the configuration of its schedule.
+SCHEDULE = "schedule"
+
+
 def chosen_config(function: Function) -> dict[str, int] | None:
-    """The configuration that travels with a fused function: the "schedule" of its one call that has it."""
-    found = [dict(call.attrs["schedule"]) for call in calls(function.body) if call.attrs.get("schedule")]
+    """The configuration that travels with a fused function: its own, which was tuned, or that of its one call.
+
+    A call has the one that its layout was chosen with.
+    """
+    if function.attrs.get(SCHEDULE):
+        return dict(function.attrs[SCHEDULE])
+    found = [dict(call.attrs[SCHEDULE]) for call in calls(function.body) if call.attrs.get(SCHEDULE)]
     return found[0] if len(found) == 1 else None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.errors import ShapeError
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.support.dtype import DType
+from tilewright.support.open_sizes import how_to_fix
 from tilewright.te import size_var
 
 Dim = int | str
@@ -166,13 +167,17 @@ def _identifier(label: str) -> str:
 
 def _missing_message(missing: Sequence[Declared], symbols: Mapping[str, tuple[int, str]]) -> str:
     lines = [f"  {entry.name!r}: {_dims_text(entry.dims)}, where {_open(entry.dims, symbols)}" for entry in missing]
-    example = ",".join(f"{entry.name}:[{','.join(map(str, _example(entry.dims, symbols)))}]" for entry in missing)
+    given = [(entry.name, _known(entry.dims, symbols)) for entry in missing]
     return (
         "the model leaves the number of dimensions of inputs open, and it must be fixed at compile time:\n"
         + "\n".join(lines)
-        + f'\nGive them, for example with --input-shapes "{example}"'
-        + f" (in Python: input_shapes={{{', '.join(f'{e.name!r}: {_example(e.dims, symbols)}' for e in missing)}}})"
+        + f"\nGive them, for example with {how_to_fix(given)}"
     )
+
+
+def _known(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> list[Any] | None:
+    """The extents that are known, and the names of the others."""
+    return None if dims is None else [dim if (known := _value(dim, symbols)) is None else known for dim in dims]
 
 
 def _open(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> str:
@@ -180,21 +185,6 @@ def _open(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) 
         return "the number of dimensions is open"
     axes = [f"axis {axis} ({dim})" for axis, dim in enumerate(dims) if _value(dim, symbols) is None]
     return f"{', '.join(axes)} {'is' if len(axes) == 1 else 'are'} not fixed"
-
-
-def _example(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> tuple[int, ...]:
-    """A plausible shape to show: 1 for the batch, 224 for image height and width, 64 for another length."""
-    if dims is None:
-        return (1, 3, 224, 224)
-    image = len(dims) == 4 and dims[1] in (1, 3)
-
-    def pick(axis: int, dim: Dim) -> int:
-        known = _value(dim, symbols)
-        if known is not None:
-            return known
-        return 1 if axis == 0 else 224 if image and axis > 1 else 64
-
-    return tuple(pick(axis, dim) for axis, dim in enumerate(dims))
 
 
 def _dims_text(dims: tuple[Dim, ...] | None) -> str:

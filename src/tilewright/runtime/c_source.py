@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tilewright.runtime.c_interface import INTERFACE_ERRORS, CInterface
 from tilewright.runtime.manifest import Manifest
@@ -98,7 +99,7 @@ int tilewright_{name}({dims_param}const void *const *inputs, void *const *output
   slots[{first}] = (void *)(uintptr_t)tilewright_weights;
   slots[{first} + 1] = arena;
   slots[{first} + 2] = scratch;
-{table}  return {run} ? {kernel_error} : 0;
+{table}  return {run};
 }}
 """
 
@@ -148,9 +149,37 @@ _ANY_THREADS = "threads workers share the work, the calling thread among them; s
 _ONE_THREAD = "The calling thread does the work; threads must be at least 1."
 
 
-def header_text(name: str, manifest: Manifest, one_thread: bool = False, weights_file: str | None = None) -> str:
-    """The C header of an exported model; `weights_file` is the file of weights that the program has to provide."""
+@dataclass(frozen=True)
+class CModel:
+    """A model that C can call: what its functions look like, the text before them, and the C expression of a run.
+
+    That expression reads `slots` and `threads`; it is 0 or the code of an error.
+    """
+
+    interface: CInterface
+    before: str
+    run: str
+
+
+def library_model(manifest: Manifest) -> CModel:
+    """A straight model whose kernels are object code. Raises `UnsupportedError` for one with control flow."""
     interface = CInterface.of(manifest)
+    run = f"tilewright_parallel_run({interface.entry}__entry, slots, threads) ? {interface.kernel_error} : 0"
+    return CModel(interface, DECLARATIONS.format(entry=interface.entry), run)
+
+
+def header_text(
+    name: str,
+    manifest: Manifest,
+    one_thread: bool = False,
+    weights_file: str | None = None,
+    interface: CInterface | None = None,
+) -> str:
+    """The C header of an exported model; `weights_file` is the file of weights that the program has to provide.
+
+    The `interface` of a straight model is in its manifest.
+    """
+    interface = interface or CInterface.of(manifest)
     return _HEADER.format(
         name=name,
         upper=name.upper(),
@@ -168,12 +197,11 @@ def header_text(name: str, manifest: Manifest, one_thread: bool = False, weights
     )
 
 
-def functions_text(name: str, manifest: Manifest, run: str, given_weights: bool = False) -> str:
+def functions_text(name: str, interface: CInterface, run: str, given_weights: bool = False) -> str:
     """The functions that the header declares; `run` is the C expression that runs the model on `slots`.
 
     With `given_weights` the program has to give the weights, and a call before that is an error.
     """
-    interface = CInterface.of(manifest)
     symbolic = interface.is_symbolic
     values = {
         "name": name,
@@ -200,7 +228,6 @@ def functions_text(name: str, manifest: Manifest, run: str, given_weights: bool 
         first=first,
         table=f"  slots[{first} + 3] = plan;\n" if symbolic else "",
         run=run,
-        kernel_error=interface.kernel_error,
     )
     sizes = {"arena": interface.arena_bytes, "scratch": interface.scratch_bytes}
     query = (_PLANNED if symbolic else _BYTES).format_map(values | sizes)
@@ -209,13 +236,10 @@ def functions_text(name: str, manifest: Manifest, run: str, given_weights: bool 
     return "\n".join([text, query, _TEXTS.format(name=name, texts=listed, count=len(texts))])
 
 
-def library_text(name: str, manifest: Manifest) -> str:
+def library_text(name: str, model: CModel) -> str:
     """The C file that is linked with a model's object code, its weights and the worker pool."""
-    interface = CInterface.of(manifest)
-    run = f"tilewright_parallel_run({interface.entry}__entry, slots, threads)"
-    lifetime = _LIFETIME.format(name=name)
-    declarations = DECLARATIONS.format(entry=interface.entry)
-    return "\n".join([f'#include "{name}.h"\n', declarations, lifetime, functions_text(name, manifest, run)])
+    functions = functions_text(name, model.interface, model.run)
+    return "\n".join([f'#include "{name}.h"\n', model.before, _LIFETIME.format(name=name), functions])
 
 
 #: Threads do not live on in a forked process, and must not outlive the code that they run. With more workers than

@@ -110,6 +110,19 @@ def is_container(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def container_format(path: str | os.PathLike[str]) -> str:
+    """What the manifest of a file of ours says that it holds, before anything is checked. Raises `ArtifactError`."""
+    try:
+        with open(path, "rb") as file:
+            layout, _, _ = _read_header(path, file)
+            manifest = json.loads(_read_section(file, *layout.manifest))
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is damaged: its manifest is no JSON text ({error}). Compile again") from None
+    return str(manifest.get("format")) if isinstance(manifest, dict) else ""
+
+
 def contained(content: bytes) -> bytes:
     """The file of ours that `content` begins with, without what follows; all of it where its header is not whole."""
     return content[: _HEADER.unpack_from(content)[-1]] if len(content) >= _HEADER_BYTES else content

@@ -22,7 +22,7 @@ from typing import Any
 from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
-from tilewright.runtime.c_source import header_text, library_text
+from tilewright.runtime.c_source import CModel, header_text, library_model, library_text
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.native import native
@@ -52,15 +52,18 @@ def export_library(
     weights: Any,
     name: str | None = None,
     linker: Sequence[str] | None = None,
+    model: CModel | None = None,
 ) -> tuple[Path, Path]:
     """Link a model into the library `path` (.so, .a or .o) and write ``NAME.h`` beside it; the two paths.
 
     `name` becomes part of the C names (default: from the file's name, without ``lib``); `linker` is a C compiler's
-    command (default: what `find_linker` finds). Raises `EnvironmentError_` without a linker, or with its words when it
-    fails, `UnsupportedError` for a model that is no single function; then neither file is touched.
+    command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph. Raises
+    `EnvironmentError_` without a linker, or with its words when it fails, `UnsupportedError` for a model that is no
+    single function; then neither file is touched.
     """
     library = Path(path)
-    interface = CInterface.of(manifest)
+    model = model or library_model(manifest)
+    interface = model.interface
     _check_exportable(library, interface, manifest, weights)
     name = c_name(library, name)
     command = list(linker) if linker is not None else find_linker()
@@ -68,8 +71,8 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="tilewright-export-") as folder:
         work = Path(folder)
         try:
-            (work / f"{name}.h").write_text(header_text(name, manifest))
-            (work / "library.c").write_text(library_text(name, manifest))
+            (work / f"{name}.h").write_text(header_text(name, manifest, interface=interface))
+            (work / "library.c").write_text(library_text(name, model))
             sources = [*_write_objects(work, object_code), *_write_weights(work, manifest, weights), "library.c"]
         except OSError as error:
             raise EnvironmentError_(f"cannot write to the temporary folder {work}: {error.strerror or error}") from None

@@ -214,6 +214,10 @@ class Function:
             del alive
         return times
 
+    def prepared(self, *args: Any, turns: Mapping[int, Sequence[Array]] | None = None) -> Prepared:
+        """A call with these arguments that can be timed again and again; see `Prepared`."""
+        return Prepared(self, args, turns or {})
+
     def _prepare(self, args: Sequence[Any]) -> list[Any]:
         if len(args) != len(self._pack):
             expected = ", ".join(str(self.info.params[i]) for i in self._given)
@@ -247,6 +251,36 @@ class Function:
     def _check(self, code: int) -> None:
         if code:
             raise InputError(f"{self.info.name}: {failure_text(self._module.messages, code)}")
+
+
+class Prepared:
+    """A call of a function whose arguments were checked and put in place once.
+
+    `turns` has arrays that take turns in the place of a parameter, another one at each call: what is read is then as
+    cold in the caches as if all of them were in use.
+    """
+
+    def __init__(self, function: Function, args: Sequence[Any], turns: Mapping[int, Sequence[Array]]) -> None:
+        self._function, self._turns, self._call = function, turns, 0
+        with function._lock:
+            self._alive = function._prepare(args)
+            self._values = list(function._slots)
+        self._addresses = {index: [address_of(array) for array in arrays] for index, arrays in turns.items()}
+
+    def seconds(self, number: int = 1) -> float:
+        """The mean seconds of `number` calls, one right after the other."""
+        function = self._function
+        run, target, argument, threads = function._run, function._target, function._argument, function.threads
+        slots, addresses = function._slots, list(self._addresses.items())
+        with function._lock:
+            slots[:] = self._values
+            start = time.perf_counter()
+            for _ in range(number):
+                for index, places in addresses:
+                    slots[index] = places[self._call % len(places)]
+                self._call += 1
+                function._check(run(target, argument, threads))
+            return (time.perf_counter() - start) / number
 
 
 def _places(info: FunctionInfo, index: int) -> list[tuple[int, str, int]]:

@@ -52,7 +52,9 @@ def fork_map(
             yield index, work(index)
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(jobs, len(indices)), context, initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(
+        min(jobs, len(indices)), context, initializer=begin_child, initargs=(os.getpid(),)
+    ) as pool:
         with fork_lock:  # all processes start with the first job; each begins by giving back its copy of the lock
             _work = work
             pending = {pool.submit(_run, index): index for index in indices}
@@ -90,7 +92,7 @@ def run_apart(work: Callable[[], None], label: str) -> None:
         raise failure
 
 
-def _begin(parent: int) -> None:
+def begin_child(parent: int) -> None:
     """What a child does first: it gives back the lock taken before the fork, and sees to it that it ends with `parent`.
 
     Looking costs nothing and works on every system; a signal on the parent's death (prctl) would come already when the
@@ -107,7 +109,7 @@ def _begin(parent: int) -> None:
 
 
 def _apart(work: Callable[[], None], sender: Any, parent: int) -> None:
-    _begin(parent)
+    begin_child(parent)
     os.nice(19)
     failure: Exception | None = None
     try:

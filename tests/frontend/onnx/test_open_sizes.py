@@ -91,5 +91,7 @@ def test_a_constant_index_along_an_open_axis() -> None:
     ],
 )  # fmt: skip
 def test_who_needs_a_fixed_size_says_how_to_give_it(text: str) -> None:
-    with pytest.raises(UserError, match="vary from run to run; fix them with --input-shapes"):
+    with pytest.raises(
+        UserError, match=r"vary from run to run; fix them with --input-shapes .* \(in Python: input_shapes="
+    ):
         from_onnx(model_of(text))

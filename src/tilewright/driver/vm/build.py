@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tilewright.codegen.kernel_code import Form
 from tilewright.driver.assemble import common_manifest, weights_manifest
-from tilewright.driver.build import build_segments
+from tilewright.driver.build import BuiltSegments, build_segments, objects
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
@@ -50,12 +51,26 @@ def build_virtual_machine(
 
     `kind` may be `DebugMachine`; every operator then is a segment of its own.
     """
+    built, manifest = build_program(mod, target, optimize, jobs, kind)
+    with trace.span("link"):
+        return kind(built.code, manifest, [c.data for c in built.constants], threads)
+
+
+def build_program(
+    mod: IRModule,
+    target: Target,
+    optimize: Optimize,
+    jobs: int | None = None,
+    kind: type[VirtualMachine] = VirtualMachine,
+    form: Form = objects,
+) -> tuple[BuiltSegments, Manifest]:
+    """The code of a module's segments in the given form, and the manifest with its bytecode."""
     with trace.span("bytecode"):
         builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
         program = compile_program(builder)
     segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
-    built = build_segments(segments, target, jobs, loaded)
+    built = build_segments(segments, target, jobs, loaded, form=form)
     manifest = Manifest(
         **common_manifest(mod["main"], target),
         executor=kind.executor,
@@ -65,8 +80,14 @@ def build_virtual_machine(
         constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
         weights=weights_manifest(built.constants),
     )
-    with trace.span("link"):
-        return kind(built.code, manifest, [c.data for c in built.constants], threads)
+    return built, manifest
+
+
+def segment_modules(mod: IRModule) -> list[IRModule]:
+    """The straight graphs of tensor operators that a module with control flow is made of."""
+    builder = ProgramBuilder(mod, one_by_one=False)
+    compile_program(builder)
+    return [IRModule.from_expr(body) for body in builder.segments]
 
 
 def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> LoadedConstant:

@@ -270,7 +270,7 @@ def close_types(values: list[Expr], members: list[Call], around: Function) -> tu
         if carrier is None:
             raise UnsupportedError(
                 f"the dimension {var.name} is used within a loop or branch that gets no tensor with such a dimension; "
-                "pass it one"
+                "pass it one, or fix its size with --input-shapes (in Python: input_shapes=)"
             )
         whole.update(dim for dim in dims_of(carrier.checked_type) if isinstance(dim, SizeVar))
         if carrier not in carriers and carrier not in values:

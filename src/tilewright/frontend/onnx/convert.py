@@ -56,6 +56,7 @@ def convert_model(
     importer.declare(graph)
     env: Environment = importer.initializers(graph.initializer)
     specs = resolve_inputs(declared_inputs(graph), input_shapes, importer.symbols)
+    importer.open_inputs = [(s.name, s.shape) for s in specs if not all(isinstance(dim, int) for dim in s.shape)]
     params = [var(spec.name, spec.type) for spec in specs]
     env.update({param.name: param for param in params})
     importer.run(graph.node, env, model.opsets, [output.name for output in graph.output])

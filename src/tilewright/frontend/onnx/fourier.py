@@ -13,6 +13,7 @@ from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.runtime.host_ops.signals import WINDOWS, cosine_window
+from tilewright.support.memory_limit import require_memory
 
 
 @converts("DFT", since=17)
@@ -50,6 +51,7 @@ def transform(node: OnnxNode, data: Expr, axis: int, length: int, inverse: bool 
     if shape[-1] not in (1, 2):
         raise ModelError(f"{node.label}: the last axis holds real and imaginary parts, and so 1 or 2, not {shape[-1]}")
     used = min(shape[axis], length)
+    require_memory(2 * 8 * length * used, f"{node.label}: its matrix of {length} by {used} cosines and sines")
     data = slice_axis(node, data, axis, 0, used)
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(used)) / length
     cosine, sine = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
@@ -68,6 +70,7 @@ def _real_inverse(node: OnnxNode, axis: int, length: int) -> Expr:
     data = slice_axis(node, node[0], axis, 0, min(node.shape()[axis], length // 2 + 1))
     shape = node.shape(data)
     lines = shape[axis]
+    require_memory(2 * 8 * length * lines, f"{node.label}: its matrix of {length} by {lines} cosines and sines")
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(lines)) / length
     weight = np.where((np.arange(lines) == 0) | (2 * np.arange(lines) == length), 1.0, 2.0) / length
     real = index_axis(node, data, len(shape) - 1, 0)
@@ -101,6 +104,7 @@ def convert_stft(node: OnnxNode) -> Expr:
     else:
         raise ModelError(f"{node.label} has neither a window nor a frame length")
     count = (shape[1] - length) // step + 1
+    require_memory(8 * count * length, f"{node.label}: its {count} frames of {length} samples")
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = op.take(node[0], Constant(places), axis=1, mode="clip")
     if node.has(2):
@@ -114,4 +118,5 @@ def convert_window(node: OnnxNode) -> Expr:
     """A window as a sum of cosines, computed in float64 and rounded once."""
     size = node.ints(0, "size")[0]
     dtype = dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
+    require_memory(8 * size, f"{node.label}: a window of {size} values")
     return constant(cosine_window(node.op_type, size, bool(node.attr("periodic", 1))), dtype)

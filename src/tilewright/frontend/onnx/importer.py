@@ -48,6 +48,7 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, Type, tensor_types
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.support.open_sizes import how_to_fix
 
 # A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
 # is left to the kernel that uses it, transposing a weight is not.
@@ -90,6 +91,7 @@ class GraphImporter(Importer):
         super().__init__(model.directory)
         self.weights = model.weights
         self.problems = Unsupported()
+        self.open_inputs: list[tuple[str, Sequence[Any]]] = []  # inputs of the model with sizes that are not fixed
         self._finisher = Finisher(_fold)
         self._forks = 0
 
@@ -187,13 +189,13 @@ class GraphImporter(Importer):
         except UnsupportedError as error:
             self.problems.add(node.operator, label, str(error).removeprefix(f"{label}: "))
         except TypeMismatchError as error:
-            raise ModelError(f"{label} does not fit its inputs: {error}{_of_open_shapes(inputs)}") from None
+            raise ModelError(f"{label} does not fit its inputs: {error}{self._of_open_shapes(inputs)}") from None
         except ModelError as error:
-            raise ModelError(f"{error}{_of_open_shapes(inputs)}") from None
+            raise ModelError(f"{error}{self._of_open_shapes(inputs)}") from None
         except Exception as error:
             if isinstance(error, TilewrightError | Fork) and not isinstance(error, NoTruthValue):
                 raise
-            if reason := _of_open_shapes(inputs):
+            if reason := self._of_open_shapes(inputs):
                 self.problems.add(node.operator, label, reason.removeprefix("; "))
                 return [UNAVAILABLE] * len(proto.output)
             if isinstance(error, _OF_DATA):
@@ -280,6 +282,14 @@ class GraphImporter(Importer):
         self.run(body.node, env, {**node.opsets, **imports}, body.output, f"{node.span}/")
         return [env.get(name, UNAVAILABLE) for name in body.output]
 
+    def _of_open_shapes(self, inputs: Sequence[Expr | Unavailable | None]) -> str:
+        """What to do about inputs of a node whose sizes are open, as the end of a message; empty where none is."""
+        shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
+        if not shapes:
+            return ""
+        varying = f"its inputs {', '.join(shapes)} have dimensions that vary from run to run"
+        return f"; {varying}; fix them{f' with {how_to_fix(self.open_inputs)}' if self.open_inputs else ''}"
+
     def _lookup(self, name: str, env: Environment, label: str) -> Expr | Unavailable | None:
         if not name:
             return None
@@ -304,15 +314,6 @@ def _leaves(type_: Type) -> list[TensorType] | None:
     except TypeError:
         return None
     return leaves if all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves) else None
-
-
-def _of_open_shapes(inputs: Sequence[Expr | Unavailable | None]) -> str:
-    """What to do about inputs whose sizes are open, as the end of a message; empty where none is."""
-    shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
-    if not shapes:
-        return ""
-    varying = f"its inputs {', '.join(shapes)} have dimensions that vary from run to run"
-    return f"; {varying}; fix them with --input-shapes (input_shapes=…)"
 
 
 def _is_static(value: Expr) -> bool:

@@ -54,6 +54,11 @@ class _Built:
     wider: list[Type]
     elements: list[TensorType]
     outer: list[Expr]
+    counted: bool  # nothing but the trip count ends it
+
+
+#: Trips of a loop whose collected values get a size of their own; more would not be addressable.
+_MOST_COUNTED = 2**31 - 1
 
 
 @dataclass
@@ -91,14 +96,23 @@ def recursive_loop(
         body.node.unsupported("the types of what it carries differ in every iteration")
     body.node.importer.functions[built.name] = built.function
     initial = [_opaque(value, type_) for value, type_ in zip(carried, types)]
-    lists = [empty_list(element) for element in built.elements]
+    trips = _trips(limit, goes_on) if built.counted else None
+    lists = [empty_list(element, trips) for element in built.elements]
     arguments = [constant(0, "int64"), goes_on, limit, *initial, *lists, *built.outer]
     result = Call(built.name, arguments, span=body.node.span)
     found: list[Expr] = [result[index] for index in range(len(carried))]
     for index, element in enumerate(built.elements):
         axis = axes[index] if axes else 0
-        found.append(stack_list(result[len(carried) + index], element, axis % (element.ndim + 1)))
+        found.append(stack_list(result[len(carried) + index], element, axis % (element.ndim + 1), trips))
     return found
+
+
+def _trips(limit: Expr, goes_on: Expr) -> int | None:
+    """How often a loop turns that nothing but its trip count ends; None where only a run knows."""
+    if not isinstance(limit, Constant) or not isinstance(goes_on, Constant):
+        return None
+    trips = max(0, int(limit.data)) if goes_on.data else 0
+    return trips if trips <= _MOST_COUNTED else None
 
 
 def _build(body: Body, types: list[Type]) -> _Built | None:
@@ -137,7 +151,8 @@ def _build(body: Body, types: list[Type]) -> _Built | None:
     root = If(test, Call(name, arguments, span=node.span), Tuple([*params, *lists]))
     function = Function(own_params, root, result)
     wider = [_wider(node, old, type_of(value)) for old, value in zip(types, new)]
-    return _Built(name, function, wider, elements, captured.outer)
+    counted = again is condition or (isinstance(again, Constant) and bool(again.data))
+    return _Built(name, function, wider, elements, captured.outer, counted)
 
 
 def _capture(body: Body) -> _Captured:

@@ -18,6 +18,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.op.host import shape_of
+from tilewright.support.memory_limit import require_memory
 
 
 @converts("Shape")
@@ -200,4 +201,5 @@ def convert_eye_like(node: OnnxNode) -> Expr:
     target = node.attr("dtype")
     dtype = node.dtype() if target is None else dtype_of(target, node.label)
     rows, columns = node.shape()
+    require_memory(8 * rows * columns, node.label)
     return constant(np.eye(rows, columns, int(node.attr("k", 0))), dtype)

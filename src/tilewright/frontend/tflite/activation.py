@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.tflite.build import broadcast_to, cast, constant, scalar_like
+from tilewright.frontend.build import broadcast_to, cast, constant, scalar_like
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
     by_table,

@@ -13,18 +13,15 @@ import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.finish import Finisher
+from tilewright.frontend.fold import fold_constant
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World
 from tilewright.frontend.tflite.registry import Converter, find_converter
 from tilewright.frontend.unsupported import Unsupported
-from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
-from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import TensorType, tensor_types
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
 
-#: A constant operation is folded when its result is not larger than its operands by more than this.
-_FOLD_GROWTH_BYTES = 1 << 20
 #: Operators converted at most, those of a subgraph as often as it is used: more would never be compiled.
 _MOST_OPERATORS = 1 << 18
 #: What Python and NumPy raise where an operator's options and the values of its inputs do not go together.
@@ -45,7 +42,7 @@ class GraphImporter(Importer):
         super().__init__()
         self.model = model
         self.missing = Unsupported()
-        self._finisher = Finisher(_fold)
+        self._finisher = Finisher(fold_constant)
         self._active: list[int] = []
         self._converted = 0
 
@@ -165,28 +162,3 @@ def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:
 def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:
     types = ", ".join(str(type_of(value)) if isinstance(value, Expr) else "none" for value in inputs)
     return f"{label} does not fit its inputs ({types or 'none'}): {type(error).__name__}: {error}"
-
-
-def _fold(call: Call) -> Expr | None:
-    """The value of a call on constants, unless it is much larger than them."""
-    data: list[np.ndarray] = []
-    arguments: list[Any] = []
-    for arg in call.args:
-        fields = arg.fields if isinstance(arg, Tuple) else (arg,)
-        if not all(isinstance(item, Constant) for item in fields):
-            return None
-        values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
-        data.extend(values)
-        arguments.append(values if isinstance(arg, Tuple) else values[0])
-    if not isinstance(call.op, Op):
-        return None
-    try:
-        leaves = tensor_types(type_of(call))
-    except TypeError:
-        return None
-    if not all(leaf.is_static for leaf in leaves):
-        return None
-    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
-        return None
-    result = call_reference(call, arguments)
-    return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)

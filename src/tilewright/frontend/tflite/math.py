@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.build import cast, constant, scalar_like, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation, unary
-from tilewright.frontend.tflite.build import cast, constant, scalar_like, shape_of
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
     by_table,

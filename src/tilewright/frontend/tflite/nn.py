@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.tflite.activation import activated, fused_activation
-from tilewright.frontend.tflite.build import (
+from tilewright.frontend.build import (
     cast,
     channels_first,
     channels_last,
@@ -20,6 +19,7 @@ from tilewright.frontend.tflite.build import (
     shape_of,
     transpose,
 )
+from tilewright.frontend.tflite.activation import activated, fused_activation
 from tilewright.frontend.tflite.fixed_point import (
     finish,
     multiply,

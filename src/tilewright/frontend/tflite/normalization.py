@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from tilewright.frontend.build import cast, constant, scalar_like, shape_of, slice_axis
 from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.build import cast, constant, scalar_like, shape_of, slice_axis
 from tilewright.frontend.tflite.fixed_point import (
     divide_by_power_array,
     multiply,

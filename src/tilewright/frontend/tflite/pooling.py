@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.build import cast, channels_first, channels_last, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation
-from tilewright.frontend.tflite.build import cast, channels_first, channels_last, constant, shape_of
 from tilewright.frontend.tflite.fixed_point import activation_range
 from tilewright.frontend.tflite.nn import paddings
 from tilewright.frontend.tflite.node import Node

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.build import (
+from tilewright.frontend.build import (
     broadcast_to,
     cast,
     channels_first,
@@ -21,6 +20,7 @@ from tilewright.frontend.tflite.build import (
     scalar_like,
     transpose,
 )
+from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import round_array, scalar_scale, zero_point
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.tflite.build import broadcast_to, cast, concatenate, constant, reshape, scalar_like, transpose
+from tilewright.frontend.build import broadcast_to, cast, concatenate, constant, reshape, scalar_like, transpose
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op

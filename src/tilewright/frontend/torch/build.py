@@ -104,3 +104,9 @@ def on_rank(value: Expr, rank: int) -> Expr:
     """`value` with axes of extent 1 in front, to have `rank` axes."""
     missing = rank - rank_of(value)
     return op.expand_dims(value, axis=0, num_newaxis=missing) if missing > 0 else value
+
+
+def swapped(value: Expr) -> Expr:
+    """`value` with its last two axes exchanged."""
+    rank = rank_of(value)
+    return transpose(value, [*range(rank - 2), rank - 1, rank - 2])

@@ -55,6 +55,8 @@ def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
                 importer.values[node] = states[-1]
             elif node.users:
                 importer.values[node] = array_of(_tensor(program, spec.target), spec.target)
+        elif kind == "TOKEN":
+            importer.values[node] = None
         elif node.users:
             raise UnsupportedError(f"the input {node.name} of kind {kind} is not supported")
     return [*params, *states]
@@ -65,7 +67,7 @@ def _tensor(program: Any, target: str) -> Any:
 
 
 def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Expr]]:
-    """The user's outputs, then the new values of buffers; outputs that are no tensors are left out."""
+    """The user's outputs that are tensors, then the new values of what changes, under the names of buffers and inputs."""
     kept: list[tuple[str, Expr]] = []
     changes: list[tuple[str, Expr]] = []
     nodes = {node.name: node for node in program.graph.nodes}
@@ -75,14 +77,14 @@ def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Exp
         if not isinstance(value, Expr):
             continue
         kind = spec.kind.name
+        if kind == "TOKEN":
+            continue
         if kind == "USER_OUTPUT":
             kept.append((name, value))
-        elif kind == "BUFFER_MUTATION":
+        elif kind in ("BUFFER_MUTATION", "USER_INPUT_MUTATION"):
             changes.append((spec.target, value))
         else:
-            raise UnsupportedError(
-                f"the program changes its input {spec.target!r} ({kind}); return the new value instead of writing it"
-            )
+            raise UnsupportedError(f"the output {spec.target!r} of kind {kind} is not supported")
     if not kept and not changes:
         raise UnsupportedError("the program returns no tensor")
     names, results = zip(*kept, *changes)

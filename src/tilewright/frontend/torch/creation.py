@@ -44,7 +44,9 @@ def convert_arange(node: TorchNode) -> Expr:
 
 
 @converts("aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar", "aten.sym_constrain_range",
-          "aten.sym_constrain_range_for_size")  # fmt: skip
+          "aten.sym_constrain_range_for_size", "aten._linalg_check_errors", "aten._functional_assert_async",
+          "aten._functional_assert_scalar", "aten._functional_sym_constrain_range",
+          "aten._functional_sym_constrain_range_for_size")  # fmt: skip
 def convert_assertion(node: TorchNode) -> None:
     """What export noted of types and sizes, which are in the types of the result."""
 
@@ -124,4 +126,5 @@ def convert_vander(node: TorchNode) -> Expr:
     powers = np.arange(count)
     if node.target.startswith("aten.vander") and not node["increasing"]:
         powers = powers[::-1]
-    return op.power(op.expand_dims(data, axis=rank_of(data)), constant(powers, node.dtype))
+    made = op.power(op.expand_dims(data, axis=rank_of(data)), constant(powers, node.dtype))
+    return broadcast_to(made, node.shape)

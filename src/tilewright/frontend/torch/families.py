@@ -6,7 +6,9 @@ from tilewright.frontend.torch import (  # noqa: F401
     activation,
     attention,
     creation,
+    histogram,
     indexing,
+    linalg,
     logic,
     loss,
     math,
@@ -16,8 +18,10 @@ from tilewright.frontend.torch import (  # noqa: F401
     recurrent,
     reduce,
     sampling,
+    selection,
     shape,
     sort,
+    special,
 )
 from tilewright.frontend.torch.registry import find_converter, supported_operators
 

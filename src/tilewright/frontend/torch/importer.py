@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
 from tilewright.frontend.finish import Finisher
+from tilewright.frontend.torch.creation import convert_assertion
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.types import Sizes
@@ -28,7 +29,7 @@ class GraphImporter:
         self.values: dict[Any, Any] = {}
         self.problems: list[str] = []
         self.missing: dict[str, tuple[int, str]] = {}
-        self._lost: set[Any] = set()
+        self._lost: dict[Any, str | None] = {}
         self._finisher = Finisher()
 
     def run(self, graph: Any) -> None:
@@ -36,15 +37,21 @@ class GraphImporter:
         for node in graph.nodes:
             if node.op != "call_function" or node in self.values:
                 continue
-            if any(operand in self._lost for operand in node.all_input_nodes):
-                self._lost.add(node)
+            if find_converter(str(node.target)) is convert_assertion:
+                self.values[node] = None
+                continue
+            lost = [operand for operand in node.all_input_nodes if operand in self._lost]
+            if lost:
+                self._lost[node] = None
                 self._count_if_missing(node)
+                self.problems.extend(self._lost[operand] for operand in lost if self._lost[operand])  # type: ignore[misc]
                 continue
             try:
                 self.values[node] = self._convert(node)
             except UnsupportedError as error:
-                self._lost.add(node)
-                if not self._count_if_missing(node):
+                late = _is_number(node.meta.get("val"))  # a problem only for who reads it: most are for assertions
+                self._lost[node] = str(error) if late else None
+                if not late and not self._count_if_missing(node):
                     self.problems.append(str(error))
 
     def _count_if_missing(self, node: Any) -> bool:
@@ -66,10 +73,12 @@ class GraphImporter:
         import torch
 
         value = node.meta.get("val")
-        if _is_number(value):
+        if _is_number(value) and not _reads_element(node.target):
             return self.number(value, node.name)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
+        if node.target is torch.ops.higher_order.with_effects:
+            return self._in_order(node)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
         converter = find_converter(str(node.target))
@@ -83,6 +92,12 @@ class GraphImporter:
         except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
             raise InternalError(f"{call.label}: its conversion failed with {type(error).__name__}: {error}.") from error
         return self._finish_all(result, call)
+
+    def _in_order(self, node: Any) -> list[Any]:
+        """A call whose place among others a token keeps: an assertion, of which nothing is left but the token."""
+        if find_converter(str(node.args[1])) is not convert_assertion:
+            raise UnsupportedError(f"{node.args[1]} ({node.name}), an operator with effects, is not supported")
+        return [None, None]
 
     def number(self, value: Any, where: str) -> Any:
         """A number that the graph computes from sizes: as it is, or a dimension."""
@@ -154,6 +169,11 @@ class GraphImporter:
             for name, (count, first) in sorted(self.missing.items(), key=lambda entry: (-entry[1][0], entry[0]))
         ]
         return "\n".join(f"  {line}" for line in [*lines, *dict.fromkeys(self.problems)])
+
+
+def _reads_element(target: Any) -> bool:
+    """True for what gives the one element of a tensor, which is a number to PyTorch and a tensor here."""
+    return str(target) in ("aten.item.default", "aten._local_scalar_dense.default")
 
 
 def _is_number(value: Any) -> bool:

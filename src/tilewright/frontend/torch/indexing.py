@@ -22,6 +22,7 @@ from tilewright.frontend.torch.build import (
 )
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.selection import index_by_mask
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -126,6 +127,9 @@ def _places(node: TorchNode) -> tuple[list[Expr], list[int]]:
 def convert_index(node: TorchNode) -> Expr:
     """Advanced indexing: the axes of the indices come where the indexed axes were, or first where those lie apart."""
     data = node["self"]
+    masks = [(axis, index) for axis, index in enumerate(node["indices"]) if index is not None]
+    if len(masks) == 1 and element_type(masks[0][1]).is_bool:
+        return index_by_mask(node, data, masks[0][1], masks[0][0])
     indices, axes = _places(node)
     if len(axes) == 1:
         return op.take(data, indices[0], axis=axes[0], mode="clip")
@@ -167,13 +171,28 @@ def convert_index_put(node: TorchNode) -> Expr:
 
 
 def _masked_put(node: TorchNode, masks: list[Expr]) -> Expr:
-    """One value where a mask over the first axes holds."""
+    """One value, or those of a tensor in order, where a mask over the first axes holds."""
     data, values = node["self"], node.tensor("values")
-    if len(node["indices"]) != 1 or product(shape_of(values)) != 1:
-        node.unsupported("writing several values where a mask holds")
+    if len(node["indices"]) != 1:
+        node.unsupported("writing by several indices of which one is a mask")
+    if product(shape_of(values)) != 1:
+        return _put_in_order(node, data, masks[0], values)
     mask = reshape(masks[0], (*shape_of(masks[0]), *[1] * (rank_of(data) - rank_of(masks[0]))))
     value = reshape(values, ())
     return op.where(mask, op.add(data, value) if node["accumulate"] else value, data)
+
+
+def _put_in_order(node: TorchNode, data: Expr, mask: Expr, values: Expr) -> Expr:
+    """The slices where the mask holds replaced by those of `values` one after another."""
+    covered, shape = rank_of(mask), shape_of(data)
+    count = product(shape_of(mask))
+    rows = reshape(data, (count, *shape[covered:]))
+    holds = reshape(mask, (count,))
+    if rank_of(values) == rank_of(rows) and shape_of(values)[0] != 1:
+        numbers = op.subtract(op.cumsum(cast(holds, "int64"), axis=0), constant(1, "int64"))
+        values = op.take(values, numbers, axis=0, mode="clip")
+    held = reshape(holds, (count, *[1] * (rank_of(rows) - 1)))
+    return reshape(op.where(held, op.add(rows, values) if node["accumulate"] else values, rows), shape)
 
 
 @converts("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")

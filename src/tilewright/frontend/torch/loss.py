@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.torch.activation import softplus
-from tilewright.frontend.torch.build import like, rank_of
+from dataclasses import dataclass
+
+from tilewright.frontend.torch.activation import softmax, softplus
+from tilewright.frontend.torch.build import (
+    cast,
+    constant,
+    element_type,
+    full,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+)
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
@@ -11,7 +23,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 #: PyTorch's numbers of the ways to reduce.
-_NONE, _MEAN = 0, 1
+_NONE, _MEAN, _SUM = 0, 1, 2
 
 
 def reduced(value: Expr, reduction: int) -> Expr:
@@ -99,3 +111,110 @@ def convert_cosine_similarity(node: TorchNode) -> Expr:
         norm = p_norm(value, (from_end + rank_of(value),), 2, True)
         units.append(op.divide(value, op.maximum(norm, like(node["eps"], norm))))
     return op.sum(op.multiply(*units), axis=(from_end + rank,))
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """What classification losses have in common: weights of classes, the class that does not count, the reduction."""
+
+    weight: Expr | None
+    ignored: int
+    reduction: int
+
+
+@converts("aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss2d", "aten.nll_loss_forward", "aten.nll_loss2d_forward")
+def convert_nll(node: TorchNode) -> Expr | list[Expr]:
+    """Minus the number of the class that each target names; the mean is over the weights of these classes."""
+    options = Likelihood(node["weight"], node["ignore_index"], node["reduction"])
+    value, total = _nll(node["self"], node["target"], options)
+    return [value, total] if "forward" in node.target else value
+
+
+def _nll(data: Expr, target: Expr, options: Likelihood) -> tuple[Expr, Expr]:
+    """The loss, reduced, and the weight of all targets."""
+    alone = rank_of(data) == 1
+    data, target = (op.expand_dims(value, axis=0) if alone else value for value in (data, target))
+    ignored = op.equal(target, like(options.ignored, target))
+    chosen = op.where(ignored, like(0, target), target)
+    if not product(shape_of(data)):
+        weights = losses = full(0, shape_of(target), element_type(data))
+    else:
+        picked = op.squeeze(op.gather(data, axis=1, indices=op.expand_dims(chosen, axis=1)), axis=(1,))
+        weights = full(1, shape_of(target), element_type(data))
+        if options.weight is not None:
+            vector = reshape(options.weight, (shape_of(data)[1],))
+            weights = op.take(vector, chosen, axis=0, mode="clip")
+        weights = op.where(ignored, like(0, data), weights)
+        losses = op.where(ignored, like(0, data), op.negative(op.multiply(picked, weights)))
+    axes = tuple(range(rank_of(weights)))
+    total = op.sum(weights, axis=axes)
+    if options.reduction == _NONE:
+        return (op.squeeze(losses, axis=(0,)) if alone else losses), constant(0, element_type(data))
+    summed = op.sum(losses, axis=axes)
+    return (op.divide(summed, total) if options.reduction == _MEAN else summed), total
+
+
+@converts("aten.cross_entropy_loss")
+def convert_cross_entropy(node: TorchNode) -> Expr:
+    """The negative log likelihood of a softmax, of classes or of their probabilities, smoothed over all classes."""
+    options = Likelihood(node["weight"], node["ignore_index"], node["reduction"])
+    return _cross_entropy(node["self"], node["target"], options, float(node["label_smoothing"]))
+
+
+def _cross_entropy(data: Expr, target: Expr, options: Likelihood, smoothing: float) -> Expr:
+    axis = 0 if rank_of(data) == 1 else 1
+    logs = softmax(data, axis, logarithm=True)
+    weight = options.weight
+    if weight is not None:
+        spread = [1] * rank_of(data)
+        spread[axis] = shape_of(data)[axis]
+        weight = reshape(weight, spread)
+    weighted = logs if weight is None else op.multiply(logs, weight)
+    if element_type(target).is_float:
+        if smoothing:
+            even = smoothing / shape_of(logs)[axis]
+            target = op.add(op.multiply(target, like(1 - smoothing, target)), like(even, target))
+        losses = op.negative(op.sum(op.multiply(weighted, target), axis=(axis,)))
+        return reduced(losses, options.reduction)
+    found, total = _nll(logs, target, options)
+    if not smoothing:
+        return found
+    whole = op.negative(op.sum(weighted, axis=(axis,)))
+    kept = op.where(op.equal(target, like(options.ignored, target)), like(0, data), whole)
+    even = reduced(kept, _NONE if options.reduction == _NONE else _SUM)
+    if options.reduction == _MEAN:
+        even = op.divide(even, total if rank_of(data) > 1 else _nll(logs, target, options)[1])
+    part = smoothing / shape_of(data)[axis]
+    return op.add(op.multiply(found, like(1 - smoothing, data)), op.multiply(even, like(part, data)))
+
+
+@converts("torch_nn._linear_cross_entropy_batch_chunked", "torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
+def convert_linear_cross_entropy(node: TorchNode) -> Expr | list[Expr]:
+    """The cross entropy of a product with a weight, which PyTorch computes in parts; without its gradients."""
+    if any(node.get(name) for name in ("compute_input_grad", "compute_linear_weight_grad", "compute_linear_bias_grad")):
+        node.unsupported("computing gradients in the forward pass")
+    data, weight = node["input"], node["linear_weight"]
+    scores = op.nn.dense(data, weight, units=shape_of(weight)[0])
+    if node["linear_bias"] is not None:
+        scores = op.add(scores, node["linear_bias"])
+    reduction = {"none": _NONE, "mean": _MEAN, "sum": _SUM}[node.get("reduction", "none")]
+    options = Likelihood(node["weight"], node["ignore_index"], reduction)
+    made = cast(_cross_entropy(scores, node["target"], options, node.get("label_smoothing", 0.0)), node.dtype)
+    if not isinstance(node.value, tuple | list):
+        return made
+    return [made, *(full(0, node.shape_at(index), node.dtype_at(index)) for index in (1, 2, 3))]
+
+
+@converts("aten.margin_ranking_loss", "aten.hinge_embedding_loss")
+def convert_margin_loss(node: TorchNode) -> Expr:
+    """max(0, margin - target * (input1 - input2)); of one input, or if the target is -1 max(0, margin - it)."""
+    target = node.tensor("target")
+    if "ranking" in node.target:
+        distance = op.subtract(node.tensor("input1"), node.tensor("input2"))
+        found = op.add(op.negative(op.multiply(target, distance)), like(node["margin"], distance))
+        return reduced(op.maximum(found, like(0, found)), node["reduction"])
+    data, zero = node.tensor("self"), like(0, target)
+    near = op.where(op.not_equal(target, like(-1, target)), data, zero)
+    far = op.maximum(op.subtract(like(node["margin"], data), data), zero)
+    far = op.where(op.not_equal(target, like(1, target)), far, zero)
+    return reduced(op.add(near, far), node["reduction"])

@@ -427,3 +427,45 @@ def convert_cross(node: TorchNode) -> Expr:
     order = (constant([1, 2, 0], "int64"), constant([2, 0, 1], "int64"))
     taken = [[op.take(value, places, axis=axis) for places in order] for value in (left, right)]
     return op.subtract(op.multiply(taken[0][0], taken[1][1]), op.multiply(taken[0][1], taken[1][0]))
+
+
+@converts("aten.angle")
+def convert_angle(node: TorchNode) -> Expr:
+    """The angle of a real number: pi where it is negative."""
+    data = node.tensor("self")
+    found = op.where(op.less(data, like(0, data)), like(math.pi, data), like(0, data))
+    return op.where(op.isnan(data), data, found)
+
+
+@converts("aten.frexp")
+def convert_frexp(node: TorchNode) -> list[Expr]:
+    """x as mantissa, from 1/2 to below 1 in size, times a power of 2."""
+    data = node["self"]
+    wide = cast(data, "float64")
+    zero, half, one = like(0, wide), like(0.5, wide), like(1, wide)
+    plain = op.logical_and(op.isfinite(wide), op.not_equal(wide, zero))
+    safe = op.where(plain, wide, one)
+    power = op.add(op.floor(op.log2(op.abs(safe))), one)
+    mantissa = op.divide(safe, op.power(like(2, wide), power))
+    large, small = op.greater_equal(op.abs(mantissa), one), op.less(op.abs(mantissa), half)
+    mantissa = op.where(large, op.multiply(mantissa, half), op.where(small, op.add(mantissa, mantissa), mantissa))
+    power = op.where(large, op.add(power, one), op.where(small, op.subtract(power, one), power))
+    return [cast(op.where(plain, mantissa, wide), node.dtype_at(0)), cast(op.where(plain, power, zero), "int32")]
+
+
+@converts("aten.nextafter")
+def convert_nextafter(node: TorchNode) -> Expr:
+    """The next number toward the other: the bits one up or down."""
+    left, right = operands(node)
+    if node.dtype.bits < 32:
+        node.unsupported(f"the type {node.dtype}")
+    bits_type = f"int{node.dtype.bits}"
+    bits = op.reinterpret(left, dtype=bits_type)
+    one, zero = like(1, bits), like(0, left)
+    outward = op.equal(op.greater(right, left), op.greater(left, zero))
+    moved = op.reinterpret(op.where(outward, op.add(bits, one), op.subtract(bits, one)), dtype=str(node.dtype))
+    least = op.reinterpret(one, dtype=str(node.dtype))
+    start = op.where(op.greater(right, zero), least, op.negative(least))
+    found = op.where(op.equal(left, zero), start, moved)
+    found = op.where(op.equal(left, right), right, found)
+    return op.where(op.logical_or(op.isnan(left), op.isnan(right)), op.add(left, right), found)

@@ -30,6 +30,8 @@ def _per_channel(node: TorchNode, name: str, default: float, channels: Any, dtyp
 def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
     """(x - mean) / sqrt(var + eps) * weight + bias with the statistics kept; in training with those of the batch."""
     data = node["input"]
+    if rank_of(data) < 2:
+        node.unsupported("a tensor without an axis of channels")
     epsilon = float(node["eps"])
     channels, dtype = shape_of(data)[1], node.dtype
     gamma, beta = (

@@ -155,6 +155,10 @@ def convert_logsumexp(node: TorchNode) -> Expr:
     data, axes, keepdim = node.tensor("self"), node.axes(), bool(node["keepdim"])
     if not rank_of(data):
         return data
+    return _logsumexp(data, axes, keepdim)
+
+
+def _logsumexp(data: Expr, axes: tuple[int, ...], keepdim: bool) -> Expr:
     largest = op.max(data, axis=axes, keepdims=True)
     peak = op.where(op.isfinite(largest), largest, like(0, data))
     total = op.sum(op.exp(op.subtract(data, peak)), axis=axes, keepdims=True)
@@ -242,6 +246,20 @@ def convert_cummax(node: TorchNode) -> list[Expr]:
     steps = constant(np.arange(extent).reshape(extent, *[1] * (rank_of(data) - axis - 1)), "int64")
     places = op.max(op.where(found, steps, constant(0, "int64")), axis=(axis + 1,))
     return [values, places]
+
+
+@converts("aten.logcumsumexp")
+def convert_logcumsumexp(node: TorchNode) -> Expr:
+    """The logarithm of the running sum of exponentials: of all prefixes at once."""
+    data, axis = node.tensor("self"), node.axis()
+    if not rank_of(data):
+        return data
+    extent = shape_of(data)[axis]
+    if not isinstance(extent, int):
+        node.unsupported("an axis of symbolic extent")
+    mask = np.tri(extent, dtype=bool).reshape(extent, extent, *[1] * (rank_of(data) - axis - 1))
+    prefixes = op.where(constant(mask, "bool"), op.expand_dims(data, axis=axis), like(-math.inf, data))
+    return _logsumexp(prefixes, (axis + 1,), False)
 
 
 @converts("aten.diff")

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import element_type, rank_of, reshape, shape_of, transpose
+from tilewright.frontend.torch.build import (
+    cast,
+    constant,
+    element_type,
+    index_axis,
+    like,
+    move_axis,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    transpose,
+)
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
@@ -136,8 +148,6 @@ _CUBIC = -0.75
           "aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")  # fmt: skip
 def convert_upsample_linear(node: TorchNode) -> Expr:
     """Interpolated along one axis after another: each pixel of the result is a few of the data, weighted."""
-    if "_aa" in node.target:
-        node.unsupported("antialiasing")
     data = _planes(node)
     rank = rank_of(data) - 2
     scales = _scales(node, rank)
@@ -147,8 +157,12 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
         extent, count = shape_of(data)[axis], node.shape[axis]
         if extent == count and not scales[axis - 2]:
             continue
-        places = _source(extent, count, bool(node["align_corners"]), scales[axis - 2], "cubic" in node.target)
-        data = _interpolated(data, axis, places, "cubic" in node.target)
+        corners, cubic = bool(node["align_corners"]), "cubic" in node.target
+        if "_aa" in node.target:
+            data = _smoothed(data, axis, count, _ratio(extent, count, corners, scales[axis - 2]), cubic)
+            continue
+        places = _source(extent, count, corners, scales[axis - 2], cubic)
+        data = _interpolated(data, axis, places, cubic)
     return data
 
 
@@ -160,6 +174,37 @@ def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: 
     ratio = 1 / scale if scale else extent / count
     found = (pixels + 0.5) * ratio - 0.5
     return found if cubic else np.maximum(found, 0)
+
+
+def _ratio(extent: int, count: int, corners: bool, scale: float | None) -> float:
+    """How many pixels of the data make one of the result."""
+    if corners:
+        return (extent - 1) / (count - 1) if count > 1 else 0.0
+    return 1 / scale if scale else extent / count
+
+
+def _smoothed(data: Expr, axis: int, count: int, ratio: float, cubic: bool) -> Expr:
+    """Along one axis weighted means whose window grows as the result gets smaller: a product with their weights."""
+    extent = shape_of(data)[axis]
+    wide = max(ratio, 1.0)
+    reach = (2 if cubic else 1) * wide
+    weights = np.zeros((count, extent))
+    for place in range(count):
+        centre = ratio * (place + 0.5)
+        first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), extent)
+        distance = np.abs((np.arange(first, last) - centre + 0.5) / wide)
+        part = _cubic_filter(distance) if cubic else np.maximum(1 - distance, 0)
+        weights[place, first:last] = part / part.sum()
+    moved = move_axis(data, axis, rank_of(data) - 1)
+    made = op.nn.dense(moved, Constant(weights.astype(element_type(data).numpy)), units=count)
+    return move_axis(made, rank_of(data) - 1, axis)
+
+
+def _cubic_filter(distance: np.ndarray) -> np.ndarray:
+    a = -0.5  # that of antialiased filters
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = (((distance - 5) * distance + 8) * distance - 4) * a
+    return np.where(distance < 1, near, np.where(distance < 2, far, 0))
 
 
 def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Expr:
@@ -189,8 +234,8 @@ def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Exp
 def convert_grid_sample(node: TorchNode) -> Expr:
     """Pixels of the data at the places that a grid says."""
     rank = rank_of(node["input"]) - 2
-    if rank != 2:
-        node.unsupported("a grid of three axes")
+    if rank == 3:
+        return _sampled_in_space(node)
     method = ("bilinear", "nearest", "bicubic")[node["interpolation_mode"]]
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]
     if method == "bicubic" and padding != "zeros":
@@ -200,6 +245,62 @@ def convert_grid_sample(node: TorchNode) -> Expr:
         node["input"], grid, method=method, layout="NCHW",
         padding_mode=padding, align_corners=bool(node["align_corners"]),
     )  # fmt: skip
+
+
+def _sampled_in_space(node: TorchNode) -> Expr:
+    """Along three axes: the nearest element, or the eight around the place, weighted."""
+    data, grid = node["input"], node["grid"]
+    extents = shape_of(data)[2:]
+    if not is_static(extents) or node["interpolation_mode"] == 2:
+        node.unsupported("bicubic sampling in space, or a symbolic extent,")
+    corners, padding = bool(node["align_corners"]), node["padding_mode"]
+    batch, channels = shape_of(data)[:2]
+    flat = reshape(data, (batch, channels, product(extents)))
+    places = [_place(index_axis(grid, 4, 2 - axis), extents[axis], corners, padding) for axis in range(3)]
+    firsts = [op.round(place) if node["interpolation_mode"] == 1 else op.floor(place) for place in places]
+    total: Expr | None = None
+    for steps in np.ndindex(*[1 if node["interpolation_mode"] == 1 else 2] * 3):
+        index: Expr = constant(0, "int64")
+        weight: Expr = like(1, data)
+        for place, first, extent, step in zip(places, firsts, extents, steps):
+            at = op.add(first, like(step, first))
+            if node["interpolation_mode"] == 0:
+                weight = op.multiply(weight, op.subtract(like(1, data), op.abs(op.subtract(place, at))))
+            inside = op.logical_and(op.greater_equal(at, like(0, at)), op.less(at, like(extent, at)))
+            weight = op.multiply(weight, cast(inside, element_type(data)))
+            bounded = cast(op.minimum(op.maximum(at, like(0, at)), like(extent - 1, at)), "int64")
+            index = op.add(op.multiply(index, constant(extent, "int64")), bounded)
+        spread = reshape(index, (batch, 1, product(shape_of(index)[1:])))
+        spread = op.broadcast_to(spread, shape=(batch, channels, shape_of(spread)[2]))
+        taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
+        if rank_of(weight):
+            taken = op.multiply(taken, op.expand_dims(weight, axis=1))
+        total = taken if total is None else op.add(total, taken)
+    assert total is not None
+    return total
+
+
+def _place(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
+    """Coordinates from -1 to 1 as places in the data: as they are (0), clipped (1) or mirrored (2) at its ends."""
+    if corners:
+        place = op.multiply(op.add(value, like(1, value)), like((extent - 1) / 2, value))
+    else:
+        place = op.multiply(
+            op.subtract(op.multiply(op.add(value, like(1, value)), like(extent, value)), like(1, value)),
+            like(0.5, value),
+        )
+    if padding == 2:
+        low, span = (0.0, extent - 1.0) if corners else (-0.5, float(extent))
+        if span == 0:
+            return op.multiply(place, like(0, place))
+        away = op.abs(op.subtract(place, like(low, place)))
+        turns = op.floor(op.divide(away, like(span, place)))
+        rest = op.subtract(away, op.multiply(turns, like(span, place)))
+        odd = op.not_equal(op.mod(turns, like(2, turns)), like(0, turns))
+        place = op.add(op.where(odd, op.subtract(like(span, place), rest), rest), like(low, place))
+    if padding:
+        place = op.minimum(op.maximum(place, like(0, place)), like(extent - 1, place))
+    return place
 
 
 @converts("aten.affine_grid_generator")

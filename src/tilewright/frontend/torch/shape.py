@@ -380,20 +380,53 @@ def convert_unfold(node: TorchNode) -> Expr:
     return move_axis(taken, axis + 1, rank_of(taken) - 1)
 
 
-@converts("aten.as_strided", "aten.as_strided_copy")
+@converts("aten.as_strided", "aten.as_strided_copy", "aten.as_strided_scatter")
 def convert_as_strided(node: TorchNode) -> Expr:
-    """Elements of the memory of a tensor that lies in one piece, by strides."""
+    """Elements of the memory of a tensor that lies in one piece, by strides; or the tensor with these replaced."""
     meta, size, strides = node.metas["self"], node["size"], node["stride"]
-    offset = node.get("storage_offset") or 0
-    if not is_static([*size, *strides, *shape_of(node["self"])]) or not meta.is_contiguous():
+    shape = shape_of(node["self"])
+    if not is_static([*size, *strides, *shape]) or not meta.is_contiguous():
         node.unsupported("a view by strides of a tensor that does not lie in one piece")
-    places = np.full((), offset)
+    places = np.full((), node.get("storage_offset") or 0)
     for extent, stride in zip(size, strides):
         places = places[..., None] + np.arange(extent) * stride
-    flat = reshape(node["self"], (product(shape_of(node["self"])),))
-    if places.size and int(places.max()) >= shape_of(flat)[0]:
+    count = product(shape)
+    flat = reshape(node["self"], (count,))
+    if places.size and int(places.max()) >= count:
         node.unsupported("a view by strides beyond the tensor")
-    return op.take(flat, Constant(places), axis=0, mode="clip")
+    if "scatter" not in node.target:
+        return op.take(flat, Constant(places), axis=0, mode="clip")
+    source = np.arange(count)
+    source[places.reshape(-1)] = count + np.arange(places.size)
+    both = concatenate([flat, reshape(node.tensor("src"), (places.size,))], 0)
+    return reshape(op.take(both, Constant(source), axis=0, mode="clip"), shape)
+
+
+@converts("aten.resize", "aten.resize_as")
+def convert_resize(node: TorchNode) -> Expr:
+    """As many of the elements as another shape has room for; behind them zeros, which PyTorch leaves unset."""
+    have, want = product(shape_of(node["self"])), product(node.shape)
+    if not is_static((have, want)):
+        node.unsupported("a symbolic shape")
+    flat = reshape(node["self"], (have,))
+    if want > have:
+        flat = concatenate([flat, op.zeros(shape=(want - have,), dtype=str(node.dtype))], 0)
+    return reshape(slice_axis(flat, 0, 0, want), node.shape)
+
+
+@converts("aten.cartesian_prod")
+def convert_cartesian_product(node: TorchNode) -> Expr:
+    """Every choice of one element of each vector, a row each."""
+    values = node["tensors"]
+    if len(values) == 1:
+        return values[0]
+    extents = [shape_of(value)[0] for value in values]
+    columns = []
+    for place, value in enumerate(values):
+        shape = [1] * len(values)
+        shape[place] = extents[place]
+        columns.append(reshape(broadcast_to(reshape(value, shape), extents), (product(extents),)))
+    return op.stack(columns, axis=1)
 
 
 @converts("aten.tril", "aten.triu")

@@ -70,12 +70,10 @@ def convert_kthvalue(node: TorchNode) -> list[Expr]:
 
 @converts("aten.median", "aten.nanmedian")
 def convert_median(node: TorchNode) -> Expr | list[Expr]:
-    """The lower one of the middle elements, and with an axis its place; NaN where one is."""
+    """The lower one of the middle elements, and with an axis its place; NaN where one is, unless it is left out."""
     data, several = node["self"], isinstance(node.value, tuple | list)
     if not rank_of(data):
         return [data, constant(0, "int64")] if several else data
-    if "nanmedian" in node.target:
-        node.unsupported("a median that leaves NaN out")
     axis = node.axis() if several else 0
     data = data if several else reshape(data, (product(shape_of(data)),))
     extent = shape_of(data)[axis]
@@ -83,7 +81,13 @@ def convert_median(node: TorchNode) -> Expr | list[Expr]:
         node.unsupported("the median of an axis that is empty or of symbolic extent")
     order = _order(data, axis, False)
     middle = slice_axis(order, axis, (extent - 1) // 2, (extent - 1) // 2 + 1)
-    if element_type(data).is_float:
+    if "nanmedian" in node.target and element_type(data).is_float:
+        there = op.sum(cast(op.logical_not(op.isnan(data)), "int64"), axis=(axis,), keepdims=True)
+        half = op.right_shift(
+            op.maximum(op.subtract(there, constant(1, "int64")), constant(0, "int64")), constant(1, "int64")
+        )
+        middle = op.gather(order, axis=axis, indices=half)
+    elif element_type(data).is_float:
         last = slice_axis(order, axis, extent - 1, extent)
         nan = op.cast(op.isnan(data), dtype="uint8")
         first = op.argmax(nan, axis=axis, keepdims=True, dtype="int64")

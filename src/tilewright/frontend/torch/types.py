@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.ir.type import TensorType, as_dim
 from tilewright.support.dtype import DType
 from tilewright.te import size_var
@@ -40,9 +41,14 @@ class Sizes:
         self.variables: dict[str, Any] = {}
 
     def dim(self, value: Any, where: str) -> Any:
-        """An extent: an integer as it is, a `torch.SymInt` as an expression over size variables."""
+        """An extent: an integer as it is, a `torch.SymInt` as an expression over size variables.
+
+        One that depends on the values of tensors is `Any`.
+        """
         if isinstance(value, int):
             return int(value)
+        if any(str(symbol).startswith(("u", "zu")) for symbol in value.node.expr.free_symbols):
+            return Any_()
         return as_dim(self._expression(value.node.expr, where))
 
     def shape(self, value: Any, where: str) -> tuple[Any, ...]:
@@ -59,10 +65,7 @@ class Sizes:
         if expr.is_Integer:
             return tir.convert(int(expr))
         if expr.is_Symbol:
-            name = str(expr)
-            if name.startswith(("u", "zu")):
-                raise UnsupportedError(f"{where} has a size that depends on the values of tensors ({name})")
-            return self.variables.setdefault(name, size_var(name))
+            return self.variables.setdefault(str(expr), size_var(str(expr)))
         parts = [self._expression(part, where) for part in expr.args]
         if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
             return reduce(lambda a, b: a * b, parts[:1] * int(expr.args[1]))

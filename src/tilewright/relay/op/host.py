@@ -59,7 +59,8 @@ def _plain(value: typing.Any) -> typing.Any:
 def _stack_type(types: Types, attrs: Attrs) -> Type:
     element = element_of(types[0])
     at = check_axis(attrs["axis"], element.ndim + 1)
-    return TensorType((*element.shape[:at], Any(), *element.shape[at:]), element.dtype)
+    length = Any() if attrs["length"] is None else attrs["length"]
+    return TensorType((*element.shape[:at], length, *element.shape[at:]), element.dtype)
 
 
 def element_of(type_: Type) -> TensorType:
@@ -73,14 +74,24 @@ register_host(
     "list.empty",
     num_inputs=0,
     type_rule=lambda _types, attrs: TypeCall(LIST, (attrs["element"],)),
-    attributes={"element": attr.anything()},
+    attributes={
+        "element": attr.anything(),
+        "most": attr.optional(attr.integer()),
+        "shape": attr.optional(attr.integers()),
+        "dtype": attr.dtype(""),
+    },
 )
 register_host("list.push", num_inputs=2, type_rule=lambda types, _attrs: types[0])
 register_host(
     "list.stack",
     num_inputs=1,
     type_rule=_stack_type,
-    attributes={"axis": attr.integer(0), "shape": attr.integers(), "dtype": attr.dtype()},
+    attributes={
+        "axis": attr.integer(0),
+        "shape": attr.integers(),
+        "dtype": attr.dtype(),
+        "length": attr.optional(attr.integer()),
+    },
 )
 
 
@@ -115,9 +126,10 @@ register_host(
 )
 
 
-def empty_list(element: Type) -> Call:
-    """An empty list of `element`s."""
-    return call("list.empty", element=element)
+def empty_list(element: Type, most: int | None = None) -> Call:
+    """An empty list of `element`s; of no more than `most`, where that is known."""
+    known = {"shape": element.shape, "dtype": str(element.dtype)} if isinstance(element, TensorType) else {}
+    return call("list.empty", element=element, most=most, **known)
 
 
 def push(elements: Expr, element: Expr) -> Call:
@@ -125,9 +137,12 @@ def push(elements: Expr, element: Expr) -> Call:
     return call("list.push", elements, element)
 
 
-def stack_list(elements: Expr, element: TensorType, axis: int = 0) -> Call:
-    """The elements of a list of `element`s as slices of one tensor along a new `axis`; none give an empty tensor."""
-    return call("list.stack", elements, axis=axis, shape=element.shape, dtype=str(element.dtype))
+def stack_list(elements: Expr, element: TensorType, axis: int = 0, length: int | None = None) -> Call:
+    """The elements of a list of `element`s as slices of one tensor along a new `axis`; none give an empty tensor.
+
+    `length` is how many there are, where that is known.
+    """
+    return call("list.stack", elements, axis=axis, shape=element.shape, dtype=str(element.dtype), length=length)
 
 
 def shape_of(data: Expr, dtype: str = "int64") -> Call:

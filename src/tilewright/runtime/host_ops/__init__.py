@@ -9,6 +9,7 @@ from tilewright.runtime.host_ops import (
     dynamic,
     external,
     indexing,
+    linalg,
     lists,
     ml,
     random,
@@ -17,6 +18,7 @@ from tilewright.runtime.host_ops import (
     sequences,
     shapes,
     signals,
+    ssd,
     strings,
     threefry,
 )
@@ -33,6 +35,7 @@ __all__ = [
     "find",
     "host_op",
     "indexing",
+    "linalg",
     "lists",
     "ml",
     "random",
@@ -41,6 +44,7 @@ __all__ = [
     "sequences",
     "shapes",
     "signals",
+    "ssd",
     "strings",
     "threefry",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,18 @@ class VirtualMachine(Model):
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the program back."""
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
+
+    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+        """As `Model.export_library`, branches and loops as C around the kernels.
+
+        Raises `UnsupportedError`, with the node, for a program in which sizes are open or operators run on the host.
+        """
+        # running needs none of it
+        from tilewright.runtime.export import export_library
+        from tilewright.runtime.vm.c_program import program_model
+
+        model = program_model(self.manifest, alone=False)
+        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._lock:

@@ -11,14 +11,14 @@ import numpy as np
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """exp(x - max) / sum along `axis`."""
     wide = x.astype(np.float64)
-    e = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    e = np.exp(wide - wide.max(axis=axis, keepdims=True)) if wide.size else wide
     return (e / e.sum(axis=axis, keepdims=True)).astype(x.dtype)
 
 
 def log_softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """x - max - log(sum(exp(x - max))) along `axis`."""
     wide = x.astype(np.float64)
-    shifted = wide - wide.max(axis=axis, keepdims=True)
+    shifted = wide - wide.max(axis=axis, keepdims=True) if wide.size else wide
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(x.dtype)
 
 

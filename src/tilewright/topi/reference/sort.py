@@ -19,5 +19,7 @@ def searchsorted(rows: np.ndarray, values: np.ndarray, right: bool) -> np.ndarra
     side = "right" if right else "left"
     if rows.ndim == 1:
         return np.searchsorted(rows, values, side)  # type: ignore[call-overload]
-    flat = zip(rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
-    return np.stack([np.searchsorted(row, value, side) for row, value in flat]).reshape(values.shape)  # type: ignore[call-overload]
+    found = np.empty(values.shape, np.int64)
+    for place in np.ndindex(values.shape[:-1]):
+        found[place] = np.searchsorted(rows[place], values[place], side)  # type: ignore[call-overload]
+    return found

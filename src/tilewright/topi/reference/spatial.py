@@ -98,6 +98,7 @@ def adaptive_pool(data: np.ndarray, kind: str, output_size: Sequence[int], layou
     result = np.empty((*x.shape[:2], *output_size), x.dtype)
     for position in np.ndindex(*output_size):
         edges = [adaptive_window(p, size, out) for p, size, out in zip(position, x.shape[2:], output_size)]
-        window = x[_last(*[slice(*edge) for edge in edges])].reshape(*x.shape[:2], -1)
-        result[_last(*position)] = window.max(-1) if kind == "max" else window.mean(-1, dtype=np.float64)
+        window = x[_last(*[slice(*edge) for edge in edges])]
+        spatial = tuple(range(2, window.ndim))
+        result[_last(*position)] = window.max(spatial) if kind == "max" else window.mean(spatial, dtype=np.float64)
     return layout_transform(result, "NC" + axes, layout)

@@ -27,7 +27,8 @@ class Template:
 
     `workload(anchor, out)` are the facts of a kernel as a hashable value (`out` is the result of its epilogue, the
     anchor itself where it has none); `space(workload, target)` are its knobs and `cost(workload, config, target)` is
-    what a configuration is expected to take; `schedule(s, anchor, out, target, config)` applies it.
+    what a configuration is expected to take; `schedule(s, anchor, out, target, config)` applies it. `version` is raised
+    when knobs change their meaning, so that what was measured before counts no more.
     """
 
     tag: str
@@ -35,6 +36,7 @@ class Template:
     space: Callable[[Any, Target], ConfigSpace]
     cost: Callable[[Any, Config, Target], Cost]
     schedule: Callable[[te.Schedule, te.Tensor, te.Tensor, Target, Config], None]
+    version: int = 1
 
     def ranked(self, workload: Hashable, target: Target) -> ConfigSpace:
         """The search space of `workload`, ranked by cost."""

@@ -1,7 +1,8 @@
-"""Small Relay idioms that several converters share."""
+"""Small Relay idioms that the converters of several formats share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,3 +98,30 @@ def round_half_away(value: Expr) -> Expr:
     half = scalar_like(0.5, value)
     away = op.greater_equal(op.abs(op.subtract(value, whole)), half)
     return op.add(whole, op.where(away, op.sign(value), scalar_like(0, value)))
+
+
+def rank_of(value: Expr) -> int:
+    """The number of axes of a tensor."""
+    return len(shape_of(value))
+
+
+def product(extents: Sequence[Any]) -> Any:
+    """The product of extents."""
+    return as_dim(math.prod(extents))
+
+
+def full(value: Any, shape: Sequence[Any], dtype: str) -> Expr:
+    """A tensor of one number."""
+    return broadcast_to(constant(value, dtype), shape)
+
+
+def move_axis(value: Expr, source: int, target: int) -> Expr:
+    """`value` with the axis `source` moved to the place `target`."""
+    order = [axis for axis in range(rank_of(value)) if axis != source]
+    order.insert(target, source)
+    return transpose(value, order)
+
+
+def is_float(dtype: str) -> bool:
+    """True for floating point of any width."""
+    return DType(dtype).is_float

@@ -1,0 +1,114 @@
+"""How many layers of `keras.layers` come out as from Keras: each class with several settings, by behaviour.
+
+    KERAS_BACKEND=torch python -m bench.frontends.keras_layers [--compile] [--only WORD]
+
+Layers are counted as agreeing where all their cases agree within 1e-4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+import keras
+import numpy as np
+
+import tilewright as tw
+from tests.frontend.keras.cases import (
+    CASES,
+    INTEGER_CASES,
+    Case,
+    archive_of,
+    build_model,
+    label_of,
+    random_inputs,
+)
+from tilewright.errors import UnsupportedError
+from tilewright.frontend.keras import from_keras, supported_layers
+from tilewright.relay import interpret
+
+#: Names in keras.layers that are no layers of their own.
+NO_LAYERS = ("Layer", "InputSpec", "Wrapper")
+
+
+def outcome(case: Case, dtype: str, compiled: bool) -> str:
+    """ "agrees", or in a few words what happened instead."""
+    try:
+        model = build_model(keras, case, dtype)
+    except Exception as error:
+        return f"keras: {type(error).__name__}: {str(error)[:150]}"
+    inputs = random_inputs(model)
+    try:
+        wanted = model(inputs if len(inputs) > 1 else inputs[0], training=False)
+    except Exception as error:
+        return f"keras: {type(error).__name__}: {str(error)[:150]}"
+    wanted = [np.asarray(keras.ops.convert_to_numpy(one)) for one in keras.tree.flatten(wanted)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = archive_of(model, Path(folder))
+        try:
+            shapes = {one.name: array.shape for one, array in zip(model.inputs, inputs)}
+            mod, specs = from_keras(path, shapes)
+            feed = {spec.name: array for spec, array in zip(specs, inputs)}
+            found: Any = tw.compile(mod).run(feed) if compiled else interpret(mod, feed)
+        except UnsupportedError as error:
+            return f"refused: {str(error)[-200:]}"
+        except Exception as error:
+            traceback.print_exc(limit=-4)
+            return f"error: {type(error).__name__}: {str(error)[:250]}"
+    found = found if isinstance(found, list | tuple) else [found]
+    return compare(wanted, [np.asarray(one) for one in found])
+
+
+def compare(wanted: list[np.ndarray], found: list[np.ndarray]) -> str:
+    """ "agrees" where shapes, types and numbers do."""
+    if len(wanted) != len(found):
+        return f"{len(found)} results, not {len(wanted)}"
+    for ours, theirs in zip(found, wanted):
+        if ours.shape != theirs.shape:
+            return f"shape {ours.shape}, not {theirs.shape}"
+        if ours.dtype != theirs.dtype:
+            return f"type {ours.dtype}, not {theirs.dtype}"
+        apart = np.max(np.abs(ours.astype("float64") - theirs.astype("float64")), initial=0.0)
+        if not np.allclose(ours, theirs, rtol=1e-4, atol=1e-4, equal_nan=True):
+            return f"differs by {apart:.3g}"
+    return "agrees"
+
+
+def main() -> None:
+    """Print a line a case that does not agree, then the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    results: dict[str, list[str]] = collections.defaultdict(list)
+    for cases, dtype in ((CASES, "float32"), (INTEGER_CASES, "int64")):
+        for case in cases:
+            if args.only and args.only not in case[0]:
+                continue
+            said = outcome(case, dtype, args.compile)
+            results[case[0]].append(said)
+            if said != "agrees":
+                print(f"{label_of(case)}: {said}", flush=True)
+    kinds = {
+        name: kind for name in dir(keras.layers) if isinstance(kind := getattr(keras.layers, name), type)
+        and name not in NO_LAYERS
+    }  # fmt: skip
+    unique = {kind.__name__: name for name, kind in kinds.items()}
+    counted = collections.Counter(
+        "agrees" if said and all(one == "agrees" for one in said) else "other" for said in results.values()
+    )
+    untested = sorted(set(unique) - set(results))
+    print(f"{len(unique)} layers in keras.layers; {counted['agrees']} agree in {sum(map(len, results.values()))} cases")
+    print("without a case:", ", ".join(untested))
+    print("without a converter:", ", ".join(sorted(set(unique) - set(supported_layers()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Features of configurations that cost models learn from."""

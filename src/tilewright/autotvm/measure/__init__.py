@@ -1,0 +1,1 @@
+"""Measuring configurations: builder and runner processes, comparison in turns, typed failures."""

@@ -1,0 +1,190 @@
+"""Configurations of tasks built and run in processes of their own, never at the same time.
+
+    with Measurer(tasks, MeasureOptions()) as measurer:
+        trials = measurer.measure(tasks[0], [0, 5, 17])       # points of its space; 0, 5 … may crash, hang or be wrong
+
+The processes are forked and know the tasks; a point goes to a builder, its code comes back, and goes to the runner. The
+first that works is a task's incumbent, and another takes its place where it is faster in two comparisons in turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.autotvm.measure.loop import reference_loop
+from tilewright.autotvm.measure.options import MeasureOptions
+from tilewright.autotvm.measure.stand import Stand, Timing, WrongResult
+from tilewright.autotvm.measure.trial import Trial
+from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
+from tilewright.autotvm.task.task import Task
+from tilewright.codegen.build import Compiled, compiled
+from tilewright.errors import EnvironmentError_
+from tilewright.support.worker_pool import DIED, Outcome, WorkerPool
+from tilewright.support.worker_pool import TIMEOUT as LATE
+
+#: What a builder can be asked for beside points: the reference of a task, and the reference loop.
+_REFERENCE, _LOOP = "reference", "loop"
+
+#: The same failure so often in a row is told.
+_REPEATED = 3
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the runner is asked: the number of a task, what belongs to it, and the code to run."""
+
+    task: int
+    reference: Compiled
+    loop: Compiled
+    candidate: Compiled
+    incumbent: Compiled | None
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The best of a task so far."""
+
+    point: int
+    seconds: float
+    code: Compiled
+
+
+class Measurer:
+    """Builds and runs configurations of `tasks`, all for one target. `tell` gets a line when something keeps failing.
+
+    `failures` counts what went wrong, by kind and reason.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], options: MeasureOptions | None = None, tell: Callable[[str], None] | None = None
+    ) -> None:
+        self.tasks, self.options = list(tasks), options or MeasureOptions()
+        self.tell = tell or (lambda line: None)
+        self.failures: Counter[tuple[str, str]] = Counter()
+        self.incumbents: dict[Task, Incumbent] = {}
+        self._references: dict[Task, Compiled] = {}
+        self._numbers = {task: number for number, task in enumerate(self.tasks)}
+        self._loop_seconds = float("inf")
+        common = (self.options.memory, self.options.renew_after)
+        self._builders = WorkerPool(
+            lambda job: _built(self.tasks, job), self.options.builder_count, self.options.build_seconds, *common
+        )
+        self._runner = WorkerPool(_Runner(self.tasks, self.options), 1, self.options.run_seconds, *common)
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._builders.close()
+        self._runner.close()
+
+    def measure(self, task: Task, points: Sequence[int]) -> list[Trial]:
+        """What each of `points` takes, in order. Raises `EnvironmentError_` where not even the reference can be run."""
+        jobs = [(self._numbers[task], point) for point in points]
+        needed = [] if task in self._references else [(self._numbers[task], _REFERENCE), (self._numbers[task], _LOOP)]
+        done = dict(self._builders.map([*needed, *jobs]))
+        for number, kind in enumerate(needed):
+            if done[number].failure:
+                raise _useless(task, f"its {kind[1]} cannot be built", done[number])
+        if needed:
+            self._references[task], self._loop = done[0].value[0], done[1].value[0]
+        built = [done[len(needed) + number] for number in range(len(points))]
+        trials = [self._run(task, point, outcome) for point, outcome in zip(points, built, strict=True)]
+        for trial in trials:
+            self._count(task, trial)
+        return trials
+
+    def _run(self, task: Task, point: int, built: Outcome) -> Trial:
+        trial = Trial(point, task.points.plain(point), time=time.time())
+        if built.failure:
+            return replace(trial, failure=_kind(built, BUILD), reason=built.reason)
+        code, seconds = built.value
+        trial = replace(trial, build_seconds=seconds)
+        incumbent = self.incumbents.get(task)
+        other = None if incumbent is None else incumbent.code
+        begun = time.perf_counter()
+        outcome = self._runner.one(_Run(self._numbers[task], self._references[task], self._loop, code, other))
+        trial = replace(trial, run_seconds=time.perf_counter() - begun)
+        if outcome.failure:
+            return replace(trial, failure=_kind(outcome, RUN), reason=outcome.reason)
+        return self._timed(task, trial, code, *outcome.value)
+
+    def _timed(self, task: Task, trial: Trial, code: Compiled, timing: Timing, accepted: bool) -> Trial:
+        """The trial with its time: what it takes beside the incumbent, whose time stands.
+
+        That of the first is at the clock that the reference loop has shown to be the machine's.
+        """
+        self._loop_seconds = min(self._loop_seconds, timing.loop)
+        incumbent = self.incumbents.get(task)
+        if incumbent is None:
+            seconds = timing.candidate * self._loop_seconds / timing.loop
+        else:
+            seconds = timing.ratio * incumbent.seconds
+        if accepted:
+            self.incumbents[task] = Incumbent(trial.point, seconds, code)
+        return replace(trial, seconds=seconds, ratio=timing.ratio, accepted=accepted, blocks=timing.blocks)
+
+    def _count(self, task: Task, trial: Trial) -> None:
+        if trial.failure:
+            self.failures[trial.failure, trial.reason] += 1
+            if self.failures[trial.failure, trial.reason] == _REPEATED:
+                self.tell(f"{task.name}: {trial.failure} again and again: {trial.reason}")
+
+
+def _kind(outcome: Outcome, otherwise: str) -> str:
+    """The kind of a failure."""
+    if outcome.failure in (LATE, DIED):
+        return TIMEOUT if outcome.failure == LATE else CRASH
+    return WRONG if outcome.reason.startswith(f"{WrongResult.__name__}:") else otherwise
+
+
+def _useless(task: Task, what: str, outcome: Outcome) -> EnvironmentError_:
+    return EnvironmentError_(f"{task.name} cannot be measured: {what}: {outcome.reason}")
+
+
+def _built(tasks: Sequence[Task], job: tuple[int, Any]) -> tuple[Compiled, float]:
+    """In a builder: the code of a point, of a reference or of the loop, and the seconds that it took."""
+    number, what = job
+    task, begun = tasks[number], time.perf_counter()
+    if what == _LOOP:
+        func = reference_loop(task.target)
+    else:
+        func = task.lower_reference() if what == _REFERENCE else task.lower(task.points.config(what))
+    return compiled([func], task.target), time.perf_counter() - begun
+
+
+class _Runner:
+    """In the runner: the stand of the task at hand, and what is done with a configuration."""
+
+    def __init__(self, tasks: Sequence[Task], options: MeasureOptions) -> None:
+        self.tasks, self.options = tasks, options
+        self._stands: Mapping[int, Stand] = {}
+
+    def __call__(self, job: _Run) -> tuple[Timing, bool]:
+        """The time of the candidate, and whether it is to be the incumbent. Raises `WrongResult`."""
+        if job.task not in self._stands:
+            task = self.tasks[job.task]
+            threads = getattr(task.target, "cores", None)
+            self._stands = {job.task: Stand(task.arguments, job.reference, job.loop, threads, self.options)}
+        stand, options = self._stands[job.task], self.options
+        if options.check:
+            stand.check(job.candidate)
+        if job.incumbent is None:
+            return stand.compare(job.candidate, job.candidate, options.blocks, patient=True), True
+        timing = stand.compare(job.candidate, job.incumbent, options.blocks)
+        if not self._better(timing):
+            return timing, False
+        again = stand.compare(job.candidate, job.incumbent, 2 * options.blocks, patient=True)
+        return again, self._better(again)
+
+    def _better(self, timing: Timing) -> bool:
+        options = self.options
+        return timing.ratio < 1 - options.gain and timing.wins >= options.wins and timing.blocks >= options.blocks

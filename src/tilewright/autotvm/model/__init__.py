@@ -1,0 +1,1 @@
+"""Cost models: what a configuration will take, learned from what others took."""

@@ -1,0 +1,1 @@
+"""Tuning whole networks: scheduling among tasks, records, the verdict."""

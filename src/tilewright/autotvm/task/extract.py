@@ -1,0 +1,85 @@
+"""The tasks of a network: the kernels that the compiler makes of it and that have a search space.
+
+    tasks = extract_from_program(mod, target)          # Relay, as a frontend made it
+    tasks[0].name, tasks[0].calls, len(tasks[0].points), tasks[0].default
+
+They are exactly those of `tw.compile`: the module goes through the same passes. Kernels that templates choose by the
+same facts for are one task, with the calls of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.autotvm.record.entry import TaskKey
+from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
+from tilewright.compile import optimize
+from tilewright.driver.apply_records import task_key_of
+from tilewright.driver.build import extract_tasks
+from tilewright.driver.vm.build import needs_machine, segment_modules
+from tilewright.relay.ir.expr import Call, Constant, Function
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import close_dims
+from tilewright.relay.ir.type import tensor_types
+from tilewright.relay.op.cost import flops
+from tilewright.relay.transform.memory.plan_memory import plan_memory
+from tilewright.relay.transform.partition.lower_external import lower_external
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
+from tilewright.target import Target
+
+
+def extract_from_program(mod: IRModule | Function, target: str | Target = "cpu") -> list[KernelTask]:
+    """The tasks of a Relay module or function as imported, those of the most operations first.
+
+    Raises what compiling it would: `UnsupportedError`, `TargetError`, `TypeMismatchError`.
+    """
+    target = Target(target)
+    mod = IRModule.from_expr(mod) if isinstance(mod, Function) else mod
+    return tasks_of(network_calls(mod, target), target)
+
+
+def network_calls(mod: IRModule, target: Target) -> list[Call]:
+    """The calls of kernels that running a module makes, of all its straight parts."""
+    mod = expand_calls(lower_external(mod))
+    modules = segment_modules(mod) if needs_machine(mod) else [mod]
+    return [call for module in modules for call in plan_memory(optimize(module, target)).order]
+
+
+def weight_bytes(calls: Sequence[Call]) -> int:
+    """Bytes of all constants that kernels read."""
+    constants = {arg for call in calls for arg in call.args if isinstance(arg, Constant)}
+    return sum(int(constant.data.nbytes) for constant in constants)
+
+
+def tasks_of(calls: Sequence[Call], target: Target) -> list[KernelTask]:
+    """The tasks among the calls of kernels of optimized modules."""
+    kernels, name_of = extract_tasks(calls)
+    functions = {kernel.name: kernel.function for kernel in kernels}
+    found: dict[TaskKey, KernelTask] = {}
+    keys: dict[str, TaskKey | None] = {}
+    for call in calls:
+        name = name_of[call]
+        if name not in keys:
+            keys[name] = task_key_of(functions[name], target)
+        key = keys[name]
+        if key is None:
+            continue
+        if key in found:
+            found[key].calls += 1
+            continue
+        roles = [
+            WEIGHT if isinstance(arg, Constant) else INPUT for arg in call.args for _ in tensor_types(arg.checked_type)
+        ]
+        function, _ = close_dims(functions[name])
+        task = KernelTask(name, function, target, roles, flops=flops(call))
+        if len(task.points) > 1:
+            found[key] = task
+    return sorted(found.values(), key=lambda task: -task.flops * task.calls)
+
+
+def task_of_kernels(calls: Sequence[Call], target: Target) -> Mapping[str, TaskKey]:
+    """The key of each kernel that has one, by the kernel's name."""
+    kernels, _ = extract_tasks(calls)
+    keys: dict[str, Any] = {kernel.name: task_key_of(kernel.function, target) for kernel in kernels}
+    return {name: key for name, key in keys.items() if key is not None}

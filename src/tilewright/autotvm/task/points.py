@@ -1,0 +1,133 @@
+"""Search spaces as explorers see them: numbered points, each a choice for every knob, of which some may not be valid.
+
+    points = EnumeratedPoints(space)          # of a schedule template of topi: point 0 is the cost model's choice
+    points.config(7), points.position(7)      # the configuration, and the number of each knob's value
+    points.at((0, 3, 1))                      # the point at a position; None where the values are not valid together
+
+Explorers move by positions (one knob a step, a mix of two parents); measurements and records are about configurations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.topi.schedule.space import ConfigSpace
+
+Position = tuple[int, ...]
+
+
+class Points(ABC):
+    """A numbered search space. `knobs` has how many values each knob takes, by name."""
+
+    knobs: Mapping[str, int]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many points there are."""
+
+    @abstractmethod
+    def config(self, point: int) -> Any:
+        """The configuration of a point."""
+
+    @abstractmethod
+    def position(self, point: int) -> Position:
+        """The number of the value that each knob has at a point."""
+
+    @abstractmethod
+    def at(self, position: Position) -> int | None:
+        """The point at a position; None where there is none."""
+
+    @abstractmethod
+    def find(self, config: Any) -> int | None:
+        """The point of a configuration as plain data, as records have it; None where it is not in the space."""
+
+    @abstractmethod
+    def plain(self, point: int) -> Mapping[str, Any]:
+        """The configuration of a point as plain data."""
+
+    def expected(self, point: int) -> float:
+        """Seconds that an analytic model expects; 0 where there is none."""
+        return 0.0
+
+    def best_expected(self, count: int) -> list[int]:
+        """Up to `count` points to begin with: those expected to be fastest. None where nothing is expected."""
+        return []
+
+    def random(self, generator: Random) -> int:
+        """A point, all equally likely."""
+        return generator.randrange(len(self))
+
+    def neighbours(self, point: int) -> Iterator[int]:
+        """The points that differ in one knob, by the next valid value on either side."""
+        position = self.position(point)
+        for knob, size in enumerate(self.knobs.values()):
+            for step in (1, -1):
+                for value in range(position[knob] + step, size if step > 0 else -1, step):
+                    found = self.at((*position[:knob], value, *position[knob + 1 :]))
+                    if found is not None:
+                        yield found
+                        break
+
+    def mutated(self, point: int, generator: Random) -> int:
+        """A point that differs in one knob, as far as there is one; else any."""
+        position, sizes = self.position(point), list(self.knobs.values())
+        movable = [knob for knob, size in enumerate(sizes) if size > 1]
+        for _ in range(4 * len(movable)):
+            knob = generator.choice(movable)
+            value = generator.randrange(sizes[knob])
+            found = self.at((*position[:knob], value, *position[knob + 1 :]))
+            if found is not None and found != point:
+                return found
+        return self.random(generator)
+
+
+class EnumeratedPoints(Points):
+    """The space of a schedule template, in the order of what its configurations are expected to cost.
+
+    `seconds(cycles)` is how long so many cycles take on the target.
+    """
+
+    def __init__(self, space: ConfigSpace, seconds: Any) -> None:
+        self.space, self._seconds = space, seconds
+        self._values = {
+            name: {value: i for i, value in enumerate(sorted(known))} for name, known in space.knobs.items()
+        }
+        self.knobs = {name: len(values) for name, values in self._values.items()}
+
+    def __len__(self) -> int:
+        return len(self.space.ranked)
+
+    def config(self, point: int) -> Any:
+        return self.space.ranked[point][1]
+
+    def plain(self, point: int) -> Mapping[str, Any]:
+        return self.space.ranked[point][1].to_json()
+
+    def position(self, point: int) -> Position:
+        config = self.config(point)
+        return tuple(values[config[name]] for name, values in self._values.items())
+
+    def at(self, position: Position) -> int | None:
+        return self._places.get(tuple(position))
+
+    def find(self, config: Any) -> int | None:
+        try:
+            found = self.space.config(config)
+        except (ScheduleError, TypeError):
+            return None
+        return self._places.get(tuple(values[found[name]] for name, values in self._values.items()))
+
+    def expected(self, point: int) -> float:
+        return float(self._seconds(self.space.ranked[point][0].cycles))
+
+    def best_expected(self, count: int) -> list[int]:
+        return list(range(min(count, len(self))))
+
+    @cached_property
+    def _places(self) -> dict[Position, int]:
+        return {self.position(point): point for point in range(len(self))}

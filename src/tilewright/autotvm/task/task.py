@@ -1,0 +1,118 @@
+"""What is tuned: a computation with a search space, any configuration of which it lowers to the loop IR."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.autotvm.record.database import processor_of
+from tilewright.autotvm.record.entry import TaskKey
+from tilewright.autotvm.task.points import EnumeratedPoints, Points
+from tilewright.driver.apply_records import task_key_of
+from tilewright.driver.lower import lower_function, schedule_choice, search_space, to_compute
+from tilewright.relay.ir.expr import Function
+from tilewright.target import Target
+from tilewright.tir.op import as_const
+from tilewright.tir.stmt import PrimFunc
+
+#: What an argument of a kernel is: the result of another kernel, what stays the same from run to run, its result.
+INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One array that a kernel takes, and its `role`: `INPUT`, `WEIGHT` or `OUTPUT`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    role: str
+
+
+class Task(ABC):
+    """A computation to tune. `flops` are the operations of one call, 0 where they are not known."""
+
+    name: str
+    target: Target
+    key: TaskKey
+    arguments: tuple[Argument, ...]
+    flops: float = 0.0
+
+    @property
+    def processor(self) -> str:
+        """The processor that it is tuned for, as records name it."""
+        return processor_of(self.target)
+
+    @property
+    @abstractmethod
+    def points(self) -> Points:
+        """The search space."""
+
+    @property
+    @abstractmethod
+    def default(self) -> int | None:
+        """The point that is used without tuning; None where the task has no such."""
+
+    @property
+    def roofline(self) -> float:
+        """Seconds that no configuration stays below: what arithmetic alone takes on all cores; 0 where unknown."""
+        machine = getattr(self.target, "machine", None)
+        return self.flops / (machine.peak_gflops * machine.cores * 1e9) if machine is not None else 0.0
+
+    @abstractmethod
+    def lower(self, config: Any) -> PrimFunc:
+        """The function that a configuration stands for. Raises a `UserError` where it stands for none."""
+
+    @abstractmethod
+    def lower_reference(self) -> PrimFunc:
+        """A function whose results every other one's are compared with."""
+
+
+class KernelTask(Task):
+    """A fused function of a network, by the template that the compiler itself schedules it by.
+
+    `calls` is how often one run of the network calls it.
+    """
+
+    def __init__(
+        self, name: str, function: Function, target: Target, roles: Sequence[str], calls: int = 1, flops: float = 0.0
+    ) -> None:
+        key = task_key_of(function, target)
+        assert key is not None, f"{name} has no search space"
+        self.name, self.function, self.target, self.key = name, function, target, key
+        self.calls, self.flops = calls, flops
+        compute = to_compute(function)
+        tensors = [*compute.inputs, *compute.outputs]
+        roles = [*roles, *[OUTPUT] * len(compute.outputs)]
+        self.arguments = tuple(
+            Argument(tuple(int(as_const(extent) or 0) for extent in tensor.shape), str(tensor.dtype), role)
+            for tensor, role in zip(tensors, roles, strict=True)
+        )
+
+    @functools.cached_property
+    def points(self) -> Points:
+        space = search_space(self.function, self.target)
+        assert space is not None
+        return EnumeratedPoints(space, self.target.machine.seconds)
+
+    @functools.cached_property
+    def default(self) -> int | None:
+        return self.points.find(dict(schedule_choice(self.function, self.target).config))
+
+    @functools.cached_property
+    def roofline(self) -> float:
+        """Of all configurations the least that the scarcest resource of one takes, others hidden behind it.
+
+        Minimal filtering needs fewer operations than the definition has, so those say little.
+        """
+        assert isinstance(self.points, EnumeratedPoints)
+        least = min(max(cost.spent.values()) for cost, _ in self.points.space.ranked)
+        return float(self.target.machine.seconds(least))
+
+    def lower(self, config: Any) -> PrimFunc:
+        return lower_function(self.function, "kernel", self.target, dict(config))
+
+    def lower_reference(self) -> PrimFunc:
+        return lower_function(self.function, "kernel", self.target)

@@ -1,0 +1,1 @@
+"""Explorers of search spaces, and tuning one task by one of them."""

@@ -1,0 +1,261 @@
+"""`tilewright rpc …`: certificates of a fleet, its tracker, a device's server, a model run on one (docs/fleet.md)."""
+
+from __future__ import annotations
+
+import re
+import signal
+import statistics
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright.cli.inputs import InputOptions, input_options
+from tilewright.cli.options import ModelOptions, model_options, require_file
+from tilewright.cli.run import run_once
+from tilewright.cli.tables import print_table
+from tilewright.errors import InputError
+from tilewright.runtime.artifact import is_artifact
+from tilewright.support.knobs import parse_bytes
+
+_ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
+_STATE = Path("~/.local/state/tilewright")
+
+
+def _address(text: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text!r} is no address; write HOST:PORT")
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def _bundle_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--bundle", metavar="DIR", help="our certificate: a folder made by `tilewright rpc init`")(
+        command
+    )
+
+
+def _plain(bundle: str | None, plaintext: bool) -> None:
+    """Refuse to listen without certificates unless that was asked for in so many words."""
+    if bundle is None and not plaintext:
+        raise InputError(
+            "give --bundle DIR, a certificate made by `tilewright rpc init`; or --plaintext, which listens on this "
+            "machine alone and asks nobody who he is"
+        )
+    if bundle is not None and plaintext:
+        raise InputError("--plaintext and --bundle exclude each other")
+
+
+@click.group("rpc")
+def rpc_command() -> None:
+    """Devices from afar: certificates, a tracker, a server on each device, models run there."""
+
+
+@rpc_command.command("init")
+@click.argument("folder")
+@click.option("--tracker", "trackers", multiple=True, metavar="NAME", help="make the bundle of a tracker")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="make the bundle of a device")
+@click.option("--user", "users", multiple=True, metavar="NAME", help="make the bundle of a user")
+def init_command(folder: str, trackers: tuple[str, ...], devices: tuple[str, ...], users: tuple[str, ...]) -> None:
+    """Make the authority of a fleet in FOLDER, if there is none, and bundles that it certifies."""
+    # only this verb needs it
+    from tilewright.rpc import identity
+
+    if not (Path(folder) / "authority.pem").exists():
+        click.echo(
+            f"{identity.make_authority(folder)}: the authority; its key beside it signs all others: keep it here"
+        )
+    for role, names in (("tracker", trackers), ("device", devices), ("user", users)):
+        for name in names:
+            click.echo(f"{identity.make_bundle(folder, role, name)}: copy this folder to {role} {name}")
+
+
+@rpc_command.command("revoke")
+@click.argument("folder")
+@click.argument("role", type=click.Choice(("tracker", "device", "user")))
+@click.argument("name")
+def revoke_command(folder: str, role: str, name: str) -> None:
+    """Revoke the certificate of NAME in the fleet of FOLDER."""
+    # only this verb needs it
+    from tilewright.rpc import identity
+
+    listed = identity.revoke(folder, role, name)
+    click.echo(
+        f"{listed}: copy it into the bundle of every tracker and device; it counts from their next connection on"
+    )
+
+
+@rpc_command.command("tracker")
+@_bundle_option
+@click.option("--plaintext", is_flag=True, help="no certificates: this machine alone may connect")
+@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
+@click.option("--port", default=9190, show_default=True, help="the port; 0 is any free one")
+@click.option("--folder", default=str(_STATE / "tracker"), show_default=True, help="where the journal is kept")
+@click.option("--quota", default=0, show_default=True, help="devices a user may have at a time; 0 is any number")
+@click.option("--page", type=int, metavar="PORT", help="serve a page and /metrics on this port of this machine")
+def tracker_command(
+    bundle: str | None, plaintext: bool, host: str, port: int, folder: str, quota: int, page: int | None
+) -> None:
+    """Run a tracker: devices register with it, users ask it for one."""
+    # only this verb needs it
+    from tilewright.rpc.identity import Bundle
+    from tilewright.rpc.page import serve_page
+    from tilewright.rpc.tracker import Tracker, TrackerSettings
+
+    _plain(bundle, plaintext)
+    place = Path(folder).expanduser()
+    settings = TrackerSettings(place, host, port, Bundle(Path(bundle)) if bundle else None, quota)
+    with Tracker(settings) as tracker, _until_stopped() as stopped:
+        if page is not None:
+            serve_page(tracker, page)
+        click.echo(f"tracker on {tracker.address[0]}:{tracker.address[1]}")
+        stopped.wait()
+
+
+@rpc_command.command("server")
+@_bundle_option
+@click.option("--plaintext", is_flag=True, help="no certificates: this machine alone may connect")
+@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
+@click.option("--port", default=9090, show_default=True, help="the port; 0 is any free one")
+@click.option("--name", default="device", show_default=True, help="the device's name, as in its certificate")
+@click.option("--key", default="", help="what kind of device this is  [default: its architecture]")
+@click.option("--tracker", metavar="HOST:PORT", help="register there; sessions then need a lease")
+@click.option("--reached-at", default="", metavar="HOST", help="the address that users reach this device by")
+@click.option("--folder", default=str(_STATE / "device"), show_default=True, help="where uploads are kept")
+@click.option("--memory", metavar="BYTES", help="what a session's process may use, as 512M  [default: half of all]")
+@click.option("--request-seconds", default=600.0, show_default=True, help="the longest a request may take")
+def server_command(
+    bundle: str | None,
+    plaintext: bool,
+    host: str,
+    port: int,
+    name: str,
+    key: str,
+    tracker: str | None,
+    reached_at: str,
+    folder: str,
+    memory: str | None,
+    request_seconds: float,
+) -> None:
+    """Run the server of a device: take uploads, and run them one session at a time."""
+    # only this verb needs it
+    from tilewright.rpc.identity import Bundle
+    from tilewright.rpc.leases import Leases
+    from tilewright.rpc.registration import Registration
+    from tilewright.rpc.sandbox import Limits
+    from tilewright.rpc.server import Server, Settings, memory_of_machine
+
+    _plain(bundle, plaintext)
+    limits = Limits(_bytes(memory) if memory else memory_of_machine() // 2, request_seconds=request_seconds)
+    settings = Settings(
+        Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits
+    )
+    with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
+        click.echo(f"device {name} on {server.address[0]}:{server.address[1]}")
+        if tracker is not None:
+            registration = Registration(server, *_address(tracker), bundle, reached_at)
+            _say_when_registered(registration, tracker)
+        stopped.wait()
+
+
+@rpc_command.command("query")
+@_bundle_option
+@click.option("--tracker", required=True, metavar="HOST:PORT", help="the tracker to ask")
+@click.option("--drain", metavar="DEVICE", help="give this device out no more")
+@click.option("--resume", metavar="DEVICE", help="give this device out again")
+def query_command(bundle: str | None, tracker: str, drain: str | None, resume: str | None) -> None:
+    """List the devices of a fleet and who has them."""
+    # only this verb needs it
+    from tilewright.rpc.tracker_client import connect_tracker, devices
+
+    fleet = connect_tracker(*_address(tracker), bundle=bundle)
+    for device, on in ((drain, True), (resume, False)):
+        if device:
+            fleet.drain(device, on)
+    status = fleet.status()
+    rows = list(devices(status))
+    columns = ("device", "key", "architecture", "state", "user", "address")
+    print_table(columns, rows, ("  ".join(word or "-" for word in row) for row in [columns, *rows]))
+    click.echo(f"{len(rows)} devices, {status['waiting']} requests waiting, {status['granted']} granted so far")
+
+
+@rpc_command.command("run")
+@click.argument("model")
+@_bundle_option
+@click.option("--device", metavar="HOST:PORT", help="the server of a device, where there is no tracker")
+@click.option("--tracker", metavar="HOST:PORT", help="the tracker to ask for a device")
+@click.option("--key", default="", help="the kind of device to ask for")
+@click.option("--wait", default=60.0, show_default=True, help="seconds to wait for a free one")
+@click.option("--repeat", default=10, show_default=True, help="runs to time")
+@input_options
+@model_options
+def run_command(
+    model: str,
+    bundle: str | None,
+    device: str | None,
+    tracker: str | None,
+    key: str,
+    wait: float,
+    repeat: int,
+    inputs: InputOptions,
+    options: ModelOptions,
+) -> None:
+    """Run MODEL (a model or a compiled .tw) on a device: print its outputs, and the time it takes there."""
+    # only this verb needs it
+    from tilewright.rpc.client import connect
+    from tilewright.rpc.tracker_client import connect_tracker
+
+    if (device is None) == (tracker is None):
+        raise InputError("give --device HOST:PORT, or --tracker HOST:PORT with --key")
+    require_file(model)
+    with tempfile.TemporaryDirectory(prefix="tilewright-rpc-") as folder:
+        compiled = model if is_artifact(model) else str(Path(folder) / "model.tw")
+        if not is_artifact(model):
+            inputs.open(model, options).save(compiled)
+        if tracker is not None:
+            session = connect_tracker(*_address(tracker), bundle=bundle).request(key, wait=wait)
+        else:
+            session = connect(*_address(device or ""), bundle=bundle)
+        with session as remote:
+            loaded: Any = remote.load_module(remote.upload(compiled), threads=options.threads)
+            for given in inputs.sets(loaded, model):
+                run_once(loaded, given)
+                times = loaded.time(given.arrays, repeat=repeat)
+                middle, least = statistics.median(times) * 1e3, min(times) * 1e3
+                click.echo(f"on {remote.name}: median {middle:.3f} ms, minimum {least:.3f} ms of {repeat} runs")
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no size; write it as 512M or 2G") from None
+
+
+def _say_when_registered(registration: Any, tracker: str) -> None:
+    """One line when the tracker knows us, or what keeps it from that."""
+
+    def say() -> None:
+        known = registration.registered.wait(5.0)
+        click.echo(
+            f"registered with {tracker}" if known else f"not registered yet: {registration.problem}", err=not known
+        )
+
+    threading.Thread(target=say, daemon=True).start()
+
+
+@contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """An event that is set by SIGTERM; an interrupt ends the waiting too."""
+    stopped = threading.Event()
+    old = signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    try:
+        yield stopped
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+    finally:
+        signal.signal(signal.SIGTERM, old)

@@ -1,0 +1,73 @@
+"""`tilewright tune MODEL`: find better schedules for the kernels of a model by measuring, and keep what was found."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tilewright.cli.options import parse_shapes, require_model
+from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.tune_report import tune_page
+from tilewright.cli.tune_view import make_view
+
+#: Minutes, where nobody says how long.
+_MINUTES = 5.0
+
+
+@click.command("tune")
+@click.argument("model")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="time to spend  [default: 5, or no limit]")
+@click.option("--trials", type=click.IntRange(min=1), help="configurations to measure at most")
+@click.option("--records", metavar="FILE", help="where to keep what is learned  [default: MODEL.records.jsonl]")
+@click.option("--report", metavar="FILE.html", help="also write a page about it")
+@click.option("--explorer", default="auto", show_default=True, help="auto, xgb, droplet, genetic, random or grid")
+@click.option("--seed", default=0, show_default=True, help="of what the explorer draws")
+@click.option("--json", "json_path", metavar="FILE", help="also write the outcome to this file")
+@click.option("--target", help="what to tune for  [default: cpu]")
+@click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
+@click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
+def tune_command(
+    model: str,
+    minutes: float | None,
+    trials: int | None,
+    records: str | None,
+    report: str | None,
+    explorer: str,
+    seed: int,
+    json_path: str | None,
+    target: str | None,
+    shapes: str | None,
+    threads: int | None,
+) -> None:
+    """Measure schedules for the kernels of MODEL, and keep the best in a file of records.
+
+    `tilewright compile MODEL --records FILE` compiles with them. A run can be ended with Ctrl-C and taken up again with
+    the same file. At the end the tuned model is compared with the default one; what does not pay is rolled back.
+    """
+    # only when it runs: `tilewright --help` reads this module
+    from tilewright.autotvm.network.tune import TuneOptions, tune
+    from tilewright.compile import import_model
+
+    require_model(model, "tune")
+    records = records or f"{model}.records.jsonl"
+    for path in filter(None, (report, json_path)):
+        check_writable(path, model)
+    if minutes is None and trials is None:
+        minutes = _MINUTES
+    spelled = f"{target or 'cpu'}{f' -cores={threads}' if threads else ''}"
+    mod = import_model(model, parse_shapes(shapes))
+    with make_view(model, records) as view:
+        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, seed=seed)
+        result = tune(mod, spelled, options, records, view)
+    if report:
+        page = tune_page(model, result)
+        write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
+    if json_path:
+        verdict = result.verdict
+        outcome = {
+            "model": model, "target": str(result.target), "trials": result.trials, "seconds": result.seconds,
+            "default_ms": verdict.default_seconds * 1e3, "tuned_ms": verdict.tuned_seconds * 1e3,
+            "kept": len(verdict.kept), "rolled_back": len(verdict.rolled_back), "records": records,
+        }  # fmt: skip
+        write_file(json_path, lambda path: path.write_text(json.dumps(outcome, indent=2) + "\n"))

@@ -1,0 +1,67 @@
+"""Configurations that were found by tuning, put into the fused functions of an optimized module.
+
+Before: fn (%p0, %p1) { nn.conv2d(%p0, %p1, …) }(%x, w)
+After:  fn (%p0, %p1, schedule=((tile_rows, 4), …)) { nn.conv2d(%p0, %p1, …) }(%x, w)
+
+A configuration travels with its function from here on (`lower.chosen_config`): everything that compiles, shows or
+measures the function takes it. What the records do not know keeps the choice of the cost model, and so does what they
+know of an older template.
+"""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.autotvm.record.database import Database, processor_of
+from tilewright.autotvm.record.entry import TaskKey, this_compiler
+from tilewright.backend import backend_of
+from tilewright.driver.lower import SCHEDULE, index_type_of, search_space, to_compute
+from tilewright.errors import ArtifactError, ScheduleError
+from tilewright.relay.ir.expr import Call, Expr, Function
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.symbolic import close_dims
+from tilewright.relay.ir.visitor import rewrite
+from tilewright.target import Target
+
+
+def task_key_of(function: Function, target: Target) -> TaskKey | None:
+    """What records know a fused function by; None where it has no choices, or open sizes."""
+    with te.index_type(index_type_of(function)):
+        return backend_of(target).task_key(to_compute(close_dims(function)[0]).outputs)
+
+
+def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
+    """Give the fused functions that `main` calls the best configurations known of this processor.
+
+    Raises `ArtifactError` where the records are all of other processors.
+    """
+    processor = processor_of(target)
+    if records.entries and processor not in records.processors:
+        known = "\n  ".join(sorted(records.processors))
+        raise ArtifactError(
+            f"{records.name} has no records of this processor,\n  {processor}\nbut of\n  {known}\n"
+            "Tune on this processor (`tilewright tune`), or compile for one of those"
+        )
+    best = records.configurations(processor, this_compiler())
+    done: dict[Function, Function] = {}
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.is_primitive:
+            return None
+        if node.op not in done:
+            key = task_key_of(node.op, target)
+            entry = best.get(key) if key is not None else None
+            done[node.op] = node.op if entry is None else _configured(node.op, entry.config, target)
+        return Call(done[node.op], node.args, node.attrs, node.span) if done[node.op] is not node.op else None
+
+    return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
+
+
+def _configured(function: Function, config: object, target: Target) -> Function:
+    """The function with a configuration, where that is one of its space."""
+    space = search_space(function, target)
+    if space is None or not isinstance(config, dict):
+        return function
+    try:
+        return function.with_attr(SCHEDULE, space.config(config).items_)
+    except ScheduleError:
+        return function

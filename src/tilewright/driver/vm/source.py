@@ -1,0 +1,29 @@
+"""A module with control flow to C99 source: its segments, and one function with branches and loops around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.codegen.kernel_code import c_source
+from tilewright.driver.assemble import input_specs
+from tilewright.driver.build_source import write_files
+from tilewright.driver.vm.build import Optimize, build_program
+from tilewright.relay.ir.module import IRModule
+from tilewright.runtime.export import c_name
+from tilewright.runtime.vm.c_program import program_model
+from tilewright.runtime.vm.places import require_fixed
+from tilewright.target import Target
+
+
+def write_program_source(
+    mod: IRModule, target: Target, optimize: Optimize, path: Path, name: str | None = None
+) -> list[Path]:
+    """Write the C source of a module as imported to `path` (.c) and beside it; the files, as `write_source` does.
+
+    `optimize` are the graph passes of its segments. Raises `UnsupportedError`, with the node, where sizes are open or
+    an operator runs on the host; of open inputs, all at once and before anything is compiled.
+    """
+    name = c_name(path, name)
+    require_fixed(input_specs(mod["main"]))
+    built, manifest = build_program(mod, target, optimize, form=c_source)
+    return write_files(path, name, built, manifest, program_model(manifest, alone=True))

@@ -1,0 +1,147 @@
+"""A whole ML program to a Relay module: read it, fix the shapes of its inputs, convert its operations in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.coreml import (  # noqa: F401  (importing a family registers its converters)
+    math,
+    nn,
+    shapes,
+)
+from tilewright.frontend.coreml.load import MlModel, load_model, value_array
+from tilewright.frontend.coreml.node import MilNode
+from tilewright.frontend.coreml.registry import converts
+from tilewright.frontend.coreml.schema import DTYPES
+from tilewright.frontend.graph_walk import UNAVAILABLE, GraphWalk
+from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.messages import Record
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.module import IRModule
+from tilewright.support.dtype import DType
+
+_MOST_DEPTH = 50
+
+
+def convert_model(
+    model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.coreml.from_coreml`."""
+    loaded = load_model(model)
+    function = _main(loaded)
+    specs = resolve_inputs([_declared(entry, loaded) for entry in function.inputs], input_shapes)
+    params = [var(spec.name, spec.type) for spec in specs]
+    program = _Program(loaded)
+    program.walk.values.update(zip((spec.name for spec in specs), params))
+    block = _block(function, loaded)
+    program.operations(block, 0)
+    if not block.outputs:
+        raise ModelError(f"{loaded.label}: its program has no outputs")
+    results = program.walk.results(block.outputs)
+    if not all(isinstance(result, Expr) for result in results):
+        raise ModelError(f"{loaded.label}: an output of its program is no tensor")
+    body = results[0] if len(results) == 1 else Tuple(results)
+    main = Function(params, body, attrs={"output_names": tuple(block.outputs)})
+    return IRModule({GlobalVar("main"): main}), specs
+
+
+def _main(model: MlModel) -> Record:
+    functions = model.spec.mlProgram.functions
+    name = model.spec.description.defaultFunctionName or "main"
+    if name not in functions:
+        raise ModelError(
+            f"{model.label} has no function {name!r}; there are {', '.join(map(repr, functions)) or 'none'}"
+        )
+    return functions[name]
+
+
+def _block(function: Record, model: MlModel) -> Record:
+    blocks = function.block_specializations
+    name = function.opset if function.opset in blocks else next(iter(blocks), None)
+    if name is None:
+        raise ModelError(f"{model.label}: its function has no block")
+    return blocks[name]
+
+
+def _declared(entry: Record, model: MlModel) -> Declared:
+    tensor = entry.type.tensorType
+    if entry.type.has("stateType"):
+        raise UnsupportedError(f"{model.label}: the input {entry.name!r} is a state, which is not supported")
+    dtype = DTYPES.get(tensor.dataType)
+    if dtype is None or not entry.type.has("tensorType"):
+        raise UnsupportedError(
+            f"{model.label}: the input {entry.name!r} of the type {tensor.dataType} is not supported"
+        )
+    dims = tuple(int(dim.constant.size) if dim.has("constant") else "?" for dim in tensor.dimensions)
+    if any(isinstance(extent, int) and extent >= 1 << 40 for extent in dims):
+        raise ModelError(f"{model.label}: the input {entry.name!r} has the shape {list(dims)}")
+    return Declared(entry.name, dims, DType(dtype))
+
+
+class _Program:
+    """The operations of one program, blocks within blocks."""
+
+    def __init__(self, model: MlModel) -> None:
+        self._model = model
+        self.walk = GraphWalk(model.label, converts)
+
+    def operations(self, block: Record, depth: int) -> None:
+        """Convert the operations of a block in order."""
+        if depth > _MOST_DEPTH:
+            raise ModelError(f"{self._model.label}: blocks within blocks more than {_MOST_DEPTH} deep")
+        for operation in block.operations:
+            names = [entry.name for entry in operation.outputs]
+            name = names[0] if names else operation.type
+            if operation.type == "const":
+                self._constant(operation, name)
+                continue
+            args = {key: self._argument(value, f"{operation.type} {name!r}") for key, value in operation.inputs.items()}
+            for key, value in operation.attributes.items():
+                if key not in ("name", "op_version") and key not in args:
+                    args[key] = self._value(value, f"{operation.type} {name!r}")
+
+            def nested(index: int, arguments: Sequence[Expr], operation: Record = operation) -> Sequence[Expr]:
+                return self._nested(operation.blocks[index], arguments, depth)
+
+            self.walk.step(MilNode(operation, name, args, nested if operation.blocks else None), names)
+
+    def _nested(self, block: Record, arguments: Sequence[Expr], depth: int) -> Sequence[Expr]:
+        """The outputs of a block of an operation."""
+        self.walk.values.update(zip((entry.name for entry in block.inputs), arguments))
+        self.operations(block, depth + 1)
+        found = [self.walk.value(name, "an output of a block") for name in block.outputs]
+        if any(value is UNAVAILABLE for value in found):
+            raise UnsupportedError("an operation of its block is not supported")
+        return found
+
+    def _constant(self, operation: Record, name: str) -> None:
+        value = operation.attributes.get("val")
+        if value is None:
+            raise ModelError(f"{self._model.label}: const {name!r} has no value")
+        try:
+            self.walk.values[name] = self._value(value, f"const {name!r}")
+        except UnsupportedError as error:
+            self.walk.missing.add("const", f"const {name!r}", str(error))
+            self.walk.values[name] = UNAVAILABLE
+
+    def _value(self, value: Record, where: str) -> Any:
+        return _expression(value_array(value, self._model, f"{self._model.label}: {where}"))
+
+    def _argument(self, argument: Record, where: str) -> Any:
+        """What an argument is bound to: one value, or a list of them."""
+        found = [
+            self._value(binding.value, where) if binding.has("value") else self.walk.value(binding.name, where)
+            for binding in argument.arguments
+        ]
+        return found[0] if len(found) == 1 else found
+
+
+def _expression(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Constant(value if value.flags.aligned else value.copy())
+    return [_expression(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,41 @@
+"""Core ML among the formats: what its files begin like, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ModelError
+from tilewright.frontend.coreml import from_coreml
+from tilewright.frontend.coreml.load import MANIFEST, is_specification, specification_path
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.source import Source
+from tilewright.relay.ir.module import IRModule
+
+
+class CoremlFrontend(Frontend):
+    """Packages of ML programs, and the specifications in them."""
+
+    name = "coreml"
+    kind = "a Core ML package"
+
+    def recognizes(self, source: Source) -> bool:
+        """A folder with a manifest and data, or a version and a description."""
+        if source.is_folder:
+            return {MANIFEST, "Data"} <= source.members
+        return is_specification(source.contents)
+
+    def companions(self, path: Path) -> Sequence[Path]:
+        """The files of a package, or the weights beside a specification."""
+        try:
+            spec = specification_path(path) if path.is_dir() else path
+        except ModelError:
+            return ()
+        weights = sorted(found for found in (spec.parent / "weights").glob("*") if found.is_file())
+        return [spec, *weights] if path.is_dir() else weights
+
+    def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
+        """As `from_coreml`."""
+        return from_coreml(model, input_shapes)

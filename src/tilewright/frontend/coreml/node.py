@@ -1,0 +1,82 @@
+"""One operation of an ML program as its converter sees it: arguments by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.graph_node import GraphNode
+from tilewright.frontend.messages import Record
+from tilewright.relay.ir.expr import Constant, Expr
+
+Argument = Any  # an expression, a text, or a list of them
+
+
+class MilNode(GraphNode):
+    """`args` are expressions, texts, or lists of them, by the names that the operation's definition gives them."""
+
+    def __init__(
+        self, operation: Record, name: str, args: Mapping[str, Argument], block: Callable[..., Sequence[Expr]] | None
+    ) -> None:
+        super().__init__(operation.type, name, [])
+        self.inputs = [value for value in args.values() if not isinstance(value, str)]
+        self.operation = operation
+        self.args = dict(args)
+        self.block = block  # converts a block of the operation, given its number and arguments
+
+    def has_arg(self, name: str) -> bool:
+        """True where the argument is given."""
+        return name in self.args
+
+    def arg(self, name: str = "x") -> Expr:
+        """A tensor argument; a missing one is a `ModelError`."""
+        value = self.args.get(name)
+        if not isinstance(value, Expr):
+            self.bad(f"its argument {name} is {'missing' if value is None else 'no tensor'}")
+        return value
+
+    def listed(self, name: str) -> list[Expr]:
+        """An argument of several tensors."""
+        value = self.args.get(name)
+        values = [value] if isinstance(value, Expr) else value
+        if not isinstance(values, list) or not values or not all(isinstance(item, Expr) for item in values):
+            self.bad(f"its argument {name} is no list of tensors")
+        return values
+
+    def array(self, name: str, default: Any = None) -> np.ndarray:
+        """An argument that must be known now, as an array."""
+        value = self.args.get(name)
+        if value is None and default is not None:
+            return np.asarray(default)
+        if isinstance(value, Expr) and not isinstance(value, Constant):
+            self.unsupported(f"its argument {name} is computed at run time")
+        if not isinstance(value, Constant):
+            self.bad(f"its argument {name} is {'missing' if value is None else 'no tensor'}")
+        return value.data
+
+    def number(self, name: str, default: Any = None) -> Any:
+        """An argument that is one number known now."""
+        data = self.array(name, default)
+        if data.size != 1:
+            self.bad(f"its argument {name} has {data.size} numbers")
+        return data.reshape(-1)[0].item()
+
+    def numbers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
+        """An argument that is a list of whole numbers known now."""
+        return [int(value) for value in self.array(name, default).reshape(-1)]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """An argument that is a text."""
+        value = self.args.get(name, default)
+        if not isinstance(value, str):
+            self.bad(f"its argument {name} is {'missing' if value is None else 'no text'}")
+        return value
+
+    def axes(self, name: str = "axes", rank: int | None = None) -> tuple[int, ...]:
+        """Axes counted from the front; all where none are given."""
+        rank = len(self.shape(self.arg())) if rank is None else rank
+        if not self.has_arg(name):
+            return tuple(range(rank))
+        return tuple(self.axis(axis, rank) for axis in self.numbers(name))

@@ -1,0 +1,122 @@
+"""A whole Darknet network to a Relay module: read both files, convert layer after layer, gather heads and states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ModelError
+from tilewright.frontend.darknet import (  # noqa: F401  (importing a family registers its converters)
+    activation,
+    combine,
+    heads,
+    nn,
+    recurrent,
+    windows,
+)
+from tilewright.frontend.darknet.cfg import Section, Weights, read_cfg
+from tilewright.frontend.darknet.node import DarknetNode, States
+from tilewright.frontend.darknet.registry import converts
+from tilewright.frontend.graph_walk import GraphWalk
+from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.source import Source
+from tilewright.frontend.two_files import Part, beside, text_of
+from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type_of import type_of
+from tilewright.support.dtype import DType
+
+INPUT = "data"
+SUFFIXES = (".weights",)
+_HEADS = ("yolo", "region", "detection", "Gaussian_yolo")
+
+
+def weights_beside(path: Path) -> Path | None:
+    """The file of weights of the cfg at `path`, if there is one."""
+    return beside(path, SUFFIXES)
+
+
+def convert_model(
+    cfg: Part, weights: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None, decode: bool
+) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.darknet.from_darknet`."""
+    source = Source.of(cfg)
+    net, layers = read_cfg(text_of(source), source.label)
+    numbers = Weights(*_contents(source, weights))
+    (spec,) = resolve_inputs([_declared(net, input_shapes)], input_shapes)
+    data = var(spec.name, spec.type)
+    walk, states = GraphWalk(source.label, converts), States()
+    walk.values[-1] = data
+    size = spec.shape[2:] if len(spec.shape) == 4 else (1, 1)
+    for index, section in enumerate(layers):
+        inputs = [walk.values[place] for place in _reads(section, index)]
+        if section.kind == "cost":
+            walk.values[index] = inputs[0]
+        else:
+            walk.step(DarknetNode(section, index, inputs, numbers, states, size, decode), [index])
+    places = _results(layers)
+    results = walk.results(places)
+    numbers.check_end()
+    names = [f"{layers[place].kind}_{place}" for place in places] + [f"{name}:next" for name in states.inputs]
+    results += [states.results[name] for name in states.inputs]
+    specs = [spec, *[InputSpec(name, type_of(state)) for name, state in states.inputs.items()]]
+    body = results[0] if len(results) == 1 else Tuple(results)
+    main = Function([data, *states.inputs.values()], body, attrs={"output_names": tuple(names)})
+    return IRModule({GlobalVar("main"): main}), specs
+
+
+def initial_states(cfg: Part, weights: Part | None) -> dict[str, np.ndarray]:
+    """See `tilewright.frontend.darknet.initial_states`."""
+    _, specs = convert_model(cfg, weights, None, True)
+    return {spec.name: np.zeros(spec.shape, np.float32) for spec in specs[1:]}
+
+
+def _contents(source: Source, weights: Part | None) -> tuple[memoryview, str]:
+    """The bytes of the weights and what to call them."""
+    if weights is None and source.path is not None:
+        weights = weights_beside(source.path)
+    if weights is None:
+        raise ModelError(
+            f"{source.label} has no weights: put NAME.weights beside NAME.cfg, or give both as a tuple (cfg, weights)"
+        )
+    found = Source.of(weights)
+    return found.contents, found.label
+
+
+def _declared(net: Section, input_shapes: Mapping[str, Sequence[Any]] | None) -> Declared:
+    """The input as [net] gives it, with extents that may be given otherwise."""
+    extents = [net.integer(name, 0) for name in ("channels", "height", "width")]
+    if 0 in extents:
+        inputs = net.integer("inputs", int(np.prod(extents)))
+        if inputs < 1:
+            raise ModelError(f"{net.label} gives neither height, width and channels nor inputs")
+        dims: tuple[Any, ...] = (1, inputs)
+    else:
+        dims = (1, *extents)
+    if INPUT in (input_shapes or {}):
+        dims = ("?",) * len(dims)
+    return Declared(INPUT, dims, DType("float32"))
+
+
+def _reads(section: Section, index: int) -> list[int]:
+    """The layers that one reads, the one before it first where it reads that."""
+    if section.kind == "implicit":
+        return []
+    name = {"route": "layers", "shortcut": "from", "scale_channels": "from", "sam": "from"}.get(section.kind)
+    if name is None:
+        return [index - 1]
+    listed = [int(place) for place in section.numbers(name)]
+    places = [index + place if place < 0 else place for place in listed]
+    if not places or any(not 0 <= place < index for place in places):
+        raise ModelError(f"{section.label}: {name}={section.text(name, '')} names no layer before it")
+    return places if section.kind == "route" else [index - 1, *places]
+
+
+def _results(layers: Sequence[Section]) -> list[int]:
+    """The heads, and the last layer that is none of training."""
+    heads_of = [index for index, section in enumerate(layers) if section.kind in _HEADS]
+    last = max((index for index, section in enumerate(layers) if section.kind != "cost"), default=0)
+    return heads_of if last in heads_of else [*heads_of, last]

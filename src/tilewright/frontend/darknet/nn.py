@@ -1,0 +1,172 @@
+"""Layers with weights: convolutions, products, batch normalization, learned constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.frontend.darknet.activation import activated
+from tilewright.frontend.darknet.node import DarknetNode
+from tilewright.frontend.darknet.registry import converts
+from tilewright.frontend.idioms import concatenate, constant, reshape, scale_shift, shape_of, slice_axis, transpose
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+#: What is added to variances. Darknet and its forks have 1e-6, outside of the root, and 1e-5, inside; OpenCV has this.
+_EPSILON = 1e-6
+
+Layer = Callable[[Expr], Expr]
+
+
+def _normalization(node: DarknetNode, count: int, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Scale and shift of the batch normalization whose scales, means and variances come next."""
+    scales, mean, variance = (node.take(f"{part} of {what}", count) for part in ("scales", "means", "variances"))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = scales / np.sqrt(np.maximum(variance, 0) + _EPSILON)
+        return scale, -mean * scale
+
+
+def _dilation(node: DarknetNode, size: int) -> int:
+    return 1 if size == 1 else node.section.integer("dilation", 1, 1)
+
+
+def _padding(node: DarknetNode, size: int) -> int:
+    return size // 2 if node.section.integer("pad", 0) else node.section.integer("padding", 0)
+
+
+def _refuse_training_kinds(node: DarknetNode) -> None:
+    """Raises `UnsupportedError` for options that change what a convolution computes and are not converted."""
+    for name in ("binary", "xnor", "bin_output", "antialiasing", "share_index", "coordconv", "reverse"):
+        if node.section.number(name, 0):
+            node.unsupported(f"the option {name} is not supported")
+    if node.section.number("flipped", 0):
+        node.unsupported("weights that are stored transposed (flipped=1) are not supported")
+
+
+def convolution(node: DarknetNode, channels: int, filters: int, what: str, activation: str | None = None) -> Layer:
+    """The next convolution of the weights, by the options of the section, as a function of its input."""
+    section = node.section
+    _refuse_training_kinds(node)
+    size, groups = section.integer("size", (node.section.kind == "crnn" and 3) or 1, 1), section.integer("groups", 1, 1)
+    stride = section.integer("stride", 1, 1)
+    strides = (section.integer("stride_y", stride, 1), section.integer("stride_x", stride, 1))
+    dilation = _dilation(node, size)
+    padding = _padding(node, size) * dilation
+    if channels % groups or filters % groups:
+        node.bad(f"{channels} channels and {filters} filters do not make {groups} groups")
+    normalized = section.integer("batch_normalize", 0)
+    biases = node.take(f"biases of {what}", filters)
+    scale = shift = None
+    if normalized:
+        scale, shift = _normalization(node, filters, what)
+    weights = node.take(what, filters, channels // groups, size, size)
+
+    def apply(data: Expr) -> Expr:
+        made: Expr = op.nn.conv2d(
+            data, constant(weights), strides=strides, padding=(padding,) * 4, dilation=(dilation,) * 2, groups=groups
+        )
+        made = scale_shift(made, scale, biases if shift is None else biases + shift)
+        return activated(node, made, activation or section.text("activation", "logistic"))
+
+    return apply
+
+
+@converts("convolutional", "conv")
+def convert_convolutional(node: DarknetNode) -> Expr:
+    """[convolutional]"""
+    data = node.image()
+    (channels,) = node.known(shape_of(data)[1])
+    return convolution(node, channels, node.section.integer("filters", 1, 1), "filters")(data)
+
+
+@converts("deconvolutional", "deconv")
+def convert_deconvolutional(node: DarknetNode) -> Expr:
+    """[deconvolutional]: the padding takes away from the borders of the result."""
+    section, data = node.section, node.image()
+    (channels,) = node.known(shape_of(data)[1])
+    filters, size, stride = (
+        section.integer(name, default, 1) for name, default in (("filters", 1), ("size", 1), ("stride", 1))
+    )
+    padding = _padding(node, size)
+    biases = node.take("biases", filters)
+    scale, shift = _normalization(node, filters, "filters") if section.integer("batch_normalize", 0) else (None, 0)
+    weights = node.take("filters", channels, filters, size, size)
+    made = op.nn.conv2d_transpose(data, constant(weights), strides=(stride, stride), padding=(padding,) * 4)
+    return activated(node, scale_shift(made, scale, biases + shift), section.text("activation", "logistic"))
+
+
+def connected(node: DarknetNode, inputs: int, units: int, what: str, activation: str) -> Layer:
+    """The next matrix of the weights as a function of [batch, inputs]."""
+    biases = node.take(f"biases of {what}", units)
+    if node.weights.transposed:
+        weights = node.take(what, inputs, units).T
+    else:
+        weights = node.take(what, units, inputs)
+    scale = None
+    if node.section.integer("batch_normalize", 0):
+        scale, shift = _normalization(node, units, what)
+        biases = biases + shift
+
+    def apply(data: Expr) -> Expr:
+        made = scale_shift(op.nn.dense(data, constant(weights)), scale, biases)
+        return activated(node, made, activation)
+
+    return apply
+
+
+@converts("connected", "conn")
+def convert_connected(node: DarknetNode) -> Expr:
+    """[connected]"""
+    data = node.flat()
+    (inputs,) = node.known(shape_of(data)[1])
+    units = node.section.integer("output", 1, 1)
+    return connected(node, inputs, units, "units", node.section.text("activation", "logistic"))(data)
+
+
+@converts("local")
+def convert_local(node: DarknetNode) -> Expr:
+    """[local]: a convolution with filters of its own at every place."""
+    section, data = node.section, node.image()
+    batch, channels, height, width = shape_of(data)
+    filters, size, stride = (
+        section.integer(name, 1, 1) for name in ("filters", "size", "stride")
+    )  # fmt: skip
+    pad = section.integer("pad", 0)
+    channels, height, width = node.known(channels, height, width)
+    rows, columns = ((extent - (1 if pad else size)) // stride + 1 for extent in (height, width))
+    if min(rows, columns) < 1:
+        node.bad(f"filters of {size} are larger than the image, {height} x {width}")
+    biases = node.take("biases", filters, rows, columns)
+    weights = node.take("filters", rows * columns, filters, channels * size * size)
+    reach = [(count - 1) * stride + size for count in (rows, columns)]
+    behind = [max(need - extent - pad, 0) for need, extent in zip(reach, (height, width))]
+    padded = op.nn.pad(data, pad_width=((0, 0), (0, 0), (pad, behind[0]), (pad, behind[1])))
+    spans = [(count - 1) * stride + 1 for count in (rows, columns)]
+    windows = [
+        slice_axis(slice_axis(padded, 2, y, y + spans[0], stride), 3, x, x + spans[1], stride)
+        for y in range(size)
+        for x in range(size)
+    ]
+    flat = [reshape(window, (batch, channels, 1, rows * columns)) for window in windows]
+    columns_of = reshape(concatenate(flat, 2), (batch, channels * size * size, rows * columns))
+    made: Expr = op.nn.batch_matmul(transpose(columns_of, (2, 0, 1)), constant(weights))  # [places, batch, filters]
+    made = reshape(transpose(made, (1, 2, 0)), (batch, filters, rows, columns))
+    return activated(node, op.add(made, constant(biases[None])), section.text("activation", "logistic"))
+
+
+@converts("batchnorm")
+def convert_batchnorm(node: DarknetNode) -> Expr:
+    """[batchnorm]: a normalization of its own."""
+    data = node.image()
+    (channels,) = node.known(shape_of(data)[1])
+    biases = node.take("biases", channels)
+    scale, shift = _normalization(node, channels, "channels")
+    return scale_shift(data, scale, biases + shift)
+
+
+@converts("implicit")
+def convert_implicit(node: DarknetNode) -> Expr:
+    """[implicit]: learned constants, whatever the input is."""
+    atoms, filters = node.section.integer("atoms", 1, 1), node.section.integer("filters", 128, 1)
+    return constant(node.take("values", 1, atoms, filters, 1).reshape(1, -1, 1, 1))

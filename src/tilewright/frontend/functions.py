@@ -1,0 +1,250 @@
+"""Activation functions and others of one number, by the names of Keras and TensorFlow, in plain operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.frontend.build import constant, dtype_of, move_axis, rank_of, scalar_like, shape_of
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+def relu6(x: Expr) -> Expr:
+    """`x` within 0 … 6."""
+    return op.clip(x, 0.0, 6.0)
+
+
+def elu(x: Expr, alpha: float = 1.0) -> Expr:
+    """`x` where positive, alpha * (exp(x) - 1) elsewhere."""
+    below = op.expm1(op.minimum(x, scalar_like(0, x)))
+    return op.where(op.greater(x, scalar_like(0, x)), x, _times(below, alpha))
+
+
+def celu(x: Expr, alpha: float = 1.0) -> Expr:
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
+    below = op.expm1(op.divide(op.minimum(x, scalar_like(0, x)), scalar_like(alpha, x)))
+    return op.add(op.nn.relu(x), _times(below, alpha))
+
+
+def selu(x: Expr) -> Expr:
+    """The self-normalizing ELU of Klambauer et al. (2017)."""
+    return _times(elu(x, 1.6732632423543772848170429916717), 1.0507009873554804934193349852946)
+
+
+def softplus(x: Expr) -> Expr:
+    """log(1 + exp(x))."""
+    return op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x)))))
+
+
+def softsign(x: Expr) -> Expr:
+    """x / (1 + |x|)."""
+    return op.divide(x, op.add(scalar_like(1, x), op.abs(x)))
+
+
+def silu(x: Expr) -> Expr:
+    """x times its sigmoid."""
+    return op.multiply(x, op.sigmoid(x))
+
+
+def log_sigmoid(x: Expr) -> Expr:
+    """log(sigmoid(x))."""
+    return op.negative(softplus(op.negative(x)))
+
+
+def gelu(x: Expr, approximate: bool = False) -> Expr:
+    """x times the normal distribution's cumulative function, exact or by tanh (Hendrycks and Gimpel 2016)."""
+    if approximate:
+        cubic = op.add(x, _times(op.multiply(x, op.multiply(x, x)), 0.044715))
+        part = op.tanh(_times(cubic, math.sqrt(2 / math.pi)))
+    else:
+        part = op.erf(_times(x, math.sqrt(0.5)))
+    return op.multiply(_times(x, 0.5), op.add(scalar_like(1, x), part))
+
+
+def hard_sigmoid(x: Expr) -> Expr:
+    """relu6(x + 3) / 6."""
+    return op.divide(relu6(op.add(x, scalar_like(3, x))), scalar_like(6, x))
+
+
+def hard_silu(x: Expr) -> Expr:
+    """x times hard_sigmoid(x)."""
+    return op.multiply(x, hard_sigmoid(x))
+
+
+def mish(x: Expr) -> Expr:
+    """x * tanh(softplus(x))."""
+    return op.multiply(x, op.tanh(softplus(x)))
+
+
+def glu(x: Expr, axis: int = -1) -> Expr:
+    """The first half of an axis times the sigmoid of the second."""
+    halves = op.split(x, indices_or_sections=2, axis=axis)
+    return op.multiply(halves[0], op.sigmoid(halves[1]))
+
+
+def hard_tanh(x: Expr) -> Expr:
+    """`x` within -1 … 1."""
+    return op.clip(x, -1.0, 1.0)
+
+
+def tanh_shrink(x: Expr) -> Expr:
+    """x - tanh(x)."""
+    return op.subtract(x, op.tanh(x))
+
+
+def hard_shrink(x: Expr, threshold: float = 0.5) -> Expr:
+    """`x` where its magnitude is above the threshold, 0 elsewhere."""
+    return op.where(op.greater(op.abs(x), scalar_like(threshold, x)), x, scalar_like(0, x))
+
+
+def soft_shrink(x: Expr, threshold: float = 0.5) -> Expr:
+    """`x` moved towards 0 by the threshold."""
+    return op.subtract(x, op.clip(x, -threshold, threshold))
+
+
+def threshold(x: Expr, threshold_value: float, value: float) -> Expr:
+    """`x` where above the threshold, `value` elsewhere."""
+    return op.where(op.greater(x, scalar_like(threshold_value, x)), x, scalar_like(value, x))
+
+
+def squareplus(x: Expr, b: float = 4) -> Expr:
+    """(x + sqrt(x² + b)) / 2."""
+    return _times(op.add(x, op.sqrt(op.add(op.multiply(x, x), scalar_like(b, x)))), 0.5)
+
+
+def sparse_plus(x: Expr) -> Expr:
+    """0 below -1, (x + 1)² / 4 within -1 … 1, x above."""
+    one = scalar_like(1, x)
+    middle = op.add(op.clip(x, -1.0, 1.0), one)
+    return op.add(_times(op.multiply(middle, middle), 0.25), op.nn.relu(op.subtract(x, one)))
+
+
+def sparse_sigmoid(x: Expr) -> Expr:
+    """(x + 1) / 2 within 0 … 1."""
+    return op.clip(_times(op.add(x, scalar_like(1, x)), 0.5), 0.0, 1.0)
+
+
+def sparsemax(x: Expr, axis: int = -1) -> Expr:
+    """The part of `x` above a level, as Keras computes it.
+
+    The level is the sum of the running sums of the largest elements, as many as Martins and Astudillo (2016) let in,
+    less one, divided by their number.
+    """
+    rank = rank_of(x)
+    rows = move_axis(x, axis % rank, rank - 1)
+    ordered = op.sort(rows, axis=-1, is_ascend=False)
+    sums = op.cumsum(ordered, axis=rank - 1)
+    places = constant(np.arange(1, shape_of(rows)[-1] + 1), dtype_of(x))
+    one = scalar_like(1, x)
+    inside = op.greater(ordered, op.divide(op.subtract(sums, one), places))
+    count = op.sum(op.cast(inside, dtype=dtype_of(x)), axis=(rank - 1,), keepdims=True)
+    total = op.sum(op.where(inside, sums, scalar_like(0, x)), axis=(rank - 1,), keepdims=True)
+    level = op.divide(op.subtract(total, one), count)
+    return move_axis(op.nn.relu(op.subtract(rows, level)), rank - 1, axis % rank)
+
+
+def stable_softmax(x: Expr, axes: tuple[int, ...]) -> Expr:
+    """Exponentials divided by their sum over one axis or several."""
+    if len(axes) == 1:
+        return op.nn.softmax(x, axis=axes[0])
+    shifted = op.exp(op.subtract(x, op.max(x, axis=axes, keepdims=True)))
+    return op.divide(shifted, op.sum(shifted, axis=axes, keepdims=True))
+
+
+def log_sum_exp(x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """The logarithm of the sum of exponentials; infinities stay what they are."""
+    peak = op.max(x, axis=axes, keepdims=True)
+    safe = op.where(op.isfinite(peak), peak, scalar_like(0, x))
+    total = op.add(op.log(op.sum(op.exp(op.subtract(x, safe)), axis=axes, keepdims=True)), safe)
+    return total if keepdims else op.squeeze(total, axis=axes)
+
+
+def erfinv(x: Expr) -> Expr:
+    """The inverse of the error function: Giles's approximation (2012), then two steps of Newton's method."""
+    one = scalar_like(1, x)
+    w = op.negative(op.log(op.multiply(op.subtract(one, x), op.add(one, x))))
+    near = _polynomial(op.subtract(w, scalar_like(2.5, x)), _GILES_NEAR)
+    far = _polynomial(op.subtract(op.sqrt(op.maximum(w, scalar_like(0, x))), scalar_like(3, x)), _GILES_FAR)
+    guess = op.multiply(op.where(op.less(w, scalar_like(5, x)), near, far), x)
+    slope = scalar_like(math.sqrt(math.pi) / 2, x)
+    refined = guess
+    for _ in range(2):
+        error = op.subtract(op.erf(refined), x)
+        step = op.multiply(error, op.multiply(slope, op.exp(op.multiply(refined, refined))))
+        refined = op.subtract(refined, step)
+    inner = op.where(op.less(op.abs(x), scalar_like(0.99, x)), refined, guess)
+    edge = op.multiply(x, scalar_like(math.inf, x))
+    return op.where(op.equal(op.abs(x), one), edge, inner)
+
+
+_GILES_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_GILES_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
+    value: Expr = scalar_like(coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        value = op.add(op.multiply(value, x), scalar_like(coefficient, x))
+    return value
+
+
+def _times(x: Expr, factor: float) -> Expr:
+    return op.multiply(x, scalar_like(factor, x)) if factor != 1 else x
+
+
+def atan2(y: Expr, x: Expr) -> Expr:
+    """The angle of the point (x, y), -π … π."""
+    zero, pi = scalar_like(0, x), scalar_like(math.pi, x)
+    steep = op.greater(op.abs(y), op.abs(x))
+    low, high = op.where(steep, x, y), op.where(steep, y, x)
+    flat = op.where(op.equal(high, zero), zero, op.divide(low, op.where(op.equal(high, zero), scalar_like(1, x), high)))
+    angle = op.atan(flat)
+    half = op.where(op.less(y, zero), scalar_like(-math.pi / 2, x), scalar_like(math.pi / 2, x))
+    turned = op.subtract(half, angle)
+    back = op.add(angle, op.where(op.less(y, zero), op.negative(pi), pi))
+    return op.where(steep, turned, op.where(op.less(x, zero), back, angle))
+
+
+#: Activation functions of one argument by name, old names beside new ones.
+ACTIVATIONS: dict[str, Callable[[Expr], Expr]] = {
+    "linear": lambda x: x,
+    "relu": op.nn.relu,
+    "relu6": relu6,
+    "elu": elu,
+    "celu": celu,
+    "selu": selu,
+    "sigmoid": op.sigmoid,
+    "tanh": op.tanh,
+    "softplus": softplus,
+    "softsign": softsign,
+    "silu": silu,
+    "swish": silu,
+    "log_sigmoid": log_sigmoid,
+    "gelu": gelu,
+    "exponential": op.exp,
+    "hard_sigmoid": hard_sigmoid,
+    "hard_silu": hard_silu,
+    "hard_swish": hard_silu,
+    "mish": mish,
+    "glu": glu,
+    "hard_tanh": hard_tanh,
+    "tanh_shrink": tanh_shrink,
+    "hard_shrink": hard_shrink,
+    "soft_shrink": soft_shrink,
+    "squareplus": squareplus,
+    "sparse_plus": sparse_plus,
+    "sparse_sigmoid": sparse_sigmoid,
+    "sparsemax": sparsemax,
+    "leaky_relu": lambda x: op.nn.leaky_relu(x, alpha=0.2),
+    "softmax": lambda x: op.nn.softmax(x, axis=-1),
+    "log_softmax": lambda x: op.nn.log_softmax(x, axis=-1),
+}

@@ -1,0 +1,82 @@
+"""One operator of a foreign graph as its converter sees it; the formats derive their own from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type_of import tensor_type_of
+
+
+class GraphNode:
+    """`operator` is the foreign name, `name` that of the node; `inputs` are expressions, None where one is left out."""
+
+    def __init__(self, operator: str, name: str, inputs: Sequence[Expr | None]) -> None:
+        self.operator = operator
+        self.name = name
+        self.inputs = list(inputs)
+
+    @property
+    def label(self) -> str:
+        """How messages name the node."""
+        return f"{self.operator} {self.name!r}"
+
+    def has(self, index: int) -> bool:
+        """True where the optional input `index` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def __getitem__(self, index: int) -> Expr:
+        """Input `index`; a missing one is a `ModelError`."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise ModelError(f"{self.label} lacks its input {index}")
+        return value
+
+    def given(self) -> list[Expr]:
+        """All inputs, of which there must be one, and none may be missing (variadic operators)."""
+        return [self[index] for index in range(max(len(self.inputs), 1))]
+
+    def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
+        """Shape of an input (by index) or of any expression."""
+        return tensor_type_of(self[value] if isinstance(value, int) else value).shape
+
+    def dtype(self, value: int | Expr = 0) -> str:
+        """Element type of an input (by index) or of any expression."""
+        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
+
+    def rank(self, value: int | Expr = 0) -> int:
+        """Number of dimensions of an input (by index) or of any expression."""
+        return len(self.shape(value))
+
+    def static(self, index: int, what: str) -> np.ndarray:
+        """The value of input `index`, which must be known at import time; `what` names it in the error."""
+        value = self[index]
+        if not isinstance(value, Constant):
+            self.unsupported(f"its {what} (input {index}) is computed at run time")
+        return value.data
+
+    def axis(self, axis: int, rank: int | None = None) -> int:
+        """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""
+        rank = self.rank() if rank is None else rank
+        if not -rank <= axis < rank:
+            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
+        return axis % rank
+
+    def fixed(self, index: int = 0, what: str = "extents") -> tuple[int, ...]:
+        """The shape of input `index`, which must have no open extent."""
+        shape = self.shape(index)
+        if not all(isinstance(extent, int) for extent in shape):
+            self.unsupported(f"its input {index} has open {what}: {list(map(str, shape))}")
+        return shape
+
+    def bad(self, reason: str) -> NoReturn:
+        """Raise the `ModelError` of this node: the file contradicts itself."""
+        raise ModelError(f"{self.label}: {reason}")
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raise the `UnsupportedError` of this node."""
+        raise UnsupportedError(f"{self.label}: {reason}")

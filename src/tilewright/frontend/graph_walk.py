@@ -1,0 +1,95 @@
+"""The walk over a foreign graph: nodes converted in order, constants folded on the way, problems collected."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.converters import Converter, Converters
+from tilewright.frontend.finish import Finisher
+from tilewright.frontend.folding import fold_call
+from tilewright.frontend.graph_node import GraphNode
+from tilewright.frontend.unsupported import Unsupported
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type_of import type_of
+
+#: What Python and NumPy raise where an operator's attributes and the values of its inputs do not go together.
+_OF_DATA = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError)
+
+
+class Unavailable:
+    """The value of a node that could not be converted; nodes that use it are skipped."""
+
+
+UNAVAILABLE = Unavailable()
+
+Value = Any  # an expression, a list of them, or UNAVAILABLE
+
+
+class GraphWalk:
+    """Converts nodes in order; `values` has what there is by the names (or other keys) of the foreign graph."""
+
+    def __init__(self, label: str, converters: Converters) -> None:
+        self.label = label
+        self.values: dict[Hashable, Value] = {}
+        self.missing = Unsupported()
+        self._converters = converters
+        self._finisher = Finisher(fold_call)
+
+    def value(self, key: Hashable, where: str) -> Value:
+        """The value called `key`. Raises `ModelError` where nothing before `where` gives it."""
+        if key not in self.values:
+            raise ModelError(f"{self.label}: {where} reads {key!r}, which no input, constant or node before it gives")
+        return self.values[key]
+
+    def step(self, node: GraphNode, results: Sequence[Hashable]) -> None:
+        """Convert `node` and enter what it gives under the names `results`; further values are left out."""
+        self.values.update(dict.fromkeys(results, UNAVAILABLE))
+        converter = self._converters.find(node.operator)
+        if converter is None:
+            self.missing.add(node.operator, node.label, f"no converter for the operator {node.operator}")
+            return
+        if any(value is UNAVAILABLE for value in flat(node.inputs)):
+            return
+        try:
+            self.values.update(zip(results, self._converted(converter, node)))
+        except UnsupportedError as error:
+            self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
+
+    def _converted(self, converter: Converter, node: GraphNode) -> list[Expr]:
+        try:
+            result = converter(node)
+            done: dict[Expr, Expr] = {}
+            values = [result] if isinstance(result, Expr) else list(result)
+            return [self._finisher.finish(value, node.name, done) for value in values]
+        except TypeMismatchError as error:
+            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
+        except TilewrightError:
+            raise
+        except _OF_DATA as error:
+            raise ModelError(_does_not_fit(node, error)) from error
+        except Exception as error:
+            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+
+    def results(self, keys: Sequence[Hashable]) -> list[Expr]:
+        """The values of the outputs. Raises `UnsupportedError` naming all that cannot be converted."""
+        found = [self.value(key, "an output of the model") for key in keys]
+        self.missing.refuse(self.label)
+        return found
+
+
+def flat(inputs: Sequence[Any]) -> list[Any]:
+    """Inputs with lists among them spread."""
+    return [item for value in inputs for item in (flat(value) if isinstance(value, list | tuple) else [value])]
+
+
+def _does_not_fit(node: GraphNode, error: Exception) -> str:
+    types = [_spelled(value) for value in flat(node.inputs)]
+    return f"{node.label} does not fit its inputs ({', '.join(types) or 'none'}): {type(error).__name__}: {error}"
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, Constant) and not value.data.shape:
+        return f"{value.data.dtype} {value.data}"
+    return str(type_of(value)) if isinstance(value, Expr) else "none"

@@ -1,0 +1,118 @@
+"""Small Relay idioms that the converters of several formats share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.type import as_dim
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.support.dtype import DType
+
+
+def constant(value: Any, dtype: str = "float32") -> Constant:
+    """A Relay constant of `value` in `dtype`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Constant(np.asarray(value).astype(DType(dtype).numpy, order="C"))
+
+
+def like(value: Any, other: Expr) -> Constant:
+    """The scalar `value` in the element type of `other`."""
+    return constant(value, dtype_of(other))
+
+
+def shape_of(value: Expr) -> tuple[Any, ...]:
+    """The extents of a tensor."""
+    return tensor_type_of(value).shape
+
+
+def rank_of(value: Expr) -> int:
+    """The number of axes of a tensor."""
+    return len(shape_of(value))
+
+
+def dtype_of(value: Expr) -> str:
+    """The element type of a tensor."""
+    return str(tensor_type_of(value).dtype)
+
+
+def product(extents: Sequence[Any]) -> Any:
+    """The product of extents."""
+    return as_dim(math.prod(extents))
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """`value` in `dtype`; itself when it already has it."""
+    return value if DType(dtype_of(value)) == DType(dtype) else op.cast(value, dtype=dtype)
+
+
+def reshape(value: Expr, shape: Sequence[Any]) -> Expr:
+    """`value` in `shape`; itself when it already has it."""
+    target = tuple(as_dim(extent) for extent in shape)
+    return value if shape_of(value) == target else op.reshape(value, newshape=target)
+
+
+def flatten(value: Expr, axis: int = 1) -> Expr:
+    """[outer …, inner …] as [outer …, product of those from `axis` on]."""
+    shape = shape_of(value)
+    return reshape(value, (*shape[:axis], product(shape[axis:])))
+
+
+def transpose(value: Expr, axes: Sequence[int]) -> Expr:
+    """`value` with its axes permuted; itself when the permutation is the identity."""
+    order = tuple(int(axis) for axis in axes)
+    return value if order == tuple(range(len(order))) else op.transpose(value, axes=order)
+
+
+def broadcast_to(value: Expr, shape: Sequence[Any]) -> Expr:
+    """`value` broadcast to `shape`; itself when it already has it."""
+    target = tuple(as_dim(extent) for extent in shape)
+    return value if shape_of(value) == target else op.broadcast_to(value, shape=target)
+
+
+def concatenate(values: Sequence[Expr], axis: int) -> Expr:
+    """`values` joined along `axis`; a single one is returned as it is."""
+    return values[0] if len(values) == 1 else op.concatenate(Tuple(tuple(values)), axis=axis)
+
+
+def slice_axis(value: Expr, axis: int, begin: int, end: Any, step: int = 1) -> Expr:
+    """Elements begin, begin + step … before `end` of one axis."""
+    extent = shape_of(value)[axis]
+    if begin == 0 and step == 1 and (end is extent or (isinstance(end, int) and end == extent)):
+        return value
+    return op.strided_slice(value, begin=(begin,), end=(end,), strides=(step,), axes=(axis,))
+
+
+def index_axis(value: Expr, axis: int, position: int) -> Expr:
+    """The slice at `position` of one axis, which disappears."""
+    return op.squeeze(slice_axis(value, axis, position, position + 1), axis=(axis,))
+
+
+def along(values: Any, axis: int, rank: int, dtype: str = "float32") -> Constant:
+    """A vector as a constant that broadcasts along `axis` of a tensor of `rank` axes."""
+    data = np.asarray(values).reshape(-1)
+    return constant(data.reshape([-1 if place == axis else 1 for place in range(rank)]), dtype)
+
+
+def scale_shift(value: Expr, scale: Any, shift: Any, axis: int = 1) -> Expr:
+    """`value` times a vector along `axis` plus another one; None leaves out."""
+    rank, dtype = rank_of(value), dtype_of(value)
+    if scale is not None:
+        value = op.multiply(value, along(scale, axis, rank, dtype))
+    return value if shift is None else op.add(value, along(shift, axis, rank, dtype))
+
+
+def outputs(call: Call) -> list[Expr]:
+    """The results of a call that gives a tuple."""
+    count = len(type_of(call).fields)  # type: ignore[attr-defined]
+    return [TupleGetItem(call, index) for index in range(count)]
+
+
+def pads(before: Sequence[int], behind: Sequence[int]) -> tuple[int, ...]:
+    """Padding as the operators on windows take it: all of it before, then all behind."""
+    return (*before, *behind)

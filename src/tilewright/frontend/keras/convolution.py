@@ -1,0 +1,124 @@
+"""Convolutions: plain, depthwise, separable and transposed, along one to three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.frontend.build import rank_of, shape_of
+from tilewright.frontend.keras.activation import activated
+from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.windows import (
+    Window,
+    channel_kernel,
+    convolution,
+    depthwise_kernel,
+    transposed_convolution,
+)
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+def per_axis(value: Any, count: int) -> tuple[int, ...]:
+    """One number for each spatial axis; a single one stands for all."""
+    numbers = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return tuple(int(number) for number in (numbers * count if len(numbers) == 1 else numbers))
+
+
+def window(layer: Layer, size: Sequence[Any]) -> Window:
+    """The window of a convolution by the layer's configuration."""
+    count = len(size)
+    strides, dilation = (per_axis(layer.get(key, 1), count) for key in ("strides", "dilation_rate"))
+    padding = str(layer.get("padding", "valid")).lower()
+    if padding == "causal":
+        reach = (int(size[0]) - 1) * dilation[0]
+        return Window(per_axis(size, count), strides, dilation, ((reach, 0),))
+    if padding not in ("same", "valid"):
+        layer.wrong(f"padding {padding!r}; there are valid, same and causal")
+    return Window(per_axis(size, count), strides, dilation, padding)
+
+
+def with_bias(layer: Layer, value: Expr, bias: Sequence[Expr]) -> Expr:
+    """`value` with the bias, where there is one, and the activation."""
+    if bias:
+        value = op.nn.bias_add(value, bias[0], axis=rank_of(value) - 1 if layer.last else 1)
+    return activated(layer, value)
+
+
+def _bias(layer: Layer) -> list[str]:
+    return ["bias"] if layer.get("use_bias", True) else []
+
+
+def _data(layer: Layer, inputs: Expr, axes: int) -> Expr:
+    if rank_of(inputs) != axes + 2:
+        layer.wrong(f"it takes data of {axes + 2} dimensions, not of shape {list(shape_of(inputs))}")
+    return inputs
+
+
+@converts("Conv1D", "Conv2D", "Conv3D")
+def convert_convolution(layer: Layer, inputs: Expr) -> Expr:
+    kernel, *bias = layer.weight("kernel", *_bias(layer))
+    axes = rank_of(kernel) - 2
+    made = convolution(
+        _data(layer, inputs, axes), channel_kernel(kernel), window(layer, shape_of(kernel)[:axes]),
+        int(layer.get("groups", 1)), layer.last,
+    )  # fmt: skip
+    return with_bias(layer, made, bias)
+
+
+@converts("DepthwiseConv1D", "DepthwiseConv2D")
+def convert_depthwise(layer: Layer, inputs: Expr) -> Expr:
+    name = "depthwise_kernel" if layer.weights.has("depthwise_kernel") else "kernel"  # Keras 2 calls it so
+    kernel, *bias = layer.weight(name, *_bias(layer))
+    axes = rank_of(kernel) - 2
+    made = convolution(
+        _data(layer, inputs, axes), depthwise_kernel(kernel), window(layer, shape_of(kernel)[:axes]),
+        shape_of(kernel)[axes], layer.last,
+    )  # fmt: skip
+    return with_bias(layer, made, bias)
+
+
+@converts("SeparableConv1D", "SeparableConv2D")
+def convert_separable(layer: Layer, inputs: Expr) -> Expr:
+    depthwise, pointwise, *bias = layer.weight("depthwise_kernel", "pointwise_kernel", *_bias(layer))
+    axes = rank_of(depthwise) - 2
+    first = convolution(
+        _data(layer, inputs, axes), depthwise_kernel(depthwise), window(layer, shape_of(depthwise)[:axes]),
+        shape_of(depthwise)[axes], layer.last,
+    )  # fmt: skip
+    ones = (1,) * axes
+    made = convolution(first, channel_kernel(pointwise), Window(ones, ones, ones), 1, layer.last)
+    return with_bias(layer, made, bias)
+
+
+@converts("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
+def convert_transposed(layer: Layer, inputs: Expr) -> Expr:
+    kernel, *bias = layer.weight("kernel", *_bias(layer))
+    axes = rank_of(kernel) - 2
+    shape = window(layer, shape_of(kernel)[:axes])
+    more = layer.get("output_padding")
+    extra: Sequence[int | None] = [None] * axes if more is None else per_axis(more, axes)
+    cut = [
+        transposed_cut(size, stride, dilation, str(layer.get("padding", "valid")), out)
+        for size, stride, dilation, out in zip(shape.size, shape.strides, shape.dilation, extra)
+    ]
+    made = transposed_convolution(
+        _data(layer, inputs, axes), channel_kernel(kernel), shape, cut, int(layer.get("groups", 1)), layer.last
+    )
+    return with_bias(layer, made, bias)
+
+
+def transposed_cut(size: int, stride: int, dilation: int, padding: str, extra: int | None) -> tuple[int, int]:
+    """What Keras cuts before and behind an axis of a transposed convolution.
+
+    Without `output_padding` the result has n * stride elements with padding "same", and no fewer than the window's
+    with "valid".
+    """
+    reach = (size - 1) * dilation + 1
+    if padding.lower() == "valid":
+        more = max(reach, stride) - reach if extra is None else extra
+        return 0, -more
+    total = stride + reach - 2 if extra is None else reach + reach % 2 - 2 + extra
+    before = min(total // 2 + total % 2, reach - 1)
+    return reach - 1 - before, reach - 1 - (total - before)

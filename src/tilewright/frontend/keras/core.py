@@ -1,0 +1,106 @@
+"""Dense layers, embeddings, masks and what passes its input on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.frontend.build import cast, dtype_of, rank_of, scalar_like, transpose
+from tilewright.frontend.keras.activation import activated
+from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.keras.quantized import dequantized, quantized_product
+from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.product import einsum, matmul
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+@converts("Dense", passes_mask=True)
+def convert_dense(layer: Layer, inputs: Expr) -> Expr:
+    if layer.quantization:
+        return activated(layer, quantized_product(layer, inputs, None))
+    if layer.get("use_bias", True):
+        kernel, bias = layer.weight("kernel", "bias")
+        return activated(layer, op.add(matmul(inputs, kernel), bias))
+    (kernel,) = layer.weight("kernel")
+    return activated(layer, matmul(inputs, kernel))
+
+
+@converts("EinsumDense")
+def convert_einsum_dense(layer: Layer, inputs: Expr) -> Expr:
+    equation = str(layer["equation"])
+    if layer.quantization:
+        return activated(layer, quantized_product(layer, inputs, equation))
+    axes = layer.get("bias_axes")
+    kernel, *bias = layer.weight("kernel", *(["bias"] if axes else []))
+    made = einsum(equation, [inputs, kernel])
+    return activated(layer, op.add(made, bias[0]) if bias else made)
+
+
+@converts("Embedding")
+def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
+    places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
+    if layer.get("mask_zero"):
+        layer.give_mask(op.not_equal(places, scalar_like(0, places)))
+    return op.take(_table(layer), places, axis=0)
+
+
+def _table(layer: Layer) -> Expr:
+    if layer.quantization:
+        return dequantized(layer, "embeddings")
+    return layer.weight("embeddings")[0]
+
+
+@converts("ReversibleEmbedding")
+def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = False) -> Expr:
+    tied = layer.get("tie_weights", True)
+    if layer.quantization:
+        layer.unsupported("a quantized ReversibleEmbedding")
+    table, *back = layer.weight("embeddings", *([] if tied else ["reverse_embeddings"]))
+    if not reverse:
+        places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
+        if layer.get("mask_zero"):
+            layer.give_mask(op.not_equal(places, scalar_like(0, places)))
+        return op.take(table, places, axis=0)
+    kernel = back[0] if back else transpose(table, (1, 0))
+    wanted = layer.get("reverse_dtype")
+    if wanted:
+        inputs, kernel = cast(inputs, str(wanted)), cast(kernel, str(wanted))
+    logits = matmul(inputs, kernel)
+    cap = layer.get("logit_soft_cap")
+    if cap is None:
+        return logits
+    limit = scalar_like(float(cap), logits)
+    return op.multiply(op.tanh(op.divide(logits, limit)), limit)
+
+
+@converts("Masking")
+def convert_masking(layer: Layer, inputs: Expr) -> Expr:
+    kept = op.any(
+        op.not_equal(inputs, scalar_like(layer.get("mask_value", 0.0), inputs)),
+        axis=(rank_of(inputs) - 1,), keepdims=True,
+    )  # fmt: skip
+    layer.give_mask(op.squeeze(kept, axis=(rank_of(inputs) - 1,)))
+    return op.where(kept, inputs, scalar_like(0, inputs))
+
+
+@converts("Identity", "ActivityRegularization", passes_mask=True)
+def convert_identity(layer: Layer, inputs: Any) -> Any:
+    return inputs
+
+
+@converts("Lambda")
+def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
+    layer.unsupported(
+        "a Lambda layer holds Python code, which is never run; build the model with a layer of keras.layers or "
+        "operations of keras.ops in its place"
+    )
+
+
+@converts("TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
+def convert_foreign(layer: Layer, *inputs: Any, **more: Any) -> Any:
+    layer.unsupported("it runs code of another framework, which is not in the file; compile that part by itself")
+
+
+@converts("InputLayer")
+def convert_input(layer: Layer, inputs: Any = None) -> Any:
+    return inputs

@@ -1,0 +1,28 @@
+"""All families of converters: importing this registers them."""
+
+from tilewright.frontend.keras import (  # noqa: F401
+    activation,
+    attention,
+    augmentation,
+    conv_lstm,
+    convolution,
+    core,
+    equalization,
+    image,
+    image_operations,
+    merging,
+    models,
+    nn_operations,
+    normalization,
+    numeric_operations,
+    pooling,
+    preprocessing,
+    quantized,
+    recurrent,
+    reduce_operations,
+    regularization,
+    reshaping,
+    shape_operations,
+    signal,
+    wrappers,
+)

@@ -1,0 +1,35 @@
+"""Keras among the formats: what its files begin like, and who reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.keras import from_keras
+from tilewright.frontend.keras.archive import is_keras
+from tilewright.frontend.source import Source
+from tilewright.relay.ir.module import IRModule
+
+
+class KerasFrontend(Frontend):
+    """`.keras` archives, legacy `.h5` files, and `keras.Model`s."""
+
+    name = "keras"
+    kind = "a Keras model (.keras, .h5)"
+    in_memory = "a keras.Model"
+
+    def recognizes(self, source: Source) -> bool:
+        """An archive with its configuration and metadata, or HDF5."""
+        return is_keras(source)
+
+    def takes(self, model: object) -> bool:
+        """A functional or sequential model of Keras 3."""
+        return any(
+            kind.__name__ == "Model" and kind.__module__.startswith(("keras.", "tf_keras."))
+            for kind in type(model).mro()
+        )
+
+    def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
+        """As `from_keras`."""
+        return from_keras(model, input_shapes)

@@ -1,0 +1,107 @@
+"""Functional and Sequential models, whole ones and those that are layers of others: their graphs, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.frontend.build import cast
+from tilewright.frontend.keras import graph
+from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation
+from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.keras.tree import flatten
+from tilewright.frontend.keras.weights import Weights
+from tilewright.relay.ir.expr import Expr
+
+
+class Body:
+    """The layers of one model, made once however often the model is applied; their names are below `scope`."""
+
+    def __init__(
+        self, item: Mapping[str, Any], weights: Weights, importer: LayerImporter, label: str, scope: str
+    ) -> None:
+        self.item, self.label = item, label
+        self.importer = importer
+        self.entries = graph.layers_of(item, label)
+        # layers alone have groups, which are numbered by class
+        kinds = [str(entry["class_name"]) for entry in self.entries.values()]
+        places = weights.children("layers", kinds, list(self.entries))
+        self.layers: dict[str, Layer | Operation] = {}
+        for (name, entry), below in zip(self.entries.items(), places):
+            if graph.is_operation(entry):
+                self.layers[name] = Operation(str(entry["class_name"]), name, entry["config"], scope)
+            else:
+                class_name, config, custom = importer.described(entry, f"{label}: layer {name!r}")
+                self.layers[name] = layer = Layer(class_name, name, config, below, importer, scope)
+                layer.custom = custom
+                layer.given = entry.get("build_config") or {}
+
+    @property
+    def is_sequential(self) -> bool:
+        """True for a chain of layers without nodes."""
+        return self.item["class_name"] == "Sequential" or "output_layers" not in self.item["config"]
+
+    def inputs(self) -> list[str]:
+        """The names of the input layers, in the order of the model's inputs."""
+        if self.is_sequential:
+            first = next(iter(self.entries), None)
+            return [first] if first and self.entries[first]["class_name"] == "InputLayer" else []
+        return [one.layer for one in flatten(graph.ends(self.item["config"], "input_layers", self.label))]
+
+    def outputs(self) -> Any:
+        """What names the results: one reference, or lists and dictionaries of them; of a chain, its last layer."""
+        if self.is_sequential:
+            return graph.Reference(next(reversed(self.entries), ""), 0, 0)
+        return graph.ends(self.item["config"], "output_layers", self.label)
+
+    def run(self, inputs: Sequence[Any]) -> Any:
+        """The results for these inputs, structured as the model gives them."""
+        inputs = [self._typed(value, name) for value, name in zip(inputs, self.inputs() or [""])]
+        return self._chain(inputs[0]) if self.is_sequential else self._graph(inputs)
+
+    def _typed(self, value: Any, name: str) -> Any:
+        """An input in the type that the input layer states, with its mask."""
+        config = self.entries[name]["config"] if name in self.entries else {}
+        dtype = config.get("dtype")
+        if not isinstance(value, Expr) or not isinstance(dtype, str):
+            return value
+        return self.importer.with_mask(cast(value, dtype), self.importer.mask_of(value))
+
+    def _chain(self, value: Any) -> Any:
+        for layer in self.layers.values():
+            if isinstance(layer, Layer) and layer.class_name == "InputLayer":
+                continue
+            value = self._call(layer, [value], {})
+        return value
+
+    def _graph(self, inputs: Sequence[Any]) -> Any:
+        values: dict[tuple[str, int], Any] = {(name, 0): value for name, value in zip(self.inputs(), inputs)}
+        for node in graph.nodes_of(self.entries, self.label):
+            if (node.layer, node.index) in values:
+                continue
+            args = [graph.resolve(arg, values, self.label) for arg in node.args]
+            kwargs = {key: graph.resolve(value, values, self.label) for key, value in node.kwargs.items()}
+            values[node.layer, node.index] = self._call(self.layers[node.layer], args, kwargs)
+        return graph.resolve(self.outputs(), values, self.label)
+
+    def _call(self, layer: Layer | Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if isinstance(layer, Operation):
+            return self.importer.operation(layer, args, kwargs)
+        return self.importer.apply(layer, args, kwargs)
+
+
+@converts("Functional", "Sequential", "Model")
+def convert_model_layer(layer: Layer, *inputs: Any, **more: Any) -> Any:
+    """A model as a layer; inputs of several names come as a list or a dictionary."""
+    if layer.body is None:
+        item = {"class_name": layer.class_name, "config": layer.config}
+        if not graph.is_model(item):
+            layer.unsupported("a model that is a class of its own, whose Python code is not in the file,")
+        layer.body = Body(item, layer.weights, layer.importer, layer.label, f"{layer.span}/")
+    given = flatten(list(inputs))
+    names = layer.body.inputs()
+    if names and len(given) != len(names):
+        layer.wrong(f"{len(given)} inputs are given to a model of {len(names)}")
+    result = layer.body.run(given)
+    layer.give_mask(layer.mask_of(result))
+    return result

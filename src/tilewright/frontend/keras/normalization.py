@@ -1,0 +1,139 @@
+"""Normalization layers as in inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.frontend.build import cast, constant, dtype_of, rank_of, reshape, scalar_like, shape_of
+from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.keras.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
+
+
+def widened(value: Expr) -> Expr:
+    """Narrow floats as float32."""
+    dtype = dtype_of(value)
+    return value if DType(dtype).is_float and DType(dtype).bits >= 32 else cast(value, "float32")
+
+
+def as_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """An axis or several, counted from the front, in order."""
+    listed = axis if isinstance(axis, list | tuple) else [axis]
+    return tuple(sorted(int(one) % rank for one in listed))
+
+
+@converts("BatchNormalization", passes_mask=True)
+def convert_batch_normalization(layer: Layer, inputs: Expr, mask: Any = None) -> Expr:
+    axes = as_axes(layer.get("axis", -1), rank_of(inputs))
+    if len(axes) != 1:
+        layer.unsupported(f"normalization over the axes {list(axes)}; one is supported")
+    names = [name for name, key in (("gamma", "scale"), ("beta", "center")) if layer.get(key, True)]
+    found = dict(zip([*names, "mean", "variance"], layer.own(*names, "moving_mean", "moving_variance")))
+    data = widened(inputs)
+    dtype, size = dtype_of(data), shape_of(found["mean"])[0]
+    gamma = cast(found["gamma"], dtype) if "gamma" in found else constant([1.0] * size, dtype)
+    beta = cast(found["beta"], dtype) if "beta" in found else constant([0.0] * size, dtype)
+    mean, variance = cast(found["mean"], dtype), cast(found["variance"], dtype)
+    made = op.nn.batch_norm(data, gamma, beta, mean, variance, axis=axes[0], epsilon=float(layer.get("epsilon", 1e-3)))
+    return cast(made[0], layer.compute_dtype)
+
+
+@converts("LayerNormalization", passes_mask=True)
+def convert_layer_normalization(layer: Layer, inputs: Expr) -> Expr:
+    rms = bool(layer.get("rms_scaling", False))
+    names = ["gamma"] if layer.get("scale", True) or rms else []
+    names += ["beta"] if layer.get("center", True) and not rms else []
+    found = dict(zip(names, layer.own(*names))) if names else {}
+    made = layer_norm(
+        inputs, found.get("gamma"), found.get("beta"), as_axes(layer.get("axis", -1), rank_of(inputs)),
+        float(layer.get("epsilon", 1e-3)), rms,
+    )  # fmt: skip
+    return cast(made, layer.compute_dtype)
+
+
+def layer_norm(
+    inputs: Expr, gamma: Expr | None, beta: Expr | None, axes: tuple[int, ...], epsilon: float, rms: bool = False
+) -> Expr:
+    """Zero mean and unit variance over axes, then scale and shift; `rms` divides by the variance's root alone."""
+    data = widened(inputs)
+    dtype = dtype_of(data)
+    if gamma is not None and beta is not None and not rms and axes == (rank_of(data) - 1,):
+        made: Expr = op.nn.layer_norm(data, cast(gamma, dtype), cast(beta, dtype), axis=axes[0], epsilon=epsilon)
+        return cast(made, dtype_of(inputs))
+    mean = op.mean(data, axis=axes, keepdims=True)
+    centred = op.subtract(data, mean)
+    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    factor = op.rsqrt(op.add(variance, scalar_like(epsilon, data)))
+    made = op.multiply(data if rms else centred, factor)
+    shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
+    if gamma is not None:
+        made = op.multiply(made, reshape(cast(gamma, dtype), shape))
+    if beta is not None:
+        made = op.add(made, reshape(cast(beta, dtype), shape))
+    return cast(made, dtype_of(inputs))
+
+
+@converts("RMSNormalization")
+def convert_rms_normalization(layer: Layer, inputs: Expr) -> Expr:
+    (scale,) = layer.own("scale")
+    axes = as_axes(layer.get("axis", -1), rank_of(inputs))
+    return cast(rms_norm(inputs, scale, axes, float(layer.get("epsilon", 1e-6))), layer.compute_dtype)
+
+
+def rms_norm(inputs: Expr, scale: Expr | None, axes: tuple[int, ...], epsilon: float) -> Expr:
+    """Numbers divided by the root of the mean of their squares over axes."""
+    data = widened(inputs)
+    squares = op.mean(op.multiply(data, data), axis=axes, keepdims=True)
+    made = op.multiply(data, op.rsqrt(op.add(squares, scalar_like(epsilon, data))))
+    if scale is not None:
+        shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
+        made = op.multiply(made, reshape(cast(scale, dtype_of(data)), shape))
+    return cast(made, dtype_of(inputs))
+
+
+@converts("GroupNormalization", passes_mask=True)
+def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
+    names = [name for name, key in (("gamma", "scale"), ("beta", "center")) if layer.get(key, True)]
+    found = dict(zip(names, layer.own(*names))) if names else {}
+    shape = shape_of(inputs)
+    axis = int(layer.get("axis", -1)) % len(shape)
+    channels = shape[axis]
+    groups = int(layer.get("groups", 32))
+    groups = channels if groups == -1 else groups
+    if not isinstance(channels, int) or groups < 1 or channels % groups:
+        layer.wrong(f"{channels} channels do not divide into {groups} groups")
+    data = reshape(widened(inputs), (*shape[:axis], groups, channels // groups, *shape[axis + 1 :]))
+    axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
+    centred = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
+    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    made = op.multiply(centred, op.rsqrt(op.add(variance, scalar_like(layer.get("epsilon", 1e-3), data))))
+    made = reshape(made, shape)
+    along = [1] * len(shape)
+    along[axis] = channels
+    if "gamma" in found:
+        made = op.multiply(made, reshape(cast(found["gamma"], dtype_of(made)), along))
+    if "beta" in found:
+        made = op.add(made, reshape(cast(found["beta"], dtype_of(made)), along))
+    return cast(made, layer.compute_dtype)
+
+
+@converts("UnitNormalization", passes_mask=True)
+def convert_unit_normalization(layer: Layer, inputs: Expr) -> Expr:
+    return normalized(inputs, as_axes(layer.get("axis", -1), rank_of(inputs)), 2, 1e-12)
+
+
+def normalized(x: Expr, axes: Sequence[int], order: float, epsilon: float) -> Expr:
+    """`x` divided by its norm of an order over axes, which counts as `epsilon` at least."""
+    if order == 2:
+        squares = op.sum(op.multiply(x, x), axis=axes, keepdims=True)
+        return op.multiply(x, op.minimum(op.rsqrt(squares), scalar_like(1 / epsilon, x)))
+    size = op.abs(x)
+    if order == float("inf"):
+        norm: Expr = op.max(size, axis=axes, keepdims=True)
+    else:
+        total = op.sum(op.power(size, scalar_like(order, x)), axis=axes, keepdims=True)
+        norm = op.power(total, scalar_like(1 / order, x))
+    return op.divide(x, op.maximum(norm, scalar_like(epsilon, x)))

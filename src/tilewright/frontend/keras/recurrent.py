@@ -1,0 +1,341 @@
+"""Recurrent layers: of each cell the product of all steps' inputs at once, then one recurrent operator.
+
+A masked step leaves the states as they are, and its output is that of the step before. Such steps are taken out first:
+of each sequence the others are moved to the front in their order, the layer runs over so many, and every step takes the
+result of the last one that counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.frontend import functions
+from tilewright.frontend.build import (
+    broadcast_to,
+    cast,
+    constant,
+    full,
+    index_axis,
+    product,
+    rank_of,
+    reshape,
+    scalar_like,
+    shape_of,
+    transpose,
+)
+from tilewright.frontend.keras.activation import activation_name
+from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.product import matmul
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
+from tilewright.topi.recurrent import Activation
+
+#: Keras's functions among those that recurrent operators compute, with their two parameters.
+_KNOWN: dict[str, Activation] = {
+    "tanh": Activation("Tanh"), "sigmoid": Activation("Sigmoid"), "relu": Activation("Relu"),
+    "softplus": Activation("Softplus"), "softsign": Activation("Softsign"), "elu": Activation("Elu", 1.0),
+    "linear": Activation("Affine", 1.0, 0.0), "hard_sigmoid": Activation("HardSigmoid", 1 / 6, 0.5),
+}  # fmt: skip
+#: Gates in the order of Relay's layers (that of ONNX), by their place in Keras's weights.
+_ORDER = {"lstm": (0, 3, 1, 2), "gru": (0, 1, 2), "rnn": (0,)}
+_KINDS = {
+    "LSTM": "lstm",
+    "GRU": "gru",
+    "SimpleRNN": "rnn",
+    "LSTMCell": "lstm",
+    "GRUCell": "gru",
+    "SimpleRNNCell": "rnn",
+}
+_LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
+#: Steps written out, one after the other, at most.
+_MOST_STEPS = 512
+
+
+class Steps(NamedTuple):
+    """Results of all steps [T, B, …] and the states behind the last."""
+
+    outputs: Expr
+    states: list[Expr]
+
+
+class Masked(NamedTuple):
+    """Of a mask [B, T]: where the steps that count stand, how many there are, and the last one up to each step."""
+
+    places: Expr  # [T, B]
+    lengths: Expr  # [B]
+    last: Expr  # [T, B], -1 before the first
+
+    @classmethod
+    def of(cls, mask: Expr) -> Masked:
+        """`mask` is True where a step counts."""
+        steps = shape_of(mask)[1]
+        counts = transpose(cast(mask, "int32"), (1, 0))
+        order = op.cumsum(full(1, (steps,), "int32"), axis=0)
+        late = op.multiply(
+            op.subtract(constant(1, "int32"), counts), broadcast_to(constant(1 << 24, "int32"), (steps, 1))
+        )
+        places = op.argsort(op.add(op.expand_dims(order, axis=1), late), axis=0)
+        return cls(places, op.sum(counts, axis=(0,)), op.subtract(op.cumsum(counts, axis=0), constant(1, "int32")))
+
+    def packed(self, data: Expr) -> Expr:
+        """[T, B, …] with the steps that count in front."""
+        return _steps_at(data, self.places)
+
+    def spread(self, outputs: Expr, zero: bool, mask: Expr) -> Expr:
+        """[T, B, …] of results of packed steps as those of all steps."""
+        found = _steps_at(outputs, op.maximum(self.last, constant(0, "int32")))
+        kept = transpose(mask, (1, 0)) if zero else op.greater_equal(self.last, constant(0, "int32"))
+        wide = op.expand_dims(kept, axis=2, num_newaxis=rank_of(outputs) - 2)
+        return op.where(wide, found, scalar_like(0, found))
+
+
+def _steps_at(data: Expr, places: Expr) -> Expr:
+    """data[places[t, b], b] for each t and b."""
+    shape = shape_of(data)
+    wide = op.expand_dims(places, axis=2, num_newaxis=len(shape) - 2)
+    return op.gather(data, 0, broadcast_to(wide, shape))
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+@converts("LSTM", "GRU", "SimpleRNN", "RNN", "CuDNNLSTM", "CuDNNGRU")
+def convert_recurrent(layer: Layer, sequences: Expr, initial_state: Any = None, mask: Any = None) -> Any:
+    return recurrent(layer, _cells(layer), sequences, initial_state, mask)
+
+
+def _cells(layer: Layer) -> list[Layer]:
+    """The cells of a layer, from the first to the last of a stack."""
+    if layer.class_name in ("CuDNNLSTM", "CuDNNGRU"):
+        layer.unsupported("a layer of Keras 1; save the model again with LSTM or GRU")
+    if layer.class_name == "RNN":
+        return _stacked(layer.inside(layer["cell"], "cell"))
+    kind = layer.class_name
+    name = {"LSTM": "lstm_cell", "GRU": "gru_cell", "SimpleRNN": "simple_rnn_cell"}[kind]
+    config = {key: value for key, value in layer.config.items() if key != "name"}
+    return [layer.inner(f"{kind}Cell", "cell", name, config)]
+
+
+def _stacked(cell: Layer) -> list[Layer]:
+    if cell.class_name != "StackedRNNCells":
+        return [cell]
+    return [one for part in cell.list_inside(cell["cells"], "cells") for one in _stacked(part)]
+
+
+def recurrent(layer: Layer, cells: Sequence[Layer], sequences: Expr, initial_state: Any, mask: Any) -> Any:
+    """What a recurrent layer gives: all steps or the last, and its states where they are asked for."""
+    mask = mask[0] if isinstance(mask, list | tuple) else mask
+    axes = (1, 0, *range(2, rank_of(sequences)))
+    data = transpose(sequences, axes)
+    if layer.get("go_backwards"):
+        data = op.reverse(data, axis=0)
+        mask = op.reverse(mask, axis=1) if isinstance(mask, Expr) else mask
+    batch = shape_of(data)[1]
+    groups = _initial(layer, cells, initial_state, batch, data)
+    masked = Masked.of(cast(mask, "bool")) if isinstance(mask, Expr) else None
+    data = masked.packed(data) if masked else data
+    states: list[Expr] = []
+    for cell, given in zip(cells, groups):
+        data, after = apply_cell(cell, data, given, masked.lengths if masked else None)
+        states += after
+    if masked:
+        data = masked.spread(data, bool(layer.get("zero_output_for_mask")), cast(mask, "bool"))
+    if layer.get("stateful"):
+        for index, state in enumerate(states):
+            layer.keep(f"state_{index}", state)
+    return _results(layer, data, states, mask)
+
+
+def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
+    sequences = bool(layer.get("return_sequences"))
+    if sequences:
+        made = transpose(data, (1, 0, *range(2, rank_of(data))))
+    else:
+        steps = shape_of(data)[0]
+        made = index_axis(data, 0, steps - 1) if isinstance(steps, int) else _last(data)
+    layer.give_mask(mask if sequences else None)
+    if layer.get("go_backwards") and isinstance(mask, Expr) and sequences:
+        layer.give_mask(op.reverse(mask, axis=1))  # Keras hands the mask on as it came
+    return [made, *states] if layer.get("return_state") else made
+
+
+def _last(data: Expr) -> Expr:
+    """The last step where their number is open."""
+    return op.squeeze(
+        op.strided_slice(op.reverse(data, axis=0), begin=(0,), end=(1,), strides=(1,), axes=(0,)), axis=(0,)
+    )
+
+
+def _initial(layer: Layer, cells: Sequence[Layer], given: Any, batch: Any, data: Expr) -> list[list[Expr]]:
+    """The states of each cell when the first step begins."""
+    flat = [value for value in _flat(given) if isinstance(value, Expr)]
+    counts = [2 if _KINDS.get(cell.class_name) == "lstm" else 1 for cell in cells]
+    if flat and len(flat) != sum(counts):
+        layer.wrong(f"{len(flat)} initial states are given for {sum(counts)}")
+    result: list[list[Expr]] = []
+    place = 0
+    for cell, count in zip(cells, counts):
+        states = []
+        for _ in range(count):
+            shape = (batch, int(cell["units"]))
+            if flat:
+                states.append(cell.cast(flat[place]))
+            elif layer.get("stateful"):
+                states.append(layer.state(f"state_{place}", shape, cell.compute_dtype))
+            else:
+                states.append(full(0, shape, cell.compute_dtype))
+            place += 1
+        result.append(states)
+    return result
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [value]
+
+
+# -------------------------------------------------------------------------------------------------------------- cells
+def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | None) -> Steps:
+    """A cell over all steps of `data` [T, B, features]."""
+    kind = _KINDS.get(cell.class_name)
+    if kind is None or cell.custom:
+        cell.unsupported("a cell of its own; GRUCell, LSTMCell and SimpleRNNCell are supported")
+    names = {
+        "lstm": ("recurrent_activation", "activation", "activation"), "gru": ("recurrent_activation", "activation"),
+        "rnn": ("activation",),
+    }[kind]  # fmt: skip
+    defaults = {"recurrent_activation": "sigmoid", "activation": "tanh"}
+    spelled = [activation_name(cell.get(name, defaults[name])) for name in names]
+    steps, batch, features = shape_of(data)
+    weights = _weights(cell, kind)
+    gates = reshape(matmul(reshape(cell.cast(data), (product((steps, batch)), features)), weights.kernel),
+                    (steps, batch, shape_of(weights.kernel)[1]))  # fmt: skip
+    if weights.bias is not None:
+        gates = op.add(gates, weights.bias)
+    if all(name in _KNOWN for name in spelled) and cell.compute_dtype in ("float32", "float64"):
+        found = [_KNOWN[str(name)] for name in spelled]
+        return _operator(kind, gates, weights, states, lengths, found)
+    unknown = [name for name in spelled if name not in functions.ACTIVATIONS]
+    if unknown:
+        cell.unsupported(f"the activation {unknown[0]!r}")
+    return _written_out(cell, kind, gates, weights, states, lengths, [functions.ACTIVATIONS[str(n)] for n in spelled])
+
+
+class Weights(NamedTuple):
+    """`kernel` [features, gates * units], `recurrent` [units, gates * units], and the biases added to the product.
+
+    `late` is the bias of a GRU's candidate that the reset gate acts on (`reset_after`).
+    """
+
+    kernel: Expr
+    recurrent: Expr
+    bias: Expr | None
+    late: Expr | None
+    reset_after: bool
+
+
+def _weights(cell: Layer, kind: str) -> Weights:
+    has_bias = bool(cell.get("use_bias", True))
+    kernel, recurrent_kernel, *biases = cell.array("kernel", "recurrent_kernel", *(["bias"] if has_bias else []))
+    units = recurrent_kernel.shape[0]
+    if recurrent_kernel.shape != (units, len(_ORDER[kind]) * units) or kernel.shape[1:] != recurrent_kernel.shape[1:]:
+        cell.wrong(f"weights of shapes {kernel.shape} and {recurrent_kernel.shape} are none of a {cell.class_name}")
+    reset_after = bool(cell.get("reset_after", not cell.importer.legacy)) if kind == "gru" else False
+    bias, late = (biases[0] if biases else None), None
+    if kind == "gru" and bias is not None and bias.ndim == 2:
+        early = bias[0].copy()
+        early[: 2 * units] += bias[1][: 2 * units]
+        bias, late, reset_after = early, bias[1][2 * units :], True
+    ordered = [_ordered(part, kind, units) for part in (kernel, recurrent_kernel)]
+    made = [cell.cast(Constant(part)) for part in ordered]
+    given = None if bias is None else cell.cast(Constant(_ordered(bias, kind, units)))
+    return Weights(made[0], made[1], given, None if late is None else cell.cast(Constant(late)), reset_after)
+
+
+def _ordered(weight: np.ndarray, kind: str, units: int) -> np.ndarray:
+    """The columns with the gates in the order of Relay's layers."""
+    return np.concatenate([weight[..., gate * units : (gate + 1) * units] for gate in _ORDER[kind]], axis=-1)
+
+
+def _operator(
+    kind: str, gates: Expr, weights: Weights, states: Sequence[Expr], lengths: Expr | None, found: Sequence[Activation]
+) -> Steps:
+    """The steps by Relay's operator of this kind."""
+    options: dict[str, Any] = {"activations": list(found), "lengths": lengths}
+    if kind == "gru":
+        options["linear_before_reset"] = weights.reset_after
+        if weights.late is not None:
+            options["bias"] = op.expand_dims(weights.late, axis=0)
+    recurrent_weight = op.expand_dims(transpose(weights.recurrent, (1, 0)), axis=0)
+    made = _LAYERS[kind](gates, recurrent_weight, *[op.expand_dims(state, axis=0) for state in states], **options)
+    outputs = op.squeeze(TupleGetItem(made, 0), axis=(1,))
+    return Steps(outputs, [op.squeeze(TupleGetItem(made, 1 + i), axis=(0,)) for i in range(len(states))])
+
+
+def _written_out(
+    cell: Layer,
+    kind: str,
+    gates: Expr,
+    weights: Weights,
+    states: Sequence[Expr],
+    lengths: Expr | None,
+    found: Sequence[Callable[[Expr], Expr]],
+) -> Steps:
+    """One step after the other, for activations that the operator does not have."""
+    steps = shape_of(gates)[0]
+    if not isinstance(steps, int) or steps > _MOST_STEPS:
+        cell.unsupported(f"this activation over an open number of steps, or more than {_MOST_STEPS}")
+    current, outputs = list(states), []
+    for step in range(steps):
+        after = _step(kind, index_axis(gates, 0, step), weights, current, found)
+        if lengths is not None:
+            runs = op.expand_dims(op.greater(lengths, constant(step, "int32")), axis=1)
+            after = [op.where(runs, new, old) for new, old in zip(after, current)]
+        current = after
+        outputs.append(after[0])
+    return Steps(op.stack(outputs, axis=0), current)
+
+
+def _step(
+    kind: str, x: Expr, weights: Weights, states: Sequence[Expr], found: Sequence[Callable[[Expr], Expr]]
+) -> list[Expr]:
+    units = shape_of(states[0])[1]
+    parts = op.split(x, indices_or_sections=len(_ORDER[kind]), axis=1) if kind != "rnn" else None
+    moved = matmul(states[0], weights.recurrent)
+    if parts is None:
+        return [found[0](op.add(x, moved))]
+    own = op.split(moved, indices_or_sections=len(_ORDER[kind]), axis=1)
+    if kind == "lstm":
+        i, o, f = (found[0](op.add(parts[k], own[k])) for k in range(3))
+        c = op.add(op.multiply(f, states[1]), op.multiply(i, found[1](op.add(parts[3], own[3]))))
+        return [op.multiply(o, found[2](c)), c]
+    z, r = (found[0](op.add(parts[k], own[k])) for k in range(2))
+    if weights.reset_after:
+        late = own[2] if weights.late is None else op.add(own[2], weights.late)
+        part = op.multiply(r, late)
+    else:
+        columns = op.strided_slice(weights.recurrent, begin=(2 * units,), end=(3 * units,), strides=(1,), axes=(1,))
+        part = matmul(op.multiply(r, states[0]), columns)
+    candidate = found[1](op.add(parts[2], part))
+    return [op.add(op.multiply(z, states[0]), op.multiply(op.subtract(scalar_like(1, z), z), candidate))]
+
+
+@converts("LSTMCell", "GRUCell", "SimpleRNNCell")
+def convert_cell(layer: Layer, inputs: Expr, states: Any) -> Any:
+    """A cell by itself: one step."""
+    given = [layer.cast(state) for state in _flat(states)]
+    made = apply_cell(layer, op.expand_dims(inputs, axis=0), given, None)
+    return [made.states[0], made.states]
+
+
+@converts("StackedRNNCells")
+def convert_stack(layer: Layer, inputs: Expr, states: Any) -> Any:
+    after = []
+    for cell, given in zip(_stacked(layer), states):
+        made = apply_cell(cell, op.expand_dims(inputs, axis=0), [cell.cast(s) for s in _flat(given)], None)
+        inputs = made.states[0]
+        after.append(made.states)
+    return [inputs, after]

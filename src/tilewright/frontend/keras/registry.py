@@ -1,0 +1,82 @@
+"""The tables of converters: Keras layers, and operations that stand in a graph without a layer (`keras.ops`).
+
+The converter of a layer is a function of a `Layer` and of the arguments of the layer's `call`, tensors as Relay
+expressions, by the names that Keras gives them:
+
+    @converts("Dense", passes_mask=True)
+    def convert_dense(layer, inputs): ...
+
+It returns an expression, or lists, tuples and dictionaries of them. An argument `mask`, or `NAME_mask` beside an
+argument NAME, is given the mask that came with the tensor. With `passes_mask` the mask of the first argument goes on
+with the result; a converter that makes one calls `layer.give_mask`. Layers of other packages are registered by their
+own class name, or the name that they are registered under in Keras (`package>Name`), with `custom=True`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from tilewright.support import plugins
+
+Converter = Callable[..., Any]
+
+Function = TypeVar("Function", bound=Converter)
+
+
+class Entry(NamedTuple):
+    """A converter, and whether the mask of the first argument is that of the result."""
+
+    convert: Converter
+    passes_mask: bool
+
+
+_LAYERS: dict[tuple[bool, str], Entry] = {}
+_OPERATIONS: dict[str, Converter] = {}
+
+
+def converts(*layers: str, passes_mask: bool = False, custom: bool = False) -> Callable[[Function], Function]:
+    """Register a function as the converter of `layers`, by class."""
+
+    def register(function: Function) -> Function:
+        for layer in layers:
+            _LAYERS[custom, layer] = Entry(function, passes_mask)
+            plugins.note("keras converter", layer, function)
+        return function
+
+    return register
+
+
+def operation(*operations: str) -> Callable[[Function], Function]:
+    """Register a function as the converter of operations of `keras.ops`, by class (`Matmul`).
+
+    It is a function of an `Operation`, of the operation's arguments, and by keyword of what its constructor was given.
+    """
+
+    def register(function: Function) -> Function:
+        for name in operations:
+            _OPERATIONS[name] = function
+            plugins.note("keras operation", name, function)
+        return function
+
+    return register
+
+
+def find_layer(name: str, custom: bool) -> Entry | None:
+    """The converter of a layer of Keras or of another package, or None."""
+    return _LAYERS.get((custom, name))
+
+
+def find_operation(name: str) -> Converter | None:
+    """The converter of an operation, or None."""
+    return _OPERATIONS.get(name)
+
+
+def known_layers() -> list[str]:
+    """The layers of Keras that have a converter so far, sorted."""
+    return sorted(name for custom, name in _LAYERS if not custom)
+
+
+def known_operations() -> list[str]:
+    """The operations that have a converter so far, sorted."""
+    return sorted(_OPERATIONS)

@@ -1,0 +1,298 @@
+"""Operators of one element at a time, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.mxnet.node import MxnetNode
+from tilewright.frontend.mxnet.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, TupleGetItem
+
+
+def _softplus(x: Expr) -> Expr:
+    return op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x)))))
+
+
+def _softsign(x: Expr) -> Expr:
+    return op.divide(x, op.add(op.abs(x), like(1, x)))
+
+
+def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
+    made = op.multiply(x, like(alpha, x))
+    return made if beta == 0 else op.add(made, like(beta, x))
+
+
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "softsign": _softsign, "exp": op.exp, "log": op.log,
+    "log2": op.log2, "log10": op.log10, "log1p": op.log1p, "expm1": op.expm1, "sqrt": op.sqrt, "rsqrt": op.rsqrt,
+    "abs": op.abs, "sign": op.sign, "floor": op.floor, "ceil": op.ceil, "trunc": op.trunc, "fix": op.trunc,
+    "rint": op.round, "erf": op.erf, "negative": op.negative, "sin": op.sin, "cos": op.cos, "tan": op.tan,
+    "arcsin": op.asin, "arccos": op.acos, "arctan": op.atan, "sinh": op.sinh, "cosh": op.cosh, "arcsinh": op.asinh,
+    "arccosh": op.acosh, "arctanh": op.atanh, "zeros_like": op.zeros_like, "ones_like": op.ones_like,
+    "square": lambda x: op.multiply(x, x),
+    "reciprocal": lambda x: op.divide(like(1, x), x),
+    "cbrt": lambda x: op.multiply(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
+    "rcbrt": lambda x: op.divide(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
+    "logical_not": lambda x: cast(op.equal(x, like(0, x)), dtype_of(x)),
+    "round": lambda x: op.multiply(op.sign(x), op.floor(op.add(op.abs(x), like(0.5, x)))),
+    "degrees": lambda x: _scaled(x, 180 / np.pi), "radians": lambda x: _scaled(x, np.pi / 180),
+    **dict.fromkeys(("_copy", "identity", "BlockGrad", "stop_gradient", "MakeLoss", "make_loss", "Dropout",
+                     "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs", "IdentityAttachKLSparseReg"),
+                    lambda x: x),
+    "LogisticRegressionOutput": op.sigmoid,
+}  # fmt: skip
+
+
+@converts(*_UNARY)
+def convert_unary(node: MxnetNode) -> Expr:
+    """Functions of one operand; of a loss, what it is taken of."""
+    return _UNARY[node.operator](node[0])
+
+
+_ACTIVATIONS = {
+    "relu": op.nn.relu,
+    "sigmoid": op.sigmoid,
+    "tanh": op.tanh,
+    "softrelu": _softplus,
+    "softsign": _softsign,
+}
+
+
+@converts("Activation")
+def convert_activation(node: MxnetNode) -> Expr:
+    kind = str(node.needed("act_type"))
+    if kind not in _ACTIVATIONS:
+        node.unsupported(f"the activation {kind!r} is not supported")
+    return _ACTIVATIONS[kind](node[0])
+
+
+@converts("LeakyReLU")
+def convert_leaky_relu(node: MxnetNode) -> Expr:
+    """Leaky, with learned slopes, or one of three smooth functions."""
+    kind, x, slope = str(node.attr("act_type", "leaky")), node[0], float(node.attr("slope", 0.25))
+    if kind == "leaky":
+        return op.nn.leaky_relu(x, alpha=slope)
+    if kind == "rrelu":  # outside of training, the mean of the slopes that are drawn
+        mean = (float(node.attr("lower_bound", 0.125)) + float(node.attr("upper_bound", 0.334))) / 2
+        return op.nn.leaky_relu(x, alpha=mean)
+    if kind == "prelu":
+        slopes = broadcast_to(reshape(node[1], (shape_of(node[1])[0],)), (node.shape()[1],))
+        return op.nn.prelu(x, slopes, axis=1)
+    if kind == "gelu":
+        return op.multiply(_scaled(x, 0.5), op.add(op.erf(_scaled(x, float(np.sqrt(0.5)))), like(1, x)))
+    if kind not in ("elu", "selu"):
+        node.unsupported(f"the function {kind!r} is not supported")
+    alpha, scale = (slope, 1.0) if kind == "elu" else (1.6732632423543772, 1.0507009873554805)
+    made = op.where(op.greater(x, like(0, x)), x, _scaled(op.expm1(op.minimum(x, like(0, x))), alpha))
+    return made if scale == 1 else _scaled(made, scale)
+
+
+@converts("hard_sigmoid")
+def convert_hard_sigmoid(node: MxnetNode) -> Expr:
+    return op.clip(_scaled(node[0], float(node.attr("alpha", 0.2)), float(node.attr("beta", 0.5))), 0.0, 1.0)
+
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "add": op.add, "plus": op.add, "sub": op.subtract, "minus": op.subtract, "mul": op.multiply, "div": op.divide,
+    "mod": op.floor_mod, "power": op.power, "maximum": op.maximum, "minimum": op.minimum,
+    "hypot": lambda a, b: op.sqrt(op.add(op.multiply(a, a), op.multiply(b, b))),
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "equal": op.equal, "not_equal": op.not_equal, "greater": op.greater, "greater_equal": op.greater_equal,
+    "lesser": op.less, "lesser_equal": op.less_equal,
+    "logical_and": lambda a, b: op.logical_and(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
+    "logical_or": lambda a, b: op.logical_or(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
+    "logical_xor": lambda a, b: op.logical_xor(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
+}  # fmt: skip
+
+
+def _binary(name: str, a: Expr, b: Expr) -> Expr:
+    """Comparisons give numbers of the type of their operands."""
+    if name in _BINARY:
+        return _BINARY[name](a, b)
+    return cast(_COMPARISONS[name](a, b), dtype_of(a))
+
+
+def _stem(operator: str) -> tuple[str, bool]:
+    """The function that an operator's name holds, and whether its operands are in reverse."""
+    name = (
+        operator.lower().removeprefix("broadcast_").removeprefix("elemwise_").removeprefix("_").removesuffix("_scalar")
+    )
+    if name[:1] == "r" and name[1:] in _BINARY:
+        return name[1:], True
+    return name, False
+
+
+_EVERY = (*_BINARY, *_COMPARISONS)
+
+
+@converts(*(f"{prefix}{name}" for name in _EVERY for prefix in ("broadcast_", "elemwise_", "_")), "_grad_add")
+def convert_binary(node: MxnetNode) -> Expr:
+    """Functions of two operands, which broadcast."""
+    name = "add" if node.operator == "_grad_add" else _stem(node.operator)[0]
+    return _binary(name, node[0], node[1])
+
+
+@converts(*(f"_{name}_scalar" for name in _EVERY), *(f"_r{name}_scalar" for name in _BINARY))
+def convert_with_number(node: MxnetNode) -> Expr:
+    """Functions of an operand and a number."""
+    name, reverse = _stem(node.operator)
+    number = like(float(node.needed("scalar")), node[0])
+    return _binary(name, number, node[0]) if reverse else _binary(name, node[0], number)
+
+
+@converts("add_n", "ElementWiseSum")
+def convert_add_n(node: MxnetNode) -> Expr:
+    total, *rest = node.given()
+    for value in rest:
+        total = op.add(total, value)
+    return total
+
+
+@converts("clip")
+def convert_clip(node: MxnetNode) -> Expr:
+    return op.clip(node[0], float(node.needed("a_min")), float(node.needed("a_max")))
+
+
+@converts("smooth_l1")
+def convert_smooth_l1(node: MxnetNode) -> Expr:
+    x, scale = node[0], float(node.attr("scalar", 1.0)) ** 2
+    near = _scaled(op.multiply(x, x), 0.5 * scale)
+    far = op.subtract(op.abs(x), like(0.5 / scale, x))
+    return op.where(op.less(op.abs(x), like(1 / scale, x)), near, far)
+
+
+@converts("Cast", "cast", "amp_cast")
+def convert_cast(node: MxnetNode) -> Expr:
+    return cast(node[0], _dtype(node, str(node.needed("dtype"))))
+
+
+def _dtype(node: MxnetNode, name: str) -> str:
+    if name not in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"):
+        node.unsupported(f"the element type {name!r} is not supported")
+    return name
+
+
+@converts("where")
+def convert_where(node: MxnetNode) -> Expr:
+    condition = op.not_equal(node[0], like(0, node[0]))
+    if node.rank(0) == 1 and node.rank(1) > 1:
+        condition = reshape(condition, (*shape_of(condition), *[1] * (node.rank(1) - 1)))
+    return op.where(condition, node[1], node[2])
+
+
+@converts("softmax", "log_softmax", "softmin")
+def convert_softmax(node: MxnetNode) -> Expr:
+    data, axis = node[0], node.axis(int(node.attr("axis", -1)))
+    temperature = float(node.attr("temperature", 1.0))
+    if node.flag("use_length"):
+        node.unsupported("lengths of sequences are not supported")
+    if temperature != 1:
+        data = _scaled(data, 1 / temperature)
+    if node.operator == "log_softmax":
+        return op.nn.log_softmax(data, axis=axis)
+    return op.nn.softmax(op.negative(data) if node.operator == "softmin" else data, axis=axis)
+
+
+@converts("SoftmaxOutput", "Softmax", "SoftmaxActivation")
+def convert_softmax_output(node: MxnetNode) -> Expr:
+    """Over the channels of every place where asked for, else over all that follow the batch."""
+    channels = node.flag("multi_output") or str(node.attr("mode", "instance")) == "channel"
+    if channels or node.flag("preserve_shape") or node.rank() == 2:
+        return op.nn.softmax(node[0], axis=1 if channels else -1)
+    batch, rest = node.shape()[0], int(np.prod(node.fixed()[1:], dtype=object))
+    return reshape(op.nn.softmax(reshape(node[0], (batch, rest)), axis=1), node.shape())
+
+
+_REDUCTIONS: dict[str, Callable[..., Expr]] = {
+    "sum": op.sum, "sum_axis": op.sum, "mean": op.mean, "max": op.max, "max_axis": op.max, "min": op.min,
+    "min_axis": op.min, "prod": op.prod,
+}  # fmt: skip
+
+
+@converts(*_REDUCTIONS)
+def convert_reduction(node: MxnetNode) -> Expr:
+    """Over axes, or all others; what is left of a tensor of no axes has one element."""
+    axes, keep = node.axes("axis", node.flag("exclude")), node.flag("keepdims")
+    made = _REDUCTIONS[node.operator](node[0], axis=axes, keepdims=keep)
+    return reshape(made, (1,)) if not shape_of(made) else made
+
+
+@converts("norm")
+def convert_norm(node: MxnetNode) -> Expr:
+    axes, keep, order = node.axes(), node.flag("keepdims"), int(node.attr("ord", 2))
+    if order == 1:
+        made = op.sum(op.abs(node[0]), axis=axes, keepdims=keep)
+    else:
+        made = op.sqrt(op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=keep))
+    return reshape(made, (1,)) if not shape_of(made) else made
+
+
+@converts("argmax", "argmin", "argmax_channel")
+def convert_places(node: MxnetNode) -> Expr:
+    """The places of the greatest or least, as floats."""
+    function: Any = op.argmin if node.operator == "argmin" else op.argmax
+    axis = 1 if node.operator == "argmax_channel" else node.attr("axis")
+    data = op.reshape(node[0], newshape=(-1,)) if axis is None else node[0]
+    place = 0 if axis is None else node.axis(int(axis))
+    made = cast(function(data, axis=place, keepdims=node.flag("keepdims"), dtype="int32"), "float32")
+    return reshape(made, (1,)) if not shape_of(made) else made
+
+
+@converts("topk")
+def convert_topk(node: MxnetNode) -> list[Expr]:
+    """Values, places, or both."""
+    axis, kind = node.axis(int(node.attr("axis", -1))), str(node.attr("ret_typ", "indices"))
+    dtype = _dtype(node, str(node.attr("dtype", "float32")))
+    count = int(node.attr("k", 1)) or node.fixed()[axis]
+    found = op.topk(node[0], k=count, axis=axis, is_ascend=node.flag("is_ascend"), dtype="int32")
+    values, places = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
+    if kind not in ("value", "indices", "both"):
+        node.unsupported(f"ret_typ={kind} is not supported")
+    return {"value": [values], "indices": [places], "both": [values, places]}[kind]
+
+
+@converts("sort", "argsort")
+def convert_sort(node: MxnetNode) -> Expr:
+    axis, ascending = node.axis(int(node.attr("axis", -1))), node.flag("is_ascend", True)
+    if node.operator == "sort":
+        return op.sort(node[0], axis=axis, is_ascend=ascending)
+    return cast(
+        op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int32"),
+        _dtype(node, str(node.attr("dtype", "float32"))),
+    )
+
+
+@converts("_zeros", "_ones", "_full", "_arange")
+def convert_numbers(node: MxnetNode) -> Expr:
+    """Tensors that stand in the graph."""
+    dtype = _dtype(node, str(node.attr("dtype", "float32")))
+    if node.operator == "_arange":
+        start, stop, step = float(node.attr("start", 0.0)), node.attr("stop"), float(node.attr("step", 1.0))
+        if stop is None:
+            start, stop = 0.0, start
+        if step == 0 or abs((float(stop) - start) / step) > 1 << 24:
+            node.bad(f"from {start} to {stop} by {step}")
+        return constant(np.arange(start, float(stop), step).repeat(int(node.attr("repeat", 1))), dtype)
+    value = {"_zeros": 0.0, "_ones": 1.0}.get(node.operator)
+    return broadcast_to(constant(float(node.needed("value")) if value is None else value, dtype), node.numbers("shape"))
+
+
+@converts("dot", "batch_dot", "_linalg_gemm2")
+def convert_dot(node: MxnetNode) -> Expr:
+    """The last axis of one times the first of the other; of batches, matrix by matrix."""
+    a, b = node[0], node[1]
+    flags = node.flag("transpose_a"), node.flag("transpose_b")
+    if node.operator == "dot":
+        if rank_of(a) != 2 or rank_of(b) != 2:
+            node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
+        return op.nn.matmul(a, b, transpose_a=flags[0], transpose_b=flags[1])
+    if rank_of(a) != 3 or rank_of(b) != 3:
+        node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
+    made = op.nn.batch_matmul(a, b, transpose_a=flags[0], transpose_b=flags[1])
+    return _scaled(made, float(node.attr("alpha", 1.0))) if "alpha" in node.attrs else made

@@ -1,0 +1,310 @@
+"""Convolutions, products, pooling, normalization, recurrent layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import (
+    cast,
+    concatenate,
+    flatten,
+    like,
+    product,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.mxnet.node import MxnetNode
+from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.spatial import convolution, pool, transposed_convolution, window_count
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
+
+
+def _window(node: MxnetNode) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Kernel, strides, padding and dilation."""
+    kernel = node.numbers("kernel")
+    count = len(kernel)
+    strides, dilation = (
+        node.numbers("stride", [1] * count) or [1] * count,
+        node.numbers("dilate", [1] * count) or [1] * count,
+    )
+    pad = node.numbers("pad", [0] * count) or [0] * count
+    if not len(strides) == len(dilation) == len(pad) == count or min(*kernel, *strides, *dilation) < 1 or min(pad) < 0:
+        node.bad(f"kernel {kernel}, stride {strides}, pad {pad} and dilate {dilation}")
+    if str(node.attr("layout", "NC")).endswith("C"):
+        node.unsupported(f"the layout {node.attr('layout')} is not supported")
+    return kernel, strides, pad, dilation
+
+
+def _biased(node: MxnetNode, made: Expr, index: int = 2, no_bias: bool = False) -> Expr:
+    return made if node.flag("no_bias", no_bias) or not node.has(index) else op.nn.bias_add(made, node[index], axis=1)
+
+
+@converts("Convolution", "Convolution_v1")
+def convert_convolution(node: MxnetNode) -> Expr:
+    _, strides, pad, dilation = _window(node)
+    made = convolution(node[0], node[1], strides, (*pad, *pad), dilation, int(node.attr("num_group", 1)))
+    return _biased(node, made)
+
+
+@converts("Deconvolution")
+def convert_deconvolution(node: MxnetNode) -> Expr:
+    """`adj` adds to the result, `target_shape` says how large it is and takes the place of the padding."""
+    kernel, strides, pad, dilation = _window(node)
+    adjust = node.numbers("adj", [0] * len(kernel)) or [0] * len(kernel)
+    target = node.numbers("target_shape", [0])
+    if any(target):
+        total = [(e - 1) * s + (k - 1) * d + 1 - want for e, s, k, d, want in
+                 zip(node.fixed()[2:], strides, kernel, dilation, target)]  # fmt: skip
+        adjust = [value % 2 for value in total]
+        pad = [(value + 1) // 2 for value in total]
+        if min(pad) < 0:
+            node.bad(f"target_shape={target} is larger than its input makes")
+    groups = int(node.attr("num_group", 1))
+    made = transposed_convolution(node[0], node[1], strides, (*pad, *pad), dilation, groups, adjust)
+    return _biased(node, made, no_bias=True)
+
+
+@converts("FullyConnected")
+def convert_fully_connected(node: MxnetNode) -> Expr:
+    """All axes behind the batch, or the last one alone, times a matrix."""
+    data = node[0]
+    if node.flag("flatten", True):
+        return _biased(node, op.nn.dense(flatten(data), node[1]))
+    outer = shape_of(data)[:-1]
+    made = _biased(node, op.nn.dense(reshape(data, (product(outer), shape_of(data)[-1])), node[1]))
+    return reshape(made, (*outer, shape_of(made)[1]))
+
+
+@converts("Pooling", "Pooling_v1")
+def convert_pooling(node: MxnetNode) -> Expr:
+    """Windows; by the convention `full` they may reach behind the data."""
+    kind, data = str(node.attr("pool_type", "max")), node[0]
+    if node.flag("global_pool"):
+        axes = tuple(range(2, node.rank()))
+        function: Any = {"max": op.max, "avg": op.mean, "sum": op.sum}.get(kind)
+        if function is None:
+            node.unsupported(f"pool_type={kind} of all is not supported")
+        return function(data, axis=axes, keepdims=True)
+    kernel, strides, pad, _ = _window(node)
+    convention = str(node.attr("pooling_convention", "valid"))
+    counts = None
+    if convention != "valid":
+        extents = node.fixed()[2:]
+        if convention == "same":
+            counts = [math.ceil(extent / step) for extent, step in zip(extents, strides)]
+        else:
+            counts = [window_count(e, k, s, p, p, True) for e, k, s, p in zip(extents, kernel, strides, pad)]
+    if kind == "max":
+        return pool(data, "max", kernel, strides, pad, counts, pad)
+    counted = node.flag("count_include_pad", True)
+    if kind == "avg":
+        return pool(data, "mean", kernel, strides, pad, counts, pad, padding_counts=counted)
+    if kind != "sum" or counts is not None:
+        node.unsupported(f"pool_type={kind} by the convention {convention} is not supported")
+    means = pool(data, "mean", kernel, strides, pad, None, pad, padding_counts=True)
+    return op.multiply(means, like(float(np.prod(kernel)), means))
+
+
+@converts("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "_contrib_SyncBatchNorm")
+def convert_batch_norm(node: MxnetNode) -> Expr:
+    """By the statistics of training; with `fix_gamma`, which is the default, the factor is 1."""
+    x, axis = node[0], node.axis(int(node.attr("axis", 1)))
+    gamma, beta, mean, variance = (node[index] for index in range(1, 5))
+    factor: Expr = op.rsqrt(op.add(variance, like(float(node.attr("eps", 1e-3)), variance)))
+    if not node.flag("fix_gamma", True):
+        factor = op.multiply(factor, gamma)
+    shift = op.subtract(beta, op.multiply(mean, factor))
+    spread = [node.shape()[axis] if place == axis else 1 for place in range(node.rank())]
+    factor, moved = (cast(reshape(value, spread), node.dtype()) for value in (factor, shift))
+    return op.add(op.multiply(x, factor), moved)
+
+
+def _normalized(x: Expr, axes: tuple[int, ...], epsilon: float) -> Expr:
+    centred = op.subtract(x, op.mean(x, axis=axes, keepdims=True))
+    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    return op.multiply(centred, op.rsqrt(op.add(variance, like(epsilon, x))))
+
+
+@converts("LayerNorm")
+def convert_layer_norm(node: MxnetNode) -> Expr:
+    axis = node.axis(int(node.attr("axis", -1)))
+    made = _normalized(node[0], (axis,), float(node.attr("eps", 1e-5)))
+    spread = [node.shape()[axis] if place == axis else 1 for place in range(node.rank())]
+    return op.add(op.multiply(made, reshape(node[1], spread)), reshape(node[2], spread))
+
+
+@converts("InstanceNorm", "GroupNorm")
+def convert_group_norm(node: MxnetNode) -> Expr:
+    """Over each channel, or each group of them."""
+    shape = node.shape()
+    groups = int(node.attr("num_groups", 1)) if node.operator == "GroupNorm" else shape[1]
+    if groups < 1 or shape[1] % groups:
+        node.bad(f"{shape[1]} channels do not make {groups} groups")
+    split = reshape(node[0], (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
+    usual = 1e-5 if node.operator == "GroupNorm" else 1e-3
+    made = reshape(_normalized(split, (2,), float(node.attr("eps", usual))), shape)
+    if shape_of(node[1])[0] != shape[1]:  # factors of groups, as some versions store them
+        node.unsupported("factors of groups are not supported")
+    spread = [1, shape[1], *[1] * (len(shape) - 2)]
+    return op.add(op.multiply(made, reshape(node[1], spread)), reshape(node[2], spread))
+
+
+@converts("L2Normalization")
+def convert_l2_normalization(node: MxnetNode) -> Expr:
+    mode = str(node.attr("mode", "instance"))
+    axes = {"instance": tuple(range(1, node.rank())), "channel": (1,), "spatial": tuple(range(2, node.rank()))}.get(
+        mode
+    )
+    if axes is None:
+        node.bad(f"mode={mode}")
+    squares = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
+    return op.divide(node[0], op.sqrt(op.add(squares, like(float(node.attr("eps", 1e-10)), node[0]))))
+
+
+@converts("LRN")
+def convert_lrn(node: MxnetNode) -> Expr:
+    return op.nn.lrn(
+        node[0], size=int(node.needed("nsize")), axis=1, bias=float(node.attr("knorm", 2.0)),
+        alpha=float(node.attr("alpha", 1e-4)), beta=float(node.attr("beta", 0.75)),
+    )  # fmt: skip
+
+
+@converts("Embedding")
+def convert_embedding(node: MxnetNode) -> Expr:
+    return op.take(node[1], cast(node[0], "int32"), axis=0)
+
+
+@converts("UpSampling")
+def convert_upsampling(node: MxnetNode) -> Expr:
+    """Every pixel repeated."""
+    if str(node.needed("sample_type")) != "nearest" or len(node.inputs) != 1:
+        node.unsupported("learned and joined upsampling is not supported")
+    scale, (_, _, height, width) = int(node.needed("scale")), node.fixed()
+    return op.image.resize2d(
+        node[0], size=(height * scale, width * scale), method="nearest_neighbor",
+        coordinate_transformation_mode="asymmetric", rounding_method="floor",
+    )  # fmt: skip
+
+
+@converts("_contrib_BilinearResize2D")
+def convert_bilinear(node: MxnetNode) -> Expr:
+    """Linear interpolation whose corners stay where they are."""
+    _, _, height, width = node.fixed()
+    size = [int(node.attr("height", 1)), int(node.attr("width", 1))]
+    if node.attr("scale_height") is not None:
+        size = [int(height * float(node.attr("scale_height"))), int(width * float(node.needed("scale_width")))]
+    if str(node.attr("mode", "size")) != "size" or min(size) < 1:
+        node.unsupported(f"mode={node.attr('mode')} with the size {size} is not supported")
+    mode = "align_corners" if node.flag("align_corners", True) else "half_pixel"
+    return op.image.resize2d(node[0], size=tuple(size), method="linear", coordinate_transformation_mode=mode)
+
+
+@converts("_contrib_AdaptiveAvgPooling2D")
+def convert_adaptive(node: MxnetNode) -> Expr:
+    size = node.numbers("output_size", [1]) or [1]
+    return op.nn.adaptive_avg_pool2d(node[0], output_size=tuple(size * 2 if len(size) == 1 else size))
+
+
+@converts("ROIPooling")
+def convert_roi_pooling(node: MxnetNode) -> Expr:
+    size = tuple(node.numbers("pooled_size"))
+    return op.vision.roi_pool(node[0], node[1], pooled_size=size, spatial_scale=float(node.needed("spatial_scale")))
+
+
+#: Gates in the order of Relay's layers, by their place in MXNet: input, forget, cell, output; reset, update, new.
+_ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,)}
+_LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn_tanh": op.nn.rnn}
+
+
+@converts("RNN")
+def convert_rnn(node: MxnetNode) -> list[Expr]:
+    """Layers in one or both directions, whose weights are one vector: all matrices, then all biases."""
+    mode, hidden, layers = str(node.needed("mode")), int(node.needed("state_size")), int(node.needed("num_layers"))
+    if mode not in _LAYERS or node.attr("projection_size") is not None:
+        node.unsupported(f"mode={mode}, or a projection, is not supported")
+    directions = 2 if node.flag("bidirectional") else 1
+    if not isinstance(node[1], Constant):
+        node.unsupported("its parameters are computed at run time")
+    weights = _split_weights(node, mode, hidden, layers, directions)
+    states = [node[2], node[3]] if mode == "lstm" else [node[2]]
+    data = node[0]
+    ends: list[list[Expr]] = [[] for _ in states]
+    for layer in range(layers):
+        first = layer * directions
+        initial = [slice_axis(state, 0, first, first + directions) for state in states]
+        data, *last = _layer(mode, data, weights[first : first + directions], initial)
+        for kept, end in zip(ends, last):
+            kept.append(end)
+    return [data, *(concatenate(one, 0) for one in ends)]
+
+
+def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directions: int) -> list[list[np.ndarray]]:
+    """Of each layer and direction: matrices of the input and of the state, then their biases; gates reordered."""
+    vector, at = node.static(1, "parameters").reshape(-1), 0
+    gates = len(_ORDER[mode])
+    width = node.fixed()[2]
+    found: list[list[np.ndarray]] = [[] for _ in range(layers * directions)]
+
+    def take(*shape: int) -> np.ndarray:
+        nonlocal at
+        count = math.prod(shape)
+        if at + count > vector.size:
+            node.bad(f"{vector.size} parameters are fewer than its {layers} layers of {hidden} units take")
+        at += count
+        parts = vector[at - count : at].reshape(gates, hidden, *shape[1:])
+        return parts[list(_ORDER[mode])].reshape(shape)
+
+    for index, one in enumerate(found):
+        inputs = width if index < directions else hidden * directions
+        one += [take(gates * hidden, inputs), take(gates * hidden, hidden)]
+    for one in found:
+        one += [take(gates * hidden), take(gates * hidden)]
+    return found
+
+
+def _layer(mode: str, data: Expr, weights: list[list[np.ndarray]], states: list[Expr]) -> list[Expr]:
+    steps, batch, width = shape_of(data)
+    directions, hidden = len(weights), shape_of(states[0])[2]
+    rows = reshape(data, (steps * batch, width))
+    options: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
+    given, late = [], []
+    for matrix, _, bias, inner in weights:
+        if mode == "gru":  # the bias of the state of the new gate stands within the product with the reset gate
+            late.append(inner[2 * hidden :])
+            inner = np.concatenate([inner[: 2 * hidden], np.zeros_like(inner[2 * hidden :])])
+        given.append(op.nn.bias_add(op.nn.dense(rows, Constant(matrix.copy())), Constant(bias + inner), axis=1))
+    if mode == "gru":
+        options |= {"linear_before_reset": True, "bias": Constant(np.stack(late))}
+    joined = concatenate(given, 1)
+    gates = reshape(joined, (steps, batch, shape_of(joined)[1]))
+    layer = _LAYERS[mode](gates, Constant(np.stack([one[1] for one in weights])), *states, **options)
+    every = transpose(TupleGetItem(layer, 0), (0, 2, 1, 3))
+    lasts = [TupleGetItem(layer, index + 1) for index in range(len(states))]
+    return [reshape(every, (steps, batch, directions * hidden)), *lasts]
+
+
+@converts("SequenceMask")
+def convert_sequence_mask(node: MxnetNode) -> Expr:
+    if not node.flag("use_sequence_length"):
+        return node[0]
+    return op.sequence_mask(
+        node[0], cast(node[1], "int32"), mask_value=float(node.attr("value", 0.0)), axis=int(node.attr("axis", 0))
+    )
+
+
+@converts("_contrib_div_sqrt_dim")
+def convert_div_sqrt_dim(node: MxnetNode) -> Expr:
+    return op.multiply(node[0], like(float(node.fixed()[-1]) ** -0.5, node[0]))
+
+
+@converts("depth_to_space", "space_to_depth")
+def convert_depth_to_space(node: MxnetNode) -> Expr:
+    if node.operator == "space_to_depth":
+        return op.nn.space_to_depth(node[0], block_size=int(node.needed("block_size")))
+    return op.nn.depth_to_space(node[0], block_size=int(node.needed("block_size")), mode="DCR")

@@ -1,0 +1,251 @@
+"""Operators that move elements: shapes, slices, joins, gathering."""
+
+from __future__ import annotations
+
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    flatten,
+    index_axis,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.mxnet.node import MxnetNode
+from tilewright.frontend.mxnet.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+@converts("Flatten", "flatten")
+def convert_flatten(node: MxnetNode) -> Expr:
+    return flatten(node[0])
+
+
+@converts("Reshape", "reshape")
+def convert_reshape(node: MxnetNode) -> Expr:
+    """With the codes 0 and -1 to -4."""
+    target = tuple(node.numbers("shape", []) or node.numbers("target_shape", []))
+    if not target:
+        node.bad("it gives no shape")
+    if node.flag("reverse"):
+        return op.contrib_reverse_reshape(node[0], newshape=target)
+    return op.reshape(node[0], newshape=target)
+
+
+@converts("reshape_like")
+def convert_reshape_like(node: MxnetNode) -> Expr:
+    if any(node.attr(name) is not None for name in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")):
+        node.unsupported("parts of a shape are not supported")
+    return reshape(node[0], node.shape(1))
+
+
+@converts("transpose")
+def convert_transpose(node: MxnetNode) -> Expr:
+    order = node.numbers("axes", []) or list(range(node.rank()))[::-1]
+    return transpose(node[0], [node.axis(axis) for axis in order])
+
+
+@converts("SwapAxis", "swapaxes")
+def convert_swap(node: MxnetNode) -> Expr:
+    order = list(range(node.rank()))
+    a, b = node.axis(int(node.attr("dim1", 0))), node.axis(int(node.attr("dim2", 0)))
+    order[a], order[b] = b, a
+    return transpose(node[0], order)
+
+
+@converts("expand_dims")
+def convert_expand_dims(node: MxnetNode) -> Expr:
+    shape = list(node.shape())
+    shape.insert(node.axis(int(node.needed("axis")), len(shape) + 1), 1)
+    return reshape(node[0], shape)
+
+
+@converts("squeeze")
+def convert_squeeze(node: MxnetNode) -> Expr:
+    axes = (
+        node.axes() if node.attr("axis") not in (None, ()) else tuple(a for a, e in enumerate(node.shape()) if e == 1)
+    )
+    return op.squeeze(node[0], axis=axes) if axes else node[0]
+
+
+@converts("Concat", "concat")
+def convert_concat(node: MxnetNode) -> Expr:
+    return concatenate(node.given(), node.axis(int(node.attr("dim", 1))))
+
+
+@converts("stack")
+def convert_stack(node: MxnetNode) -> Expr:
+    return op.stack(node.given(), axis=node.axis(int(node.attr("axis", 0)), node.rank() + 1))
+
+
+@converts("SliceChannel", "split")
+def convert_split(node: MxnetNode) -> list[Expr]:
+    """Parts of one size, whose axis is taken away where asked for."""
+    axis, count = node.axis(int(node.attr("axis", 1))), int(node.needed("num_outputs"))
+    extent = node.shape()[axis]
+    if count < 1 or extent % count:
+        node.bad(f"{extent} elements do not make {count} parts")
+    size = extent // count
+    if node.flag("squeeze_axis"):
+        return [index_axis(node[0], axis, place) for place in range(count)]
+    return [slice_axis(node[0], axis, place * size, (place + 1) * size) for place in range(count)]
+
+
+@converts("slice", "crop")
+def convert_slice(node: MxnetNode) -> Expr:
+    """As Python slices; None leaves a bound out."""
+    x = node[0]
+    begin, end = node.needed("begin"), node.needed("end")
+    step = node.attr("step", ()) or (None,) * len(begin)
+    for axis, (low, high, stride) in enumerate(zip(begin, end, step, strict=True)):
+        extent = node.shape()[axis]
+        if low is None and high is None and stride in (None, 1):
+            continue
+        if not isinstance(extent, int):
+            node.unsupported(f"a slice of the open axis {axis} is not supported")
+        first, last, pace = slice(low, high, stride).indices(extent)
+        x = op.strided_slice(
+            x, begin=(first,), end=(last if last >= 0 else -extent - 1,), strides=(pace,), axes=(axis,)
+        )
+    return x
+
+
+@converts("slice_axis")
+def convert_slice_axis(node: MxnetNode) -> Expr:
+    axis = node.axis(int(node.needed("axis")))
+    extent = node.shape()[axis]
+    begin, end = int(node.attr("begin", 0)), node.attr("end")
+    if not isinstance(extent, int):
+        node.unsupported("a slice of an open axis is not supported")
+    low, high, _ = slice(begin, None if end is None else int(end)).indices(extent)
+    return slice_axis(node[0], axis, low, max(low, high))
+
+
+@converts("slice_like")
+def convert_slice_like(node: MxnetNode) -> Expr:
+    axes = node.numbers("axes", []) or list(range(min(node.rank(0), node.rank(1))))
+    x = node[0]
+    for axis in axes:
+        place = node.axis(axis)
+        x = slice_axis(x, place, 0, node.shape(1)[place])
+    return x
+
+
+@converts("Crop")
+def convert_crop(node: MxnetNode) -> Expr:
+    """As large as the second input or `h_w`, from an offset or in the middle."""
+    size = node.shape(1)[2:] if node.has(1) else node.numbers("h_w")
+    offsets = node.numbers("offset", [0, 0])
+    x = node[0]
+    for axis, (extent, offset) in enumerate(zip(size, offsets, strict=True), 2):
+        whole = node.fixed()[axis]
+        begin = (whole - extent) // 2 if node.flag("center_crop") else offset
+        if begin < 0 or begin + extent > whole:
+            node.bad(f"{extent} elements from {begin} on of {whole}")
+        x = slice_axis(x, axis, begin, begin + extent)
+    return x
+
+
+@converts("tile")
+def convert_tile(node: MxnetNode) -> Expr:
+    return op.tile(node[0], reps=tuple(node.numbers("reps")))
+
+
+@converts("repeat")
+def convert_repeat(node: MxnetNode) -> Expr:
+    if node.attr("axis") is None:
+        return op.repeat(op.reshape(node[0], newshape=(-1,)), repeats=int(node.needed("repeats")), axis=0)
+    return op.repeat(node[0], repeats=int(node.needed("repeats")), axis=node.axis(int(node.attr("axis"))))
+
+
+@converts("reverse", "flip")
+def convert_reverse(node: MxnetNode) -> Expr:
+    x = node[0]
+    for axis in node.axes():
+        x = op.reverse(x, axis=axis)
+    return x
+
+
+@converts("Pad", "pad")
+def convert_pad(node: MxnetNode) -> Expr:
+    width, mode = node.numbers("pad_width"), str(node.needed("mode"))
+    pairs = tuple(zip(width[::2], width[1::2]))
+    if len(pairs) != node.rank() or min(width) < 0:
+        node.bad(f"pad_width={width} of {node.rank()} axes")
+    if mode == "constant":
+        return op.nn.pad(node[0], pad_width=pairs, pad_value=float(node.attr("constant_value", 0.0)))
+    if mode == "reflect":
+        return op.nn.mirror_pad(node[0], pad_width=pairs, mode="REFLECT")
+    if mode != "edge":
+        node.bad(f"mode={mode}")
+    return op.nn.pad(node[0], pad_width=pairs, pad_mode="edge")
+
+
+@converts("broadcast_to")
+def convert_broadcast_to(node: MxnetNode) -> Expr:
+    """0 keeps an extent."""
+    target = node.numbers("shape")
+    return broadcast_to(node[0], [have if want == 0 else want for want, have in zip(target, node.shape(), strict=True)])
+
+
+@converts("broadcast_axis", "broadcast_axes")
+def convert_broadcast_axis(node: MxnetNode) -> Expr:
+    shape = list(node.shape())
+    for axis, size in zip(node.numbers("axis"), node.numbers("size"), strict=True):
+        shape[node.axis(axis)] = size
+    return broadcast_to(node[0], shape)
+
+
+@converts("broadcast_like")
+def convert_broadcast_like(node: MxnetNode) -> Expr:
+    if node.attr("lhs_axes") is not None:
+        node.unsupported("parts of a shape are not supported")
+    return broadcast_to(node[0], node.shape(1))
+
+
+@converts("take")
+def convert_take(node: MxnetNode) -> Expr:
+    mode = str(node.attr("mode", "clip"))
+    if mode not in ("clip", "wrap"):
+        node.unsupported(f"mode={mode} is not supported")
+    return op.take(node[0], cast(node[1], "int32"), axis=node.axis(int(node.attr("axis", 0))), mode=mode)
+
+
+@converts("pick")
+def convert_pick(node: MxnetNode) -> Expr:
+    """One element along an axis for each place of the others."""
+    axis = node.axis(int(node.attr("axis", -1)))
+    indices = cast(node[1], "int32")
+    if rank_of(indices) < node.rank():
+        shape = list(shape_of(indices))
+        shape.insert(axis, 1)
+        indices = reshape(indices, shape)
+    made = op.gather(node[0], axis=axis, indices=indices)
+    return made if node.flag("keepdims") else op.squeeze(made, axis=(axis,))
+
+
+@converts("gather_nd")
+def convert_gather_nd(node: MxnetNode) -> Expr:
+    """Coordinates along the first axis of the indices."""
+    return op.gather_nd(node[0], cast(node[1], "int32"))
+
+
+@converts("one_hot")
+def convert_one_hot(node: MxnetNode) -> Expr:
+    depth, dtype = int(node.needed("depth")), str(node.attr("dtype", "float32"))
+    if not 0 < depth < 1 << 24:
+        node.bad(f"depth={depth}")
+    on, off = (
+        constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0))
+    )
+    return op.one_hot(cast(node[0], "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
+
+
+@converts("shape_array")
+def convert_shape(node: MxnetNode) -> Expr:
+    return constant(node.fixed(), "int64")

@@ -1,0 +1,46 @@
+"""Paddle among the formats: what its programs begin like, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.paddle import from_paddle
+from tilewright.frontend.paddle.load import MODEL_OF_FOLDER, is_program, parameters_beside
+from tilewright.frontend.source import Source
+from tilewright.frontend.two_files import first_of, is_pair
+from tilewright.relay.ir.module import IRModule
+
+
+class PaddleFrontend(Frontend):
+    """A program with its parameters beside it, or a pair of both."""
+
+    name = "paddle"
+    kind = "a Paddle program"
+    in_memory = "a tuple of a Paddle program and its parameters"
+
+    def recognizes(self, source: Source) -> bool:
+        """JSON of PIR, or a protocol buffer whose first field is a block with a number."""
+        if source.is_folder:
+            return MODEL_OF_FOLDER in source.members
+        return is_program(source.contents)
+
+    def takes(self, model: object) -> bool:
+        """A pair whose first part is a program."""
+        source = first_of(model) if is_pair(model) else None  # type: ignore[arg-type]
+        return source is not None and self.recognizes(source)
+
+    def companions(self, path: Path) -> Sequence[Path]:
+        """The parameters."""
+        found = parameters_beside(path)
+        if found is None and path.is_dir():
+            return sorted(one for one in path.iterdir() if one.is_file())
+        return () if found is None else (found,)
+
+    def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
+        """As `from_paddle`."""
+        program, parameters = model if is_pair(model) else (model, None)
+        return from_paddle(program, parameters, input_shapes)

@@ -1,0 +1,366 @@
+"""Operators of one element at a time, reductions, and those that make numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.paddle.node import PaddleNode
+from tilewright.frontend.paddle.registry import converts
+from tilewright.frontend.paddle.schema import DTYPES
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, TupleGetItem
+
+
+def _softplus(x: Expr) -> Expr:
+    return op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x)))))
+
+
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "abs": op.abs, "exp": op.exp, "sqrt": op.sqrt,
+    "rsqrt": op.rsqrt, "log": op.log, "log2": op.log2, "log10": op.log10, "log1p": op.log1p, "expm1": op.expm1,
+    "sin": op.sin,
+    "cos": op.cos, "tan": op.tan, "asin": op.asin, "acos": op.acos, "atan": op.atan, "sinh": op.sinh, "cosh": op.cosh,
+    "asinh": op.asinh, "acosh": op.acosh, "atanh": op.atanh, "floor": op.floor, "ceil": op.ceil, "round": op.round,
+    "sign": op.sign, "erf": op.erf, "logical_not": op.logical_not, "bitwise_not": op.bitwise_not, "isnan": op.isnan,
+    "isnan_v2": op.isnan, "isinf": op.isinf, "isfinite": op.isfinite,
+    "square": lambda x: op.multiply(x, x),
+    "reciprocal": lambda x: op.divide(like(1, x), x),
+    "silu": lambda x: op.multiply(x, op.sigmoid(x)),
+    "softsign": lambda x: op.divide(x, op.add(op.abs(x), like(1, x))),
+    "mish": lambda x: op.multiply(x, op.tanh(_softplus(x))),
+    "logsigmoid": lambda x: op.negative(_softplus(op.negative(x))),
+    "relu6": lambda x: op.clip(x, 0.0, 6.0),
+    "tanh_shrink": lambda x: op.subtract(x, op.tanh(x)),
+    "assign": lambda x: x, "share_data": lambda x: x, "share_data_": lambda x: x, "memcpy_d2h": lambda x: x,
+}  # fmt: skip
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "add": op.add, "subtract": op.subtract, "multiply": op.multiply, "divide": op.divide, "maximum": op.maximum,
+    "minimum": op.minimum, "elementwise_pow": op.power, "remainder": op.floor_mod, "floor_divide": op.floor_divide,
+    "fmax": op.maximum, "fmin": op.minimum, "equal": op.equal, "not_equal": op.not_equal, "less_than": op.less,
+    "less_equal": op.less_equal, "greater_than": op.greater, "greater_equal": op.greater_equal,
+    "logical_and": op.logical_and, "logical_or": op.logical_or, "logical_xor": op.logical_xor,
+    "bitwise_and": op.bitwise_and, "bitwise_or": op.bitwise_or, "bitwise_xor": op.bitwise_xor,
+}  # fmt: skip
+
+
+@converts(*_UNARY)
+def convert_unary(node: PaddleNode) -> Expr:
+    """Functions of one operand."""
+    return _UNARY[node.operator](node[0])
+
+
+@converts(*_BINARY)
+def convert_binary(node: PaddleNode) -> Expr:
+    """Functions of two operands, which broadcast; in old programs the second may begin at an axis of the first."""
+    x, y, axis = node[0], node[1], node.attrs.get("axis", -1)
+    if isinstance(axis, int) and axis >= 0 and rank_of(y) < rank_of(x):
+        y = reshape(y, (*shape_of(y), *[1] * (rank_of(x) - axis - rank_of(y))))
+    return _BINARY[node.operator](x, y)
+
+
+def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
+    made = op.multiply(x, like(alpha, x))
+    return made if beta == 0 else op.add(made, like(beta, x))
+
+
+@converts("scale")
+def convert_scale(node: PaddleNode) -> Expr:
+    """x * scale + bias, or (x + bias) * scale."""
+    x, factor, bias = node[0], node.number(1, "scale", 1.0), node.attr("bias", 0.0)
+    if node.attr("bias_after_scale", True):
+        return _scaled(x, factor, bias)
+    return op.multiply(op.add(x, like(bias, x)), like(factor, x))
+
+
+@converts("pow")
+def convert_pow(node: PaddleNode) -> Expr:
+    return op.power(node[0], like(node.number(1, "factor" if "factor" in node.attrs else "y", 1.0), node[0]))
+
+
+@converts("clip")
+def convert_clip(node: PaddleNode) -> Expr:
+    return op.clip(node[0], float(node.number(1, "min")), float(node.number(2, "max")))
+
+
+@converts("leaky_relu")
+def convert_leaky_relu(node: PaddleNode) -> Expr:
+    slope = node.attrs.get("negative_slope", node.attrs.get("alpha", 0.02))
+    return op.nn.leaky_relu(node[0], alpha=float(slope))
+
+
+@converts("elu", "celu", "selu")
+def convert_elu(node: PaddleNode) -> Expr:
+    """alpha * (exp(x) - 1) below zero; celu takes x / alpha; selu is scaled."""
+    x, alpha, scale = node[0], float(node.attr("alpha", 1.0)), 1.0
+    if node.operator == "selu":
+        alpha, scale = 1.6732632423543772, 1.0507009873554805
+    inner = op.minimum(x, like(0, x))
+    below = _scaled(op.expm1(_scaled(inner, 1 / alpha) if node.operator == "celu" else inner), alpha)
+    made = op.where(op.greater(x, like(0, x)), x, below)
+    return made if scale == 1 else _scaled(made, scale)
+
+
+@converts("gelu")
+def convert_gelu(node: PaddleNode) -> Expr:
+    x = node[0]
+    if node.attr("approximate", False):
+        inner = op.add(x, _scaled(op.multiply(x, op.multiply(x, x)), 0.044715))
+        half = op.tanh(_scaled(inner, float(np.sqrt(2 / np.pi))))
+    else:
+        half = op.erf(_scaled(x, float(np.sqrt(0.5))))
+    return op.multiply(_scaled(x, 0.5), op.add(half, like(1, x)))
+
+
+@converts("hardswish", "hardsigmoid")
+def convert_hard(node: PaddleNode) -> Expr:
+    """A line between 0 and 1, for hardswish times x."""
+    x = node[0]
+    if node.operator == "hardswish":
+        offset, limit = float(node.attr("offset", 3.0)), float(node.attr("threshold", 6.0))
+        return op.multiply(
+            x, _scaled(op.clip(op.add(x, like(offset, x)), 0.0, limit), 1 / float(node.attr("scale", 6.0)))
+        )
+    return op.clip(_scaled(x, float(node.attr("slope", 0.2)), float(node.attr("offset", 0.5))), 0.0, 1.0)
+
+
+@converts("swish")
+def convert_swish(node: PaddleNode) -> Expr:
+    return op.multiply(node[0], op.sigmoid(_scaled(node[0], float(node.attr("beta", 1.0)))))
+
+
+@converts("softplus")
+def convert_softplus(node: PaddleNode) -> Expr:
+    beta = float(node.attr("beta", 1.0))
+    x = _scaled(node[0], beta)
+    linear = op.greater(x, like(float(node.attr("threshold", 20.0)), x))
+    return op.where(linear, node[0], _scaled(_softplus(x), 1 / beta))
+
+
+@converts("hardtanh", "brelu")
+def convert_hardtanh(node: PaddleNode) -> Expr:
+    return op.clip(node[0], float(node.attr("t_min", -1.0)), float(node.attr("t_max", 1.0)))
+
+
+@converts("hard_shrink", "hardshrink", "softshrink", "thresholded_relu")
+def convert_shrink(node: PaddleNode) -> Expr:
+    """Zero near zero; softshrink moves the rest towards it."""
+    x = node[0]
+    limit = float(node.attrs.get("threshold", node.attrs.get("lambda", 0.5)))
+    zero = like(0, x)
+    if node.operator == "thresholded_relu":
+        return op.where(op.greater(x, like(limit, x)), x, like(float(node.attr("value", 0.0)), x))
+    near = op.less_equal(op.abs(x), like(limit, x))
+    kept = x if node.operator.startswith("hard") else op.subtract(x, _scaled(op.sign(x), limit))
+    return op.where(near, zero, kept)
+
+
+@converts("prelu")
+def convert_prelu(node: PaddleNode) -> Expr:
+    """A slope for all, for each channel, or for each element."""
+    x, slopes = node[0], node[1]
+    mode = node.attr("mode", "all")
+    if mode == "element":
+        return op.where(op.greater(x, like(0, x)), x, op.multiply(x, slopes))
+    last = str(node.attr("data_format", "NCHW"))[-1] == "C"
+    axis = rank_of(x) - 1 if last else 1
+    return op.nn.prelu(x, broadcast_to(reshape(slopes, (shape_of(slopes)[0],)), (shape_of(x)[axis],)), axis=axis)
+
+
+@converts("softmax", "log_softmax")
+def convert_softmax(node: PaddleNode) -> Expr:
+    function = op.nn.softmax if node.operator == "softmax" else op.nn.log_softmax
+    return function(node[0], axis=node.axis(int(node.attr("axis", -1))))
+
+
+def dtype_named(node: PaddleNode, name: str = "dtype", default: str = "float32") -> str:
+    """An element type that an attribute names, or numbers as old programs do."""
+    value = node.attrs.get(name, default)
+    if isinstance(value, int):
+        names = {0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8",
+                 21: "int8", 22: "bfloat16"}  # fmt: skip
+        value = default if value == -1 else names.get(value, str(value))
+    if value in ("undefined", "UNDEFINED"):
+        return default
+    if value not in DTYPES:
+        node.unsupported(f"the element type {value} is not supported")
+    return str(value)
+
+
+@converts("cast")
+def convert_cast(node: PaddleNode) -> Expr:
+    return cast(node[0], dtype_named(node, "dtype" if "dtype" in node.attrs else "out_dtype"))
+
+
+@converts("full", "full_int_array", "assign_value", "assign_value_")
+def convert_full(node: PaddleNode) -> Expr:
+    """Numbers that stand in the program."""
+    if node.operator == "full_int_array":
+        return constant(node.attr("value", []), dtype_named(node, default="int64"))
+    dtype = dtype_named(node)
+    if node.operator.startswith("assign_value"):
+        values = node.attrs.get("values")
+        if values is None:
+            values = next(
+                (node.attrs[k] for k in ("fp32_values", "int32_values", "int64_values") if node.attrs.get(k)), []
+            )
+        flat = [item["D"] if isinstance(item, dict) else item for item in values]
+        return constant(np.reshape(flat, node.numbers(9, "shape")), dtype)
+    shape = node.numbers(9, "shape")
+    text = node.attrs.get("str_value")
+    value = float(text) if text else node.attr("value", 0.0)
+    if isinstance(value, dict):
+        value = value.get("D", 0)
+    return broadcast_to(constant(value, dtype), shape)
+
+
+@converts("full_like")
+def convert_full_like(node: PaddleNode) -> Expr:
+    return broadcast_to(
+        constant(node.number(1, "value", 0.0), dtype_named(node, default=dtype_of(node[0]))), node.shape()
+    )
+
+
+@converts("full_with_tensor")
+def convert_full_with_tensor(node: PaddleNode) -> Expr:
+    return broadcast_to(cast(reshape(node[0], ()), dtype_named(node)), node.numbers(1, "shape"))
+
+
+@converts("arange")
+def convert_arange(node: PaddleNode) -> Expr:
+    start, end, step = (node.number(index, name) for index, name in enumerate(("start", "end", "step")))
+    if step == 0 or abs((end - start) / step) > 1 << 24:
+        node.bad(f"from {start} to {end} by {step}")
+    return constant(np.arange(start, end, step), dtype_named(node, default=dtype_of(node[0])))
+
+
+@converts("shape", "shape64")
+def convert_shape(node: PaddleNode) -> Expr:
+    """The extents, which must be known when the model is imported."""
+    return constant(node.fixed(), "int64" if node.operator == "shape64" else "int32")
+
+
+@converts("numel")
+def convert_numel(node: PaddleNode) -> Expr:
+    return constant(int(np.prod(node.fixed(), dtype=object)), "int64")
+
+
+@converts("dropout")
+def convert_dropout(node: PaddleNode) -> Expr:
+    """Nothing outside of training, but for a factor in the mode that scales then."""
+    mode = node.attrs.get("mode", node.attrs.get("dropout_implementation", "upscale_in_train"))
+    if mode != "downgrade_in_infer":
+        return node[0]
+    return _scaled(node[0], 1 - float(node.number(2, "p" if "p" in node.attrs else "dropout_prob", 0.5)))
+
+
+@converts("where")
+def convert_where(node: PaddleNode) -> Expr:
+    return op.where(node[0], node[1], node[2])
+
+
+@converts("add_n")
+def convert_add_n(node: PaddleNode) -> Expr:
+    total, *rest = node.listed()
+    for value in rest:
+        total = op.add(total, value)
+    return total
+
+
+_REDUCTIONS: dict[str, Callable[..., Expr]] = {
+    "sum": op.sum, "mean": op.mean, "max": op.max, "min": op.min, "amax": op.max, "amin": op.min, "prod": op.prod,
+    "all": op.all, "any": op.any,
+}  # fmt: skip
+
+
+def _reduced_axes(node: PaddleNode) -> tuple[int, ...]:
+    if node.attrs.get("reduce_all"):
+        return tuple(range(node.rank()))
+    name = next((name for name in ("axis", "dim", "dims") if name in node.attrs), "axis")
+    axes = node.numbers(1, name, [])
+    return tuple(sorted(node.axis(axis) for axis in axes)) or tuple(range(node.rank()))
+
+
+@converts(*_REDUCTIONS)
+def convert_reduction(node: PaddleNode) -> Expr:
+    """Over axes, all of them where none are named."""
+    keep = bool(node.attrs.get("keepdim", node.attrs.get("keep_dim", False)))
+    data = node[0]
+    if node.operator in ("all", "any"):
+        data = cast(data, "bool")
+    elif node.operator in ("sum", "mean") and dtype_of(data) == "bool":
+        data = cast(data, "int64")
+    return _REDUCTIONS[node.operator](data, axis=_reduced_axes(node), keepdims=keep)
+
+
+@converts("logsumexp")
+def convert_logsumexp(node: PaddleNode) -> Expr:
+    axes, keep = _reduced_axes(node), bool(node.attrs.get("keepdim", False))
+    greatest = op.max(node[0], axis=axes, keepdims=True)
+    made = op.add(op.log(op.sum(op.exp(op.subtract(node[0], greatest)), axis=axes, keepdims=True)), greatest)
+    return made if keep else op.squeeze(made, axis=axes)
+
+
+@converts("p_norm", "norm")
+def convert_norm(node: PaddleNode) -> Expr:
+    """Lengths along an axis; `norm` divides by them."""
+    x = node[0]
+    axis = node.axis(int(node.attr("axis", -1)))
+    if node.operator == "norm":
+        squares = op.sum(op.multiply(x, x), axis=(axis,), keepdims=True)
+        return op.divide(x, op.sqrt(op.add(squares, like(float(node.attr("epsilon", 1e-10)), x))))
+    power = float(node.attrs.get("porder", 2.0))
+    keep = bool(node.attrs.get("keepdim", False))
+    axes = tuple(range(node.rank())) if node.attrs.get("asvector") else (axis,)
+    if power == 1:
+        return op.sum(op.abs(x), axis=axes, keepdims=keep)
+    if power == float("inf"):
+        return op.max(op.abs(x), axis=axes, keepdims=keep)
+    if power == 2:
+        return op.sqrt(op.sum(op.multiply(x, x), axis=axes, keepdims=keep))
+    total = op.sum(op.power(op.abs(x), like(power, x)), axis=axes, keepdims=keep)
+    return op.power(total, like(1 / power, x))
+
+
+@converts("argmax", "argmin")
+def convert_places(node: PaddleNode) -> Expr:
+    """The place of the greatest or least."""
+    function: Any = op.argmax if node.operator == "argmax" else op.argmin
+    axis = node.number(1, "axis", -1)
+    data = node[0]
+    if node.attrs.get("flatten"):
+        data, axis = op.reshape(data, newshape=(-1,)), 0
+    dtype = dtype_named(node, default="int64")
+    keep = bool(node.attrs.get("keepdims", node.attrs.get("keepdim", False)))
+    return cast(function(data, axis=node.axis(int(axis), rank_of(data)), keepdims=keep, dtype="int32"), dtype)
+
+
+@converts("topk")
+def convert_topk(node: PaddleNode) -> list[Expr]:
+    axis = node.axis(int(node.attr("axis", -1)))
+    count = int(node.number(1, "k", 1))
+    found = op.topk(node[0], k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64")
+    return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
+
+
+@converts("argsort")
+def convert_argsort(node: PaddleNode) -> list[Expr]:
+    axis = node.axis(int(node.attr("axis", -1)))
+    ascending = not node.attrs.get("descending", False)
+    places = op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int64")
+    return [op.sort(node[0], axis=axis, is_ascend=ascending), places]
+
+
+@converts("cumsum")
+def convert_cumsum(node: PaddleNode) -> Expr:
+    data, axis = node[0], int(node.number(1, "axis", -1))
+    if node.attrs.get("flatten"):
+        data, axis = op.reshape(data, newshape=(-1,)), 0
+    return op.cumsum(
+        data, axis=node.axis(axis, rank_of(data)), exclusive=bool(node.attrs.get("exclusive", False)),
+        reverse=bool(node.attrs.get("reverse", False)),
+    )  # fmt: skip

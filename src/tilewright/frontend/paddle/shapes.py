@@ -1,0 +1,291 @@
+"""Operators that move elements: shapes, slices, joins, gathering."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    index_axis,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.paddle.math import dtype_named
+from tilewright.frontend.paddle.node import PaddleNode
+from tilewright.frontend.paddle.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+@converts("reshape", "reshape_")
+def convert_reshape(node: PaddleNode) -> Expr:
+    """0 keeps an extent, -1 is what is left."""
+    shape, target = node.shape(), node.numbers(1, "shape")
+    if any(extent == 0 and place >= len(shape) for place, extent in enumerate(target)) or target.count(-1) > 1:
+        node.bad(f"shape {target} of {list(map(str, shape))}")
+    return op.reshape(
+        node[0], newshape=tuple(shape[place] if extent == 0 else extent for place, extent in enumerate(target))
+    )
+
+
+@converts("transpose")
+def convert_transpose(node: PaddleNode) -> Expr:
+    order = node.attrs.get("perm", node.attrs.get("axis"))
+    if order is None:
+        node.bad("its attribute perm is missing")
+    return transpose(node[0], [node.axis(int(axis)) for axis in order])
+
+
+@converts("flatten")
+def convert_flatten(node: PaddleNode) -> Expr:
+    shape = node.shape()
+    if not shape:
+        return reshape(node[0], (1,))
+    begin, end = node.axis(int(node.attr("start_axis", 1))), node.axis(int(node.attr("stop_axis", -1)))
+    return reshape(node[0], (*shape[:begin], product(shape[begin : end + 1]), *shape[end + 1 :]))
+
+
+@converts("flatten_from")
+def convert_flatten_from(node: PaddleNode) -> Expr:
+    """A matrix of the axes before one and those from it on."""
+    axis = int(node.attr("axis", 1))
+    return reshape(node[0], (product(node.shape()[:axis]), product(node.shape()[axis:])))
+
+
+@converts("squeeze", "squeeze_")
+def convert_squeeze(node: PaddleNode) -> Expr:
+    name = "axes" if "axes" in node.attrs else "axis"
+    axes = [node.axis(axis) for axis in node.numbers(1, name, [])] or list(range(node.rank()))
+    gone = tuple(axis for axis in axes if isinstance(node.shape()[axis], int) and node.shape()[axis] == 1)
+    return op.squeeze(node[0], axis=gone) if gone else node[0]
+
+
+@converts("unsqueeze", "unsqueeze_")
+def convert_unsqueeze(node: PaddleNode) -> Expr:
+    """One axis after another, each counted with those before."""
+    shape = list(node.shape())
+    for axis in node.numbers(1, "axes" if "axes" in node.attrs else "axis", []):
+        shape.insert(axis + len(shape) + 1 if axis < 0 else axis, 1)
+    return reshape(node[0], shape)
+
+
+@converts("concat")
+def convert_concat(node: PaddleNode) -> Expr:
+    values = node.listed()
+    return concatenate(values, node.axis(int(node.number(1, "axis", 0)), rank_of(values[0])))
+
+
+@converts("stack")
+def convert_stack(node: PaddleNode) -> Expr:
+    values = node.listed()
+    return op.stack(values, axis=node.axis(int(node.attr("axis", 0)), rank_of(values[0]) + 1))
+
+
+@converts("split", "split_with_num")
+def convert_split(node: PaddleNode) -> list[Expr]:
+    """Parts of the sizes given, one of which may be -1, or of one size."""
+    x = node[0]
+    sections: list[int] = []
+    if node.operator == "split" and ((node.has(1) and "num" not in node.attrs) or node.attrs.get("sections")):
+        sections = node.numbers(1, "sections")
+        axis = node.axis(int(node.number(2, "axis", 0)))
+    else:
+        axis = node.axis(int(node.number(1, "axis", 0)))
+    extent = shape_of(x)[axis]
+    if not sections:
+        count = int(node.attrs.get("num") or node.count)
+        if count < 1 or extent % count:
+            node.bad(f"{extent} elements do not make {count} parts")
+        sections = [extent // count] * count
+    if -1 in sections:
+        sections[sections.index(-1)] = extent - sum(sections) - 1
+    bounds = np.cumsum([0, *sections])
+    if min(sections) < 0 or bounds[-1] != extent:
+        node.bad(f"parts of {sections} of {extent} elements")
+    return [slice_axis(x, axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
+
+
+@converts("unbind", "unstack")
+def convert_unbind(node: PaddleNode) -> list[Expr]:
+    axis = node.axis(int(node.attr("axis", 0)))
+    return [index_axis(node[0], axis, place) for place in range(node.fixed()[axis])]
+
+
+@converts("slice")
+def convert_slice(node: PaddleNode) -> Expr:
+    """Of some axes, of which those in `decrease_axis` are taken away."""
+    x = node[0]
+    axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
+    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        extent = shape_of(x)[axis]
+        if not isinstance(extent, int):
+            if start < 0 or ((end < 0 or end < 1 << 30) and not (start == 0 and end >= 1 << 30)):
+                node.unsupported(f"a slice of the open axis {axis}; give the shapes of the inputs")
+            x = slice_axis(x, axis, start, extent)
+            continue
+        low, high, _ = slice(start, end).indices(extent)
+        x = slice_axis(x, axis, low, max(high, low))
+    gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
+    return op.squeeze(x, axis=gone) if gone else x
+
+
+@converts("strided_slice")
+def convert_strided_slice(node: PaddleNode) -> Expr:
+    x = node[0]
+    axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
+    lists = [node.numbers(index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "strides"))]
+    for axis, start, end, step in zip(axes, *lists, strict=True):
+        extent = node.fixed()[axis]
+        low, high, _ = slice(start, end, step).indices(extent)
+        x = op.strided_slice(x, begin=(low,), end=(high if high >= 0 else -extent - 1,), strides=(step,), axes=(axis,))
+    gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
+    return op.squeeze(x, axis=gone) if gone else x
+
+
+@converts("expand")
+def convert_expand(node: PaddleNode) -> Expr:
+    """-1 keeps an extent."""
+    target, shape = node.numbers(1, "shape"), node.shape()
+    new = len(target) - len(shape)
+    if new < 0:
+        node.bad(f"shape {target} of {list(map(str, shape))}")
+    return broadcast_to(
+        node[0], [shape[place - new] if extent == -1 else extent for place, extent in enumerate(target)]
+    )
+
+
+@converts("expand_as", "expand_as_v2")
+def convert_expand_as(node: PaddleNode) -> Expr:
+    shape = node.shape(1) if node.has(1) else node.attr("target_shape")
+    return broadcast_to(node[0], shape)
+
+
+@converts("tile")
+def convert_tile(node: PaddleNode) -> Expr:
+    return op.tile(node[0], reps=tuple(node.numbers(1, "repeat_times")))
+
+
+def _positive(indices: Expr, extent: Any) -> Expr:
+    indices = cast(indices, "int32")
+    if not isinstance(extent, int) or (isinstance(indices, Constant) and (indices.data >= 0).all()):
+        return indices
+    return op.where(op.less(indices, like(0, indices)), op.add(indices, like(extent, indices)), indices)
+
+
+@converts("gather", "index_select")
+def convert_gather(node: PaddleNode) -> Expr:
+    name = "dim" if "dim" in node.attrs else "axis"
+    axis = node.axis(int(node.number(2, name, 0)))
+    return op.take(node[0], _positive(node[1], node.shape()[axis]), axis=axis)
+
+
+@converts("gather_nd")
+def convert_gather_nd(node: PaddleNode) -> Expr:
+    """Elements by all their coordinates, the last axis of the indices."""
+    indices = cast(node[1], "int32")
+    return op.gather_nd(node[0], transpose(indices, (rank_of(indices) - 1, *range(rank_of(indices) - 1))))
+
+
+@converts("take_along_axis")
+def convert_take_along_axis(node: PaddleNode) -> Expr:
+    axis = node.axis(int(node.attrs.get("axis", node.attrs.get("Axis", 0))))
+    return op.gather(node[0], axis=axis, indices=_positive(node[1], node.shape()[axis]))
+
+
+@converts("one_hot")
+def convert_one_hot(node: PaddleNode) -> Expr:
+    depth = int(node.number(1, "depth" if "depth" in node.attrs else "num_classes"))
+    if not 0 < depth < 1 << 24:
+        node.bad(f"{depth} classes")
+    return op.one_hot(cast(node[0], "int32"), constant(1.0), constant(0.0), depth=depth, axis=-1, dtype="float32")
+
+
+@converts("tril", "triu", "tril_triu")
+def convert_triangle(node: PaddleNode) -> Expr:
+    """One triangle of the last two axes."""
+    rows, columns = node.fixed()[-2:]
+    lower = node.operator == "tril" or (node.operator == "tril_triu" and node.attrs.get("lower", True))
+    offset = np.arange(columns)[None] - np.arange(rows)[:, None] - int(node.attrs.get("diagonal", 0))
+    return op.where(constant(offset <= 0 if lower else offset >= 0, "bool"), node[0], like(0, node[0]))
+
+
+@converts("flip")
+def convert_flip(node: PaddleNode) -> Expr:
+    x = node[0]
+    for axis in node.attrs.get("axis") or []:
+        x = op.reverse(x, axis=node.axis(int(axis)))
+    return x
+
+
+@converts("roll")
+def convert_roll(node: PaddleNode) -> Expr:
+    x, shifts = node[0], node.numbers(1, "shifts")
+    axes = [int(axis) for axis in node.attrs.get("axis") or []]
+    if not axes:
+        node.unsupported("a roll over all elements is not supported")
+    for axis, shift in zip(axes, shifts, strict=True):
+        place = node.axis(axis)
+        extent = node.fixed()[place]
+        cut = (extent - shift % extent) % extent if extent else 0
+        if cut:
+            x = concatenate([slice_axis(x, place, cut, extent), slice_axis(x, place, 0, cut)], place)
+    return x
+
+
+@converts("pad", "pad3d", "old_pad2d")
+def convert_pad(node: PaddleNode) -> Expr:
+    """Of all axes in order (pad), or of the spatial ones from the last on."""
+    x, mode = node[0], str(node.attrs.get("mode", "constant"))
+    plain = node.operator == "pad"  # whose second input is the value
+    given = node.numbers(9 if plain else 1, "paddings")
+    value = float(node.number(1 if plain else 9, "pad_value", node.attrs.get("value", 0.0)))
+    if plain:
+        pairs = list(zip(given[::2], given[1::2]))
+    elif node.operator == "old_pad2d":
+        pairs = [(0, 0), (0, 0), (given[0], given[1]), (given[2], given[3])]
+    else:
+        spatial = list(zip(given[::2], given[1::2]))[::-1]
+        last = str(node.attrs.get("data_format", "NCDHW")).endswith("C")
+        pairs = [(0, 0), *spatial, (0, 0)] if last else [(0, 0), (0, 0), *spatial]
+    if len(pairs) != rank_of(x) or min(given, default=0) < 0:
+        node.unsupported(f"paddings={given} of {rank_of(x)} axes are not supported")
+    if mode == "constant":
+        return op.nn.pad(x, pad_width=tuple(pairs), pad_value=value)
+    if mode == "reflect":
+        return op.nn.mirror_pad(x, pad_width=tuple(pairs), mode="REFLECT")
+    if mode not in ("replicate", "edge"):
+        node.unsupported(f"mode={mode} is not supported")
+    return op.nn.pad(x, pad_width=tuple(pairs), pad_mode="edge")
+
+
+@converts("meshgrid")
+def convert_meshgrid(node: PaddleNode) -> list[Expr]:
+    values = node.listed()
+    shape = [product(shape_of(value)) for value in values]
+    return [
+        broadcast_to(reshape(value, [extent if axis == place else 1 for axis, extent in enumerate(shape)]), shape)
+        for place, value in enumerate(values)
+    ]
+
+
+@converts("nonzero", "where_index")
+def convert_nonzero(node: PaddleNode) -> Expr:
+    return cast(op.argwhere(node[0]), "int64")
+
+
+@converts("empty")
+def convert_empty(node: PaddleNode) -> Expr:
+    """Zeros, as any numbers would do."""
+    return broadcast_to(constant(0, dtype_named(node)), node.numbers(0, "shape"))

@@ -1,0 +1,202 @@
+"""Elements counted or combined by the part of a range, or of an axis, that they belong to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.torch.build import (
+    cast,
+    concatenate,
+    constant,
+    element_type,
+    full,
+    index_axis,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+def _edges(node: TorchNode, data: Expr, count: int, given: Sequence[float] | None) -> Expr:
+    """`count` + 1 edges of equal parts of a range: the one given, or that of the data."""
+    if given is not None:
+        low, high = float(given[0]), float(given[1])
+        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+        return constant(np.linspace(low, high, count + 1), node.dtype)
+    if not product(shape_of(data)):
+        return constant(np.linspace(0, 1, count + 1), node.dtype)
+    first, last = op.min(data, axis=(0,)), op.max(data, axis=(0,))
+    same = op.equal(first, last)
+    half = like(0.5, data)
+    first = op.where(same, op.subtract(first, half), first)
+    last = op.where(same, op.add(last, half), last)
+    parts = constant(np.arange(count + 1), node.dtype)
+    step = op.divide(op.subtract(last, first), like(count, data))
+    rising = op.add(first, op.multiply(parts, step))
+    falling = op.subtract(last, op.multiply(constant(np.arange(count, -1, -1), node.dtype), step))
+    return op.where(constant(np.arange(count + 1) <= count // 2, "bool"), rising, falling)
+
+
+def _part(data: Expr, edges: Expr) -> tuple[Expr, Expr]:
+    """The part between edges that each element of a vector lies in, the last one closed; and whether in any."""
+    count = shape_of(edges)[0] - 1
+    place = op.subtract(op.searchsorted(edges, data, right=True, dtype="int64"), constant(1, "int64"))
+    first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, count, count + 1)
+    inside = op.logical_and(op.greater_equal(data, first), op.less_equal(data, last))
+    bounded = op.minimum(op.maximum(place, constant(0, "int64")), constant(count - 1, "int64"))
+    return bounded, inside
+
+
+def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
+    """How many rows, or what weight of them, lies in each cell of a grid; with `density` over weight and size."""
+    extents = [shape_of(one)[0] - 1 for one in edges]
+    cell: Expr | None = None
+    inside: Expr | None = None
+    for axis, one in enumerate(edges):
+        place, within = _part(index_axis(rows, 1, axis), one)
+        cell = place if cell is None else op.add(op.multiply(cell, constant(extents[axis], "int64")), place)
+        inside = within if inside is None else op.logical_and(inside, within)
+    assert cell is not None and inside is not None
+    weight = node.get("weight")
+    weight = full(1, shape_of(cell), node.dtype) if weight is None else reshape(weight, shape_of(cell))
+    kept = op.where(inside, weight, like(0, weight))
+    empty = full(0, (math.prod(extents),), node.dtype)
+    total: Expr = empty if not product(shape_of(cell)) else op.scatter_elements(empty, cell, kept, 0, "add")
+    if node["density"]:
+        total = op.divide(total, op.sum(total, axis=(0,)))
+        widths: Expr = constant(1, node.dtype)
+        for axis, one in enumerate(edges):
+            shape = [1] * len(edges)
+            shape[axis] = extents[axis]
+            width = op.subtract(slice_axis(one, 0, 1, extents[axis] + 1), slice_axis(one, 0, 0, extents[axis]))
+            widths = op.multiply(widths, reshape(width, shape))
+        return op.divide(reshape(total, extents), widths)
+    return reshape(total, extents)
+
+
+@converts("aten.histogram")
+def convert_histogram(node: TorchNode) -> list[Expr]:
+    """The weight of elements in each part of a range, and the edges."""
+    data = reshape(node["self"], (product(shape_of(node["self"])),))
+    bins = node["bins"]
+    edges = bins if isinstance(bins, Expr) else _edges(node, data, bins, node.get("range"))
+    return [_counts(node, reshape(data, (shape_of(data)[0], 1)), [edges]), edges]
+
+
+def _grid(node: TorchNode, rows: Expr) -> list[Expr]:
+    """The edges of the parts along each axis."""
+    given, bins = node.get("range"), node["bins"]
+    if bins and isinstance(bins[0], Expr):
+        return list(bins)
+    return [
+        _edges(node, index_axis(rows, 1, axis), count, None if given is None else given[2 * axis : 2 * axis + 2])
+        for axis, count in enumerate(bins)
+    ]
+
+
+def _rows(node: TorchNode) -> Expr:
+    *lead, columns = shape_of(node["self"])
+    return reshape(node["self"], (product(lead), columns))
+
+
+@converts("aten._histogramdd_from_bin_cts", "aten._histogramdd_from_bin_tensors")
+def convert_histogramdd(node: TorchNode) -> Expr:
+    """The weight of points in each cell of a grid."""
+    rows = _rows(node)
+    return _counts(node, rows, _grid(node, rows))
+
+
+@converts("aten._histogramdd_bin_edges")
+def convert_histogramdd_edges(node: TorchNode) -> list[Expr]:
+    """The edges of the grid's parts."""
+    return _grid(node, _rows(node))
+
+
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+_COMBINE: dict[str, Any] = {
+    "sum": (op.sum, op.add), "mean": (op.sum, op.add), "prod": (op.prod, op.multiply),
+    "max": (op.max, op.maximum), "min": (op.min, op.minimum),
+}  # fmt: skip
+
+
+@converts("aten.segment_reduce")
+def convert_segment_reduce(node: TorchNode) -> Expr:
+    """Runs of elements along an axis combined; those axes before it have runs of their own."""
+    data, how = node["data"], str(node["reduce"])
+    axis = node.normalize(node["axis"], rank_of(data))
+    if node["offsets"] is not None:
+        offsets = cast(node["offsets"], "int64")
+        count = shape_of(offsets)[axis] - 1
+        begins, ends = slice_axis(offsets, axis, 0, count), slice_axis(offsets, axis, 1, count + 1)
+    else:
+        lengths = cast(node["lengths"], "int64")
+        ends = op.cumsum(lengths, axis=axis)
+        begins = op.subtract(ends, lengths)
+    extent = shape_of(data)[axis]
+    steps = constant(np.arange(extent), "int64")
+    begins, ends = (op.expand_dims(value, axis=axis + 1) for value in (begins, ends))
+    mine = op.logical_and(op.greater_equal(steps, begins), op.less(steps, ends))
+    inner = rank_of(data) - axis - 1
+    mask = op.expand_dims(mine, axis=axis + 2, num_newaxis=inner) if inner else mine
+    wide = op.expand_dims(data, axis=axis)
+    reduce, combine = _COMBINE[how]
+    total = reduce(op.where(mask, wide, like(_NEUTRAL[how], data)), axis=(axis + 1,))
+    initial = node["initial"]
+    if initial is not None:
+        total = combine(total, like(initial, data))
+    if how != "mean":
+        return total
+    size = op.sum(cast(mask, element_type(data)), axis=(axis + 1,))
+    if initial is None:
+        return op.divide(total, size)
+    none = op.equal(size, like(0, data))
+    return op.where(none, like(initial, data), op.divide(total, op.maximum(size, like(1, data))))
+
+
+@converts("aten._embedding_bag_forward_only", "aten._embedding_bag")
+def convert_embedding_bag(node: TorchNode) -> list[Expr]:
+    """Rows of the weight combined by bags: runs of indices, of which `padding_idx` does not count."""
+    weight, indices, offsets = node["weight"], node["indices"], cast(node["offsets"], "int64")
+    if rank_of(indices) != 1:
+        node.unsupported("indices of two axes")
+    count, extent = node.shape_at(0)[0], shape_of(indices)[0]
+    if node["include_last_offset"]:
+        offsets = slice_axis(offsets, 0, 0, count)
+    ends = concatenate([slice_axis(offsets, 0, 1, count), constant([extent], "int64")], 0)
+    steps = constant(np.arange(extent), "int64")
+    begins, ends = op.expand_dims(offsets, axis=1), op.expand_dims(ends, axis=1)
+    mine = op.logical_and(op.greater_equal(steps, begins), op.less(steps, ends))
+    bag = op.argmax(cast(mine, "uint8"), axis=0, keepdims=False, dtype="int64")
+    if node["padding_idx"] >= 0:
+        mine = op.logical_and(mine, op.not_equal(indices, like(node["padding_idx"], indices)))
+    rows = op.take(weight, indices, axis=0, mode="clip")
+    if node["per_sample_weights"] is not None:
+        rows = op.multiply(rows, op.expand_dims(node["per_sample_weights"], axis=1))
+    mask, wide = op.expand_dims(mine, axis=2), op.expand_dims(rows, axis=0)
+    size = op.sum(cast(mine, "int64"), axis=(1,))
+    if node["mode"] == 2:
+        low = op.max(op.where(mask, wide, like(-math.inf, rows)), axis=(1,))
+        nothing = op.expand_dims(op.equal(size, constant(0, "int64")), axis=1)
+        made = op.where(nothing, like(0, rows), low)
+    else:
+        made = op.sum(op.where(mask, wide, like(0, rows)), axis=(1,))
+        if node["mode"] == 1:
+            number = op.maximum(cast(size, element_type(rows)), like(1, rows))
+            made = op.divide(made, op.expand_dims(number, axis=1))
+    results: list[Expr] = [made]
+    for index, value in ((1, bag), (2, size), (3, size)):
+        shape = node.shape_at(index)
+        fits = shape == shape_of(value)
+        results.append(cast(value, node.dtype_at(index)) if fits else full(0, shape, node.dtype_at(index)))
+    return results

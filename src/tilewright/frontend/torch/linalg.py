@@ -1,0 +1,364 @@
+"""Linear algebra: factorizations, equations, determinants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.torch.build import (
+    broadcast_to,
+    cast,
+    constant,
+    full,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    swapped,
+)
+from tilewright.frontend.torch.nn import matmul
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.op import linalg
+
+
+def _matrix(node: TorchNode) -> Expr:
+    """The operand, which has another name in some operators."""
+    data: Expr = node["A"] if "A" in node.arguments else node["self"]
+    return data
+
+
+def _triangle(data: Expr, upper: bool, unit: bool = False) -> Expr:
+    """One triangle of matrices, ones on the diagonal with `unit`, zeros in the other."""
+    rows, columns = shape_of(data)[-2:]
+    mask = np.triu(np.ones((rows, columns), bool), int(unit)) if upper else np.tri(rows, columns, -int(unit), bool)
+    kept = op.where(Constant(mask), data, like(0, data))
+    return op.add(kept, Constant(np.eye(rows, columns, dtype=kept_type(data)))) if unit else kept
+
+
+def kept_type(data: Expr) -> Any:
+    """The NumPy type of the elements."""
+    return like(0, data).data.dtype
+
+
+def _identity(data: Expr, rows: int) -> Expr:
+    return broadcast_to(Constant(np.eye(rows, dtype=kept_type(data))), (*shape_of(data)[:-2], rows, rows))
+
+
+# ----------------------------------------------------------------------------------------------- factorizations
+@converts("aten.linalg_svd", "aten._linalg_svd", "aten.svd", "aten.linalg_svdvals")
+def convert_svd(node: TorchNode) -> Expr | list[Expr]:
+    """Singular values and vectors; `svd` gives V, the others its transpose."""
+    data = _matrix(node)
+    whole = bool(node.get("full_matrices", not node.get("some", True)))
+    if "svdvals" in node.target:
+        return linalg.svd(data)[1]
+    found = linalg.svd(data, full_matrices=whole)
+    if not node.get("compute_uv", True):
+        if "aten.svd" in node.target:
+            return [full(0, node.shape_at(0), node.dtype), found[1], full(0, node.shape_at(2), node.dtype)]
+        return [full(0, node.shape_at(index), node.dtype) if index != 1 else found[1] for index in range(3)]
+    return [found[0], found[1], swapped(found[2]) if "aten.svd" in node.target else found[2]]
+
+
+@converts("aten.linalg_qr", "aten.qr")
+def convert_qr(node: TorchNode) -> list[Expr]:
+    """Columns at right angles times a triangle."""
+    mode = node.get("mode", "reduced" if node.get("some", True) else "complete")
+    found = linalg.qr(_matrix(node), mode=str(mode))
+    return [found[0], found[1]]
+
+
+@converts("aten.geqrf")
+def convert_geqrf(node: TorchNode) -> list[Expr]:
+    """The same, the columns as reflectors."""
+    found = linalg.geqrf(node["self"])
+    return [found[0], found[1]]
+
+
+@converts("aten.linalg_householder_product", "aten.orgqr")
+def convert_householder(node: TorchNode) -> Expr:
+    """Reflectors multiplied."""
+    reflectors = node["input"] if "input" in node.arguments else node["self"]
+    return linalg.householder_product(reflectors, node.get("tau", node.get("input2")))
+
+
+@converts("aten.ormqr")
+def convert_ormqr(node: TorchNode) -> Expr:
+    """Matrices times the product of reflectors, or its transpose, from one side."""
+    whole: Expr = linalg.householder_product(node["self"], node["input2"], complete=True)
+    whole = swapped(whole) if node["transpose"] else whole
+    return matmul(whole, node["input3"]) if node["left"] else matmul(node["input3"], whole)
+
+
+@converts("aten.linalg_cholesky", "aten.linalg_cholesky_ex", "aten.cholesky")
+def convert_cholesky(node: TorchNode) -> Expr | list[Expr]:
+    """The triangle whose product with its transpose the matrix is."""
+    found = linalg.cholesky(_matrix(node), upper=bool(node["upper"]))
+    return [found[0], found[1]] if "_ex" in node.target else found[0]
+
+
+@converts("aten.cholesky_inverse")
+def convert_cholesky_inverse(node: TorchNode) -> Expr:
+    """The inverse of the matrix that a triangle was made of."""
+    data = node["self"]
+    return _cholesky_solution(data, _identity(data, shape_of(data)[-1]), bool(node["upper"]))
+
+
+@converts("aten.cholesky_solve")
+def convert_cholesky_solve(node: TorchNode) -> Expr:
+    """The solution for the matrix that a triangle was made of."""
+    return _cholesky_solution(*_together(node["input2"], node["self"]), bool(node["upper"]))
+
+
+def _cholesky_solution(factor: Expr, right: Expr, upper: bool) -> Expr:
+    lower = swapped(factor) if upper else factor
+    half = linalg.solve_triangular(lower, right)
+    return linalg.solve_triangular(swapped(lower), half, upper=True)
+
+
+@converts("aten.linalg_eigh", "aten._linalg_eigh", "aten.linalg_eigvalsh")
+def convert_eigh(node: TorchNode) -> Expr | list[Expr]:
+    """Eigenvalues and eigenvectors of symmetric matrices."""
+    found = linalg.eigh(_matrix(node), uplo=str(node["UPLO"]).upper())
+    if "eigvalsh" in node.target:
+        return found[0]
+    if not node.get("compute_v", True):
+        return [found[0], full(0, node.shape_at(1), node.dtype)]
+    return [found[0], found[1]]
+
+
+@converts("aten.linalg_lu_factor", "aten.linalg_lu_factor_ex", "aten._lu_with_info")
+def convert_lu_factor(node: TorchNode) -> list[Expr]:
+    """Two triangles in one matrix, and which rows were exchanged."""
+    found = linalg.lu_factor(_matrix(node), pivot=bool(node["pivot"]))
+    return [found[index] for index in range(len(node.value))]
+
+
+@converts("aten.linalg_lu", "aten.lu_unpack")
+def convert_lu(node: TorchNode) -> list[Expr]:
+    """Permutation, lower and upper triangle."""
+    if "unpack" in node.target:
+        data, pivots = node["LU_data"], node["LU_pivots"]
+        wanted = (node["unpack_pivots"], node["unpack_data"], node["unpack_data"])
+    else:
+        found = linalg.lu_factor(node["A"], pivot=bool(node["pivot"]))
+        data, pivots, wanted = found[0], found[1], (node["pivot"], True, True)
+    rows, columns = shape_of(data)[-2:]
+    inner, rank = min(rows, columns), rank_of(data)
+    made = [
+        linalg.permutation(pivots, rows, str(node.dtype)),
+        _triangle(slice_axis(data, rank - 1, 0, inner), False, unit=True),
+        _triangle(slice_axis(data, rank - 2, 0, inner), True),
+    ]
+    return [
+        value if keep else full(0, node.shape_at(index), node.dtype)
+        for index, (value, keep) in enumerate(zip(made, wanted))
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- equations
+def _together(matrix: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Both for the batch that they have together."""
+    a, b = shape_of(matrix), shape_of(right)
+    if a[:-2] == b[:-2]:
+        return matrix, right
+    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    return broadcast_to(matrix, (*batch, *a[-2:])), broadcast_to(right, (*batch, *b[-2:]))
+
+
+@converts("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
+def convert_solve(node: TorchNode) -> Expr | list[Expr]:
+    """X of A X = B, or of X A = B; vectors where B is one or a batch of them."""
+    matrix, right = node["A"], node["B"]
+    a, b = shape_of(matrix), shape_of(right)
+    vectors = len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1])
+    right = reshape(right, (*b, 1)) if vectors else right
+    from_left = bool(node["left"]) or vectors
+    left, values = _together(matrix, right) if from_left else _together(swapped(matrix), swapped(right))
+    found = linalg.solve(left, values)
+    result = found[0] if from_left else swapped(found[0])
+    result = reshape(result, node.shape_at(0))
+    if not isinstance(node.value, tuple | list):
+        return result
+    if len(node.value) == 2:
+        return [result, reshape(_first_of(found[1], node.shape_at(1)), node.shape_at(1))]
+    parts = linalg.lu_factor(matrix)
+    return [result, parts[0], parts[1], parts[2]]
+
+
+def _first_of(value: Expr, shape: tuple[Any, ...]) -> Expr:
+    """What was computed for a larger batch, in which it is the same along the axes that `shape` lacks."""
+    for axis in range(rank_of(value) - len(shape)):
+        value = slice_axis(value, axis, 0, 1)
+    return value
+
+
+@converts("aten.linalg_inv", "aten.linalg_inv_ex", "aten.inverse")
+def convert_inverse(node: TorchNode) -> Expr | list[Expr]:
+    """The inverse."""
+    data = _matrix(node)
+    found = linalg.solve(data, _identity(data, shape_of(data)[-1]))
+    return [found[0], found[1]] if "_ex" in node.target else found[0]
+
+
+@converts("aten.linalg_solve_triangular", "aten.triangular_solve")
+def convert_solve_triangular(node: TorchNode) -> Expr | list[Expr]:
+    """X of A X = B or X A = B, where A has one triangle."""
+    upper, unit = bool(node["upper"]), bool(node["unitriangular"])
+    if "aten.triangular_solve" in node.target:
+        matrix, right = _together(node["A"], node["self"])
+        turned = swapped(matrix) if node["transpose"] else matrix
+        found = linalg.solve_triangular(turned, right, upper=upper != bool(node["transpose"]), unitriangular=unit)
+        return [found, matrix]
+    matrix, right = _together(node["self"], node["B"])
+    if node["left"]:
+        return linalg.solve_triangular(matrix, right, upper=upper, unitriangular=unit)
+    turned_back = linalg.solve_triangular(swapped(matrix), swapped(right), upper=not upper, unitriangular=unit)
+    return swapped(turned_back)
+
+
+@converts("aten.linalg_lu_solve", "aten.lu_solve")
+def convert_lu_solve(node: TorchNode) -> Expr:
+    """The solution for a matrix that was factorized."""
+    data, pivots = (node[name] for name in (("LU", "pivots") if "LU" in node.arguments else ("LU_data", "LU_pivots")))
+    right = node["B"] if "B" in node.arguments else node["self"]
+    from_left, turned = bool(node.get("left", True)), bool(node.get("adjoint", False))
+    if not from_left:  # X A = B is A^T X^T = B^T
+        right, turned = swapped(right), not turned
+    rows = shape_of(data)[-1]
+    order = linalg.permutation(pivots, rows, str(node.dtype))
+    batch = np.broadcast_shapes(shape_of(data)[:-2], shape_of(right)[:-2])
+    data, order, right = (broadcast_to(v, (*batch, *shape_of(v)[-2:])) for v in (data, order, right))
+    made: Expr
+    if turned:
+        half = linalg.solve_triangular(swapped(data), right)
+        found = linalg.solve_triangular(swapped(data), half, upper=True, unitriangular=True)
+        made = matmul(order, found)
+    else:
+        half = linalg.solve_triangular(data, matmul(swapped(order), right), unitriangular=True)
+        made = linalg.solve_triangular(data, half, upper=True)
+    return made if from_left else swapped(made)
+
+
+@converts("aten.linalg_lstsq")
+def convert_lstsq(node: TorchNode) -> list[Expr]:
+    """The solution of least squares, what is left over, ranks and singular values where the driver gives them."""
+    matrix, right = node["self"], node["b"]
+    vectors = rank_of(right) == rank_of(matrix) - 1
+    right = reshape(right, (*shape_of(right), 1)) if vectors else right
+    matrix, right = _together(matrix, right)
+    rows, columns = shape_of(matrix)[-2:]
+    found = linalg.lstsq(matrix, right, rcond=node["rcond"])
+    results = [reshape(found[0], node.shape_at(0))]
+    if rows > columns and product_is_positive(node.shape_at(1)):
+        left_over = op.subtract(matmul(matrix, found[0]), right)
+        results.append(op.sum(op.multiply(left_over, left_over), axis=(rank_of(left_over) - 2,)))
+        results[1] = reshape(results[1], node.shape_at(1))
+    else:
+        results.append(full(0, node.shape_at(1), node.dtype))
+    for index in (1, 2):
+        shape = node.shape_at(index + 1)
+        fits = product_is_positive(shape) or shape == shape_of(found[index])
+        results.append(reshape(found[index], shape) if fits else full(0, shape, node.dtype_at(index + 1)))
+    return results
+
+
+def product_is_positive(shape: tuple[Any, ...]) -> bool:
+    """True where a tensor of this shape has elements."""
+    return shape != (0,) and all(not isinstance(extent, int) or extent > 0 for extent in shape)
+
+
+# --------------------------------------------------------------------------------------- functions of matrices
+@converts("aten.linalg_det", "aten.det", "aten._linalg_det")
+def convert_det(node: TorchNode) -> Expr | list[Expr]:
+    """Determinants, and the factorization that the gradient reads."""
+    data = _matrix(node)
+    found = linalg.det(data)
+    if "_linalg_det" not in node.target:
+        return found
+    parts = linalg.lu_factor(data)
+    return [found, parts[0], parts[1]]
+
+
+@converts("aten.linalg_slogdet", "aten.slogdet", "aten._linalg_slogdet", "aten.logdet")
+def convert_slogdet(node: TorchNode) -> Expr | list[Expr]:
+    """Sign and logarithm of determinants; `logdet` is NaN for negative ones."""
+    data = _matrix(node)
+    found = linalg.slogdet(data)
+    if "aten.logdet" in node.target:
+        return op.where(op.less(found[0], like(0, data)), constant(np.nan, node.dtype), found[1])
+    results: list[Expr] = [found[0], found[1]]
+    if "_linalg" in node.target:
+        parts = linalg.lu_factor(data)
+        results += [parts[0], parts[1]]
+    return results
+
+
+@converts("aten.linalg_matrix_exp", "aten.matrix_exp")
+def convert_matrix_exp(node: TorchNode) -> Expr:
+    """The exponential series of a matrix."""
+    return linalg.matrix_exp(node["self"])
+
+
+@converts("aten.linalg_pinv")
+def convert_pinv(node: TorchNode) -> Expr:
+    """The inverse of what is not singular: singular values below the bounds count as none."""
+    data = node["self"]
+    if not is_static(shape_of(data)[-2:]):
+        node.unsupported("a matrix of symbolic extent")
+    if any(extent == 0 for extent in shape_of(data)):
+        return full(0, node.shape, node.dtype)
+    if node.get("hermitian"):
+        values, vectors = (linalg.eigh(data)[index] for index in range(2))
+        return _inverted(node, data, vectors, values, swapped(vectors))
+    found = linalg.svd(data)
+    return _inverted(node, data, found[0], found[1], found[2])
+
+
+def _inverted(node: TorchNode, data: Expr, left: Expr, values: Expr, right: Expr) -> Expr:
+    keep = singular_values_above(node, data, values)
+    inverse = op.where(keep, op.divide(like(1, data), op.where(keep, values, like(1, data))), like(0, data))
+    scaled = op.multiply(swapped(right), op.expand_dims(inverse, axis=rank_of(inverse) - 1))
+    return matmul(scaled, swapped(left))
+
+
+def singular_values_above(node: TorchNode, data: Expr, values: Expr) -> Expr:
+    """True where a singular value is above both bounds, that of `rtol` relative to the largest."""
+    size = op.abs(values)
+    largest = op.max(size, axis=(rank_of(values) - 1,), keepdims=True)
+    given, absolute = node.get("rtol", node.get("rcond", node.get("tol"))), node.get("atol")
+    if "tol" in node.arguments and given is not None:  # the old spelling: a bound by itself
+        given, absolute = 0.0, given
+    nothing = absolute is None or (not isinstance(absolute, Expr) and absolute == 0)
+    if given is None:
+        precision = float(np.finfo(kept_type(data)).eps) * max(shape_of(data)[-2:])
+        given = precision if nothing else 0.0
+        if isinstance(absolute, Expr):
+            there = op.greater(absolute, like(0, absolute))
+            given = op.where(there, like(0, data), like(precision, data))
+    bounds = [_bound(value, data) for value in (0.0 if absolute is None else absolute, given)]
+    return op.greater(size, op.maximum(bounds[0], op.multiply(bounds[1], largest)))
+
+
+def _bound(value: Any, data: Expr) -> Expr:
+    if not isinstance(value, Expr):
+        return like(value, data)
+    made = cast(value, str(np.dtype(kept_type(data))))
+    return op.expand_dims(made, axis=rank_of(made)) if rank_of(made) else made
+
+
+@converts("aten.linalg_matrix_rank")
+def convert_matrix_rank(node: TorchNode) -> Expr:
+    """How many singular values are above the bounds."""
+    data = node["input"] if "input" in node.arguments else node["self"]
+    if any(extent == 0 for extent in shape_of(data)):
+        return full(0, node.shape, node.dtype)
+    values = linalg.eigh(data)[0] if node.get("hermitian") else linalg.svd(data)[1]
+    keep = singular_values_above(node, data, values)
+    return op.sum(cast(keep, "int64"), axis=(rank_of(values) - 1,))

@@ -1,0 +1,209 @@
+"""Operators that find or pick elements, so that the data decides how many there are: these sizes are `Any`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.frontend.torch.build import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    element_type,
+    full,
+    index_axis,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)
+from tilewright.frontend.torch.math import to_type
+from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import TensorType, TupleType
+from tilewright.relay.op.onnx_host import host_call
+
+
+def places_of(condition: Expr) -> Expr:
+    """The places in a vector of truth values, or of numbers, of what is true or not 0."""
+    return cast(index_axis(op.argwhere(condition), 1, 0), "int64")
+
+
+def flat(data: Expr) -> Expr:
+    """The elements as one vector."""
+    return reshape(data, (product(shape_of(data)),))
+
+
+@converts("aten.nonzero", "aten.argwhere", "aten.nonzero_numpy")
+def convert_nonzero(node: TorchNode) -> Expr | list[Expr]:
+    """The coordinates of what is not 0, one row each, or one vector an axis."""
+    data = node["self"]
+    rank = rank_of(data)
+    if not rank:
+        there = op.argwhere(reshape(data, (1,)))
+        found = slice_axis(cast(there, "int64"), 1, 0, 0) if "numpy" not in node.target else cast(there, "int64")
+    else:
+        found = cast(op.argwhere(data), "int64")
+    if "numpy" not in node.target:
+        return found
+    return [index_axis(found, 1, axis) for axis in range(max(rank, 1))]
+
+
+@converts("aten.nonzero_static")
+def convert_nonzero_static(node: TorchNode) -> Expr:
+    """The first `size` coordinates, and where there are fewer a number in their place."""
+    size, columns = node.shape
+    rest = full(node["fill_value"], (size, columns), "int64")
+    if not columns or not product(shape_of(node["self"])):
+        return rest
+    found = cast(op.argwhere(node["self"]), "int64")
+    return slice_axis(concatenate([found, rest], 0), 0, 0, size)
+
+
+@converts("aten.masked_select")
+def convert_masked_select(node: TorchNode) -> Expr:
+    """The elements where the mask holds, as a vector."""
+    data, mask = node["self"], node["mask"]
+    together = shape_of(op.add(cast(mask, "int32"), cast(full_like_shape(data), "int32")))
+    chosen = places_of(flat(broadcast_to(mask, together)))
+    return op.take(flat(broadcast_to(data, together)), chosen, axis=0, mode="clip")
+
+
+def full_like_shape(data: Expr) -> Expr:
+    """Zeros in the shape of `data`, to find what shapes broadcast to."""
+    return op.zeros(shape=shape_of(data), dtype="int32")
+
+
+@converts("aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor")
+def convert_repeat_by_tensor(node: TorchNode) -> Expr:
+    """Every slice of an axis as often as a vector says; without data, the places of the slices."""
+    counts = cast(node["repeats"], "int64")
+    data: Expr | None = node.get("self")
+    axis = 0
+    if data is not None:
+        data = flat(data) if node["dim"] is None else data
+        axis = 0 if node["dim"] is None else node.normalize(node["dim"], rank_of(data))
+        if not rank_of(counts) or shape_of(counts) == (1,):
+            counts = broadcast_to(counts, (shape_of(data)[axis],))
+    ends = op.cumsum(counts, axis=0)
+    total = op.squeeze(slice_axis(ends, 0, shape_of(ends)[0] - 1, shape_of(ends)[0]), axis=(0,))
+    steps = _numbers(total)
+    places = op.searchsorted(ends, steps, right=True, dtype="int64")
+    return places if data is None else op.take(data, places, axis=axis, mode="clip")
+
+
+def _numbers(count: Expr) -> Expr:
+    """0, 1, … before a number that a run computes."""
+    return host_call("Range", [_zero(), count, constant(1, "int64")], TensorType((AnyDim(),), "int64"))
+
+
+@converts("aten._unique2", "aten.unique_dim", "aten._unique")
+def convert_unique(node: TorchNode) -> list[Expr]:
+    """The distinct elements, or slices of an axis, in order; the way back, and how many of each there are."""
+    data, axis = node["self"], node.get("dim")
+    shape, options = shape_of(data), {"sorted": 1}
+    if axis is not None:
+        axis = node.normalize(axis, rank_of(data))
+        options["axis"] = axis
+        kept: Any = [*shape[:axis], AnyDim(), *shape[axis + 1 :]]
+        length = shape[axis]
+    else:
+        kept, length = [AnyDim()], product(shape)
+    numbers = [TensorType((AnyDim(),), "int64"), TensorType((length,), "int64"), TensorType((AnyDim(),), "int64")]
+    wanted = element_type(data)
+    values = cast(data, "uint8") if wanted.is_bool else data
+    types = TupleType([TensorType(kept, element_type(values)), *numbers])
+    found = host_call("Unique", [values], types, **options)
+    back = found[2] if axis is not None else reshape(found[2], shape)
+    return [cast(found[0], wanted), *_if_wanted(node, back, found[3])]
+
+
+def _if_wanted(node: TorchNode, back: Expr, counts: Expr) -> list[Expr]:
+    """The way back and the counts, or what PyTorch gives where they are not asked for."""
+    wanted = (node["return_inverse"], node.get("return_counts", False))
+    results = []
+    for index, (value, keep) in enumerate(zip((back, counts), wanted), start=1):
+        if index >= len(node.value):
+            break
+        shape = node.shape_at(index)
+        empty = not keep and all(isinstance(extent, int) for extent in shape)
+        results.append(full(0, shape, "int64") if empty else value)
+    return results
+
+
+@converts("aten.unique_consecutive", "aten.unique_dim_consecutive")
+def convert_unique_consecutive(node: TorchNode) -> list[Expr]:
+    """The elements, or slices of an axis, that differ from the one before; the way back, and lengths of the runs."""
+    data, axis, shape = node["self"], node.get("dim"), shape_of(node["self"])
+    data = flat(data) if axis is None else data
+    axis = 0 if axis is None else node.normalize(axis, rank_of(data))
+    extent = shape_of(data)[axis]
+    if extent == 0:
+        return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, full(0, shape, "int64"), _numbers(_zero()))]
+    after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
+    if element_type(data).is_bool:
+        after, before = cast(after, "uint8"), cast(before, "uint8")
+    differ = op.not_equal(after, before)
+    rest = tuple(other for other in range(rank_of(data)) if other != axis)
+    differ = op.any(differ, axis=rest) if rest else differ
+    new = concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
+    first = places_of(new)
+    values = op.take(data, first, axis=axis, mode="clip")
+    back = op.subtract(op.cumsum(cast(new, "int64"), axis=0), constant(1, "int64"))
+    behind = op.strided_slice(first, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(0,))
+    ends = concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
+    given = node.get("dim")
+    return [values, *_if_wanted(node, reshape(back, shape) if given is None else back, op.subtract(ends, first))]
+
+
+def _zero() -> Expr:
+    return constant(0, "int64")
+
+
+def index_by_mask(node: TorchNode, data: Expr, mask: Expr, first: int) -> Expr:
+    """The slices over the axes from `first` on that a mask covers, where it holds."""
+    covered = rank_of(mask)
+    shape = shape_of(data)
+    if not covered:
+        node.unsupported("an index that is one truth value")
+    merged = reshape(data, (*shape[:first], product(shape[first : first + covered]), *shape[first + covered :]))
+    return op.take(merged, places_of(flat(mask)), axis=first, mode="clip")
+
+
+@converts("aten.item", "aten._local_scalar_dense")
+def convert_item(node: TorchNode) -> Expr:
+    """The one element."""
+    return reshape(node["self"], ())
+
+
+@converts("aten.is_nonzero")
+def convert_is_nonzero(node: TorchNode) -> Expr:
+    """Whether the one element is not 0."""
+    return reshape(to_type(node["self"], "bool"), ())
+
+
+@converts("aten.mode")
+def convert_mode(node: TorchNode) -> list[Expr]:
+    """The smallest of the most frequent elements of an axis, and the last place where it is."""
+    data = node["self"]
+    if not rank_of(data):
+        return [data, constant(0, "int64")]
+    axis, keepdim = node.axis(), bool(node["keepdim"])
+    plain = cast(data, "uint8") if element_type(data).is_bool else data
+    same = op.equal(op.expand_dims(plain, axis=axis), op.expand_dims(plain, axis=axis + 1))
+    counts = op.sum(cast(same, "int64"), axis=(axis + 1,))
+    most = op.equal(counts, op.max(counts, axis=(axis,), keepdims=True))
+    dtype = element_type(plain)
+    top = float("inf") if dtype.is_float else dtype.limits()[1]
+    values = op.min(op.where(most, plain, like(top, plain)), axis=(axis,), keepdims=True)
+    shape = [1] * rank_of(data)
+    shape[axis] = shape_of(data)[axis]
+    steps = reshape(constant(list(range(shape[axis])), "int64"), shape)
+    places = op.max(op.where(op.equal(plain, values), steps, _zero()), axis=(axis,), keepdims=True)
+    results = [cast(values, element_type(data)), places]
+    return results if keepdim else [op.squeeze(value, axis=(axis,)) for value in results]

@@ -1,0 +1,15 @@
+"""Devices from afar: a tracker that gives them out, a server on each, and sessions with them (docs/fleet.md)."""
+
+from tilewright.rpc.client import RemoteArray, RemoteLibrary, RemoteModel, Session, connect
+from tilewright.rpc.tracker_client import Outcome, TrackerSession, connect_tracker
+
+__all__ = [
+    "Outcome",
+    "RemoteArray",
+    "RemoteLibrary",
+    "RemoteModel",
+    "Session",
+    "TrackerSession",
+    "connect",
+    "connect_tracker",
+]

@@ -1,0 +1,62 @@
+"""What a device can do, as it tells it to users and to its tracker, and whether that is what somebody needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.errors import EnvironmentError_
+from tilewright.runtime.processor import host_architecture, host_features
+from tilewright.runtime.threads import available_processors
+
+
+def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Name, key (what kind of device its owner calls it), architecture, features, processors and bytes of memory.
+
+    `told` says what cannot be seen from here, as where the worker is another machine's.
+    """
+    try:
+        architecture, features = host_architecture(), sorted(host_features())
+    except EnvironmentError_:
+        architecture, features = os.uname().machine, []
+    seen = {
+        "name": name,
+        "key": key or architecture,
+        "architecture": architecture,
+        "features": features,
+        "processors": available_processors(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": sys.platform,
+    }
+    return {**seen, **(told or {})}
+
+
+def satisfies(offered: Mapping[str, Any], need: Mapping[str, Any]) -> bool:
+    """Whether a device that offers this is what is needed.
+
+    `need` may have `name`, `key` and `architecture` (equal), `features` (all there), `memory` and
+    `processors` (at least).
+    """
+    equal = all(offered.get(field) == need[field] for field in ("name", "key", "architecture") if need.get(field))
+    enough = all(int(offered.get(field, 0)) >= need[field] for field in ("memory", "processors") if need.get(field))
+    return equal and enough and set(need.get("features", ())) <= set(offered.get("features", ()))
+
+
+def check_need(need: Mapping[str, Any]) -> str:
+    """What is wrong with a description of a need; an empty text if nothing is."""
+    for field, value in need.items():
+        if field in ("name", "key", "architecture"):
+            fits = isinstance(value, str)
+        elif field in ("memory", "processors"):
+            fits = type(value) is int and value >= 0
+        elif field == "features":
+            fits = isinstance(value, list) and all(isinstance(feature, str) for feature in value)
+        else:
+            return (
+                f"a device is not chosen by {field!r}; it is by name, key, architecture, features, memory, processors"
+            )
+        if not fits:
+            return f"{field!r} of a device cannot be {value!r:.80}"
+    return ""

@@ -1,0 +1,344 @@
+"""A device from afar: upload modules, hold arrays there, call, time and fetch.
+
+    with connect("127.0.0.1", 9090) as remote:
+        model = remote.load_module(remote.upload("model.tw"))
+        y = model(x)                                       # a model: arrays in, arrays out
+        a = remote.array(numpy_array)
+        library["matmul"](a, b, c); c.numpy()              # a library of functions works on arrays that are there
+        library.time_evaluator("matmul", number=10, repeat=3)(a, b, c).mean
+
+An error of the device is raised here as the error it was there, with the device's name in front.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import statistics
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError, RpcError
+from tilewright.rpc.arrays import dense, parts_of, spec_of, split
+from tilewright.rpc.frames import CHUNK, Channel, ConnectionLost
+from tilewright.rpc.identity import Bundle, Peer, require_loopback, secured
+from tilewright.rpc.messages import VERSION, result_of
+from tilewright.rpc.store import digest_of
+from tilewright.runtime.memory import Array
+from tilewright.runtime.signature import TensorSpec, by_name, by_position
+from tilewright.runtime.tensor import Tensor
+
+#: Seconds within which a device must take a connection.
+CONNECT_SECONDS = 10.0
+
+
+def connect(
+    host: str,
+    port: int,
+    *,
+    bundle: str | os.PathLike[str] | None = None,
+    lease: str = "",
+    device: str = "",
+    seconds: float | None = None,
+) -> Session:
+    """A session with the server of a device.
+
+    `bundle` is the folder of our certificate (`tilewright rpc init`); without one the server must be on this machine.
+    `lease` is what the tracker gave, `device` the name that the device must have, `seconds` the longest that an answer
+    may take. Raises `RpcError` where nobody is there, or it is somebody else.
+    """
+    connection, peer = dial(host, port, bundle, ("device",))
+    if device and bundle is not None and peer.name != device:
+        connection.close()
+        raise RpcError(f"{host}:{port} is {peer}, not device {device}")
+    return Session(Channel(connection, str(peer)), lease, seconds)
+
+
+def dial(host: str, port: int, bundle: str | os.PathLike[str] | None, roles: tuple[str, ...]) -> tuple[Any, Peer]:
+    """A connection to somebody of one of `roles`, and who it is."""
+    if bundle is None:
+        require_loopback(host)
+    try:
+        connection = socket.create_connection((host, port), CONNECT_SECONDS)
+    except OSError as error:
+        raise ConnectionLost(f"nobody answers at {host}:{port}: {error.strerror or error}") from None
+    if bundle is None:
+        return connection, Peer(roles[0], f"{host}:{port}")
+    try:
+        return secured(connection, Bundle(Path(bundle)), listening=False, roles=roles)
+    except Exception:
+        connection.close()
+        raise
+
+
+class Session:
+    """A connection to a device. One request at a time; threads take turns."""
+
+    def __init__(self, channel: Channel, lease: str = "", seconds: float | None = None) -> None:
+        self.channel = channel
+        self.lease = lease
+        self.seconds = seconds
+        self._lock = threading.Lock()
+        self._requests = 0
+        self._left: list[tuple[str, int]] = []  # numbers of modules and arrays that nobody here holds any more
+        told = {"lease": lease} if lease else {}
+        self.name: str = self.ask("hello", version=VERSION, **told)["name"]
+
+    def ask(self, verb: str, data: Any = b"", **fields: Any) -> dict[str, Any]:
+        """Send a request and wait for what it brings. Raises the device's error, or `ConnectionLost`."""
+        return self.exchange(verb, data, **fields)[0]
+
+    def exchange(self, verb: str, data: Any = b"", **fields: Any) -> tuple[dict[str, Any], bytearray]:
+        """As `ask`, with the bytes of the answer. `data` may be a list of buffers."""
+        parts = data if isinstance(data, list) else [data]
+        with self._lock:
+            while self._left:
+                kind, number = self._left.pop()
+                self._exchange("free" if kind == "array" else "unload", [], {kind: number})
+            return self._exchange(verb, parts, fields)
+
+    def _exchange(self, verb: str, parts: list[Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], bytearray]:
+        self._requests += 1
+        request = {"verb": verb, "id": self._requests, **fields}
+        self.channel.send_head(request, sum(len(part) for part in parts))
+        for part in parts:
+            for start in range(0, len(part), CHUNK):
+                self.channel.send_bytes(memoryview(part)[start : start + CHUNK])
+        try:
+            message, data = self.channel.receive(self.seconds)
+        except ConnectionLost:
+            self.close()
+            raise
+        return result_of(message, self._requests, self.channel.peer), data
+
+    def describe(self) -> dict[str, Any]:
+        """What the device is: architecture, features, memory; and how code is confined there."""
+        return self.ask("describe")
+
+    def upload(self, what: Any) -> str:
+        """Bring a file, or anything with `save` (a compiled model, a module), to the device; the digest to load it by.
+
+        What the device has already is not sent again.
+        """
+        if not isinstance(what, str | os.PathLike):
+            with tempfile.TemporaryDirectory(prefix="tilewright-upload-") as folder:
+                path = Path(folder) / "module"
+                what.save(path)
+                return self.upload(path)
+        digest, size = digest_of(what), os.path.getsize(what)
+        if not self.ask("have", digest=digest, bytes=size)["have"]:
+            with self._lock, open(what, "rb") as file:
+                self._send_file(file, digest, size)
+        return digest
+
+    def _send_file(self, file: Any, digest: str, size: int) -> None:
+        self._requests += 1
+        self.channel.send_head({"verb": "put", "id": self._requests, "digest": digest}, size)
+        buffer = memoryview(bytearray(CHUNK))
+        while size:
+            count = file.readinto(buffer[: min(size, CHUNK)])
+            if not count:
+                self.close()
+                raise InputError("the file became shorter while it was uploaded")
+            self.channel.send_bytes(buffer[:count])
+            size -= count
+        result_of(self.channel.receive(self.seconds)[0], self._requests, self.channel.peer)
+
+    def load_module(self, digest: str, threads: int | None = None) -> RemoteModel | RemoteLibrary:
+        """What was uploaded, loaded in the session's own process on the device."""
+        fields = {} if threads is None else {"threads": threads}
+        found = self.ask("load", digest=digest, **fields)
+        return RemoteModel(self, found) if found.get("kind") == "model" else RemoteLibrary(self, found)
+
+    def empty(self, shape: Sequence[int], dtype: str = "float32") -> RemoteArray:
+        """Memory on the device, holding anything."""
+        return RemoteArray(self, tuple(int(n) for n in shape), dtype)
+
+    def array(self, values: Any) -> RemoteArray:
+        """A copy of an array on the device."""
+        source = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
+        return self.empty(source.shape, parts_of([source])[0]["dtype"]).copyfrom(source)
+
+    def forget(self, kind: str, number: int) -> None:
+        """Free an array or a module with the next request."""
+        self._left.append((kind, number))
+
+    def cancel(self) -> None:
+        """Stop what a call of another thread is waiting for; that call raises."""
+        with contextlib.suppress(ConnectionLost):
+            self.channel.send({"verb": "cancel", "id": 0})
+
+    def close(self) -> None:
+        """End the session: its process on the device is killed, its arrays are gone."""
+        self.channel.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class RemoteArray:
+    """An array in the memory of a device. It is freed there when nobody here holds it any more."""
+
+    def __init__(self, session: Session, shape: tuple[int, ...], dtype: str) -> None:
+        self.session, self.shape = session, shape
+        self._numpy = spec_of(list(shape), dtype)[1]
+        self.dtype = dtype
+        self.number: int = session.ask("allocate", shape=list(shape), dtype=dtype)["array"]
+
+    def copyfrom(self, source: Any) -> RemoteArray:
+        """Fill it from an array here, or from one on the same device; itself."""
+        if isinstance(source, RemoteArray):
+            self.session.ask("copy", source=source.number, target=self.number)
+            return self
+        array = dense(np.asarray(source, self._numpy))
+        if array.shape != self.shape:
+            raise InputError(f"an array of shape {list(array.shape)} does not fit one of {list(self.shape)}")
+        self.session.ask("write", _bytes_of(array), array=self.number)
+        return self
+
+    def numpy(self) -> Array:
+        """A copy here."""
+        _, data = self.session.exchange("read", array=self.number)
+        return np.frombuffer(data, self._numpy).reshape(self.shape)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):
+            self.session.forget("array", self.number)
+
+    def __repr__(self) -> str:
+        return f"RemoteArray({self.dtype}{list(self.shape)} on {self.session.name})"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each repeat of a measurement on a device."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        """Their median."""
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        """The least of them."""
+        return min(self.results)
+
+
+class _Remote:
+    """What was loaded on a device."""
+
+    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
+        self.session = session
+        self.number: int = told["module"]
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):
+            self.session.forget("module", self.number)
+
+
+class RemoteLibrary(_Remote):
+    """A library of functions on a device: `lib["f"](a, b)` on remote arrays and scalars."""
+
+    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
+        super().__init__(session, told)
+        self.functions: dict[str, Any] = {info["name"]: info for info in told["functions"]}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.functions
+
+    def __getitem__(self, name: str) -> Any:
+        """The function of that name. Raises `KeyError`."""
+        if name not in self.functions:
+            raise KeyError(f"the module has no function {name!r}; it has: {', '.join(self.functions)}")
+
+        def call(*args: Any) -> None:
+            self.session.ask("call", module=self.number, function=name, args=_arguments(args))
+
+        return call
+
+    def time_evaluator(self, name: str, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0) -> Any:
+        """A function that measures `name` on its arguments, on the device: `repeat` means over `number` calls."""
+        self[name]
+
+        def measure(*args: Any) -> Times:
+            fields = {"number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
+            found = self.session.ask("time", module=self.number, function=name, args=_arguments(args), **fields)
+            return Times(tuple(found["seconds"]))
+
+        return measure
+
+
+class RemoteModel(_Remote):
+    """A compiled model on a device, used like one that is here."""
+
+    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
+        super().__init__(session, told)
+        self.inputs = [TensorSpec.from_json(spec) for spec in told["inputs"]]
+        self.outputs = [TensorSpec.from_json(spec) for spec in told["outputs"]]
+        self.target, self.threads = str(told.get("target", "")), int(told.get("threads", 1))
+
+    def __call__(self, *values: Any) -> Any:
+        """Run on positional inputs; the output, or a list of several."""
+        results = self._run(by_position(values, self.inputs))
+        return results[0] if len(results) == 1 else results
+
+    def run(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """Run on named inputs; the outputs in the model's order."""
+        return self._run(by_name(inputs, self.inputs))
+
+    def _run(self, arrays: Sequence[Any]) -> list[Array]:
+        specs, parts = self._sent(arrays)
+        found, data = self.session.exchange("run", parts, module=self.number, inputs=specs)
+        return split(data, found["outputs"])
+
+    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+        """Seconds of each of `repeat` runs on the device, the way there and back not counted."""
+        specs, parts = self._sent(by_name(inputs, self.inputs))
+        fields = {"repeat": repeat, "warmup": warmup}
+        found, _ = self.session.exchange("time_model", parts, module=self.number, inputs=specs, **fields)
+        return list(found["seconds"])
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[tuple[str, str, float]]:
+        """Each kernel call on the device: its name, the nodes that it computes, seconds."""
+        specs, parts = self._sent(by_name(inputs, self.inputs))
+        found, _ = self.session.exchange("profile", parts, module=self.number, inputs=specs, repeat=repeat)
+        return [(name, source, seconds) for name, source, seconds in found["kernels"]]
+
+    def _sent(self, arrays: Sequence[Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+        sent = [dense(array) for array in arrays]
+        specs = [{"name": spec.name, **part} for spec, part in zip(self.inputs, parts_of(sent), strict=True)]
+        return specs, [_bytes_of(array) for array in sent]
+
+
+def _bytes_of(array: Array) -> Any:
+    return array.reshape(-1).view(np.uint8).data if array.nbytes else b""
+
+
+def _arguments(args: Sequence[Any]) -> list[Any]:
+    """Arguments of a call: arrays that are on the device by their numbers, scalars as they are."""
+    made: list[Any] = []
+    for arg in args:
+        if isinstance(arg, RemoteArray):
+            made.append({"array": arg.number})
+        elif isinstance(arg, bool | int | float | np.number):
+            made.append(arg.item() if isinstance(arg, np.number) else arg)
+        else:
+            raise InputError(f"an argument on a device is a remote array or a number, not {type(arg).__name__}")
+    return made

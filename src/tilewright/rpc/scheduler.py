@@ -1,0 +1,371 @@
+"""Who gets which device when: the tracker's decisions, as plain data and functions of a time that is handed in.
+
+Users share devices by weighted fair queueing (Demers, Keshav and Shenker 1989): each has a virtual time that grows with
+the device seconds it used, halved with every step of priority, and the user with the least is served next. So nobody
+starves, a user with a thousand requests takes no more than one with ten at a time, and who comes new starts level with
+the others. Within a user, priority counts, plus a step for every `AGEING_SECONDS` of waiting, and then who came first.
+
+Nothing here knows of sockets or clocks: the tracker calls it with `time.monotonic()`, a test with a time of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.errors import InputError
+from tilewright.rpc.capability import check_need, satisfies
+from tilewright.rpc.messages import Refused
+
+#: Waiting so long raises a request by one step of priority among those of its user.
+AGEING_SECONDS = 60.0
+#: The highest priority; a device second of one costs its user 2**-priority.
+MOST_PRIORITY = 10
+#: Faults in a row after which a device is set aside, and for how long: doubled each time up to the second figure.
+FAULTS_IN_A_ROW, QUARANTINE_SECONDS = 3, (60.0, 3600.0)
+#: Jobs whose end is remembered, so that a repeated request of one is recognized.
+_REMEMBERED = 100_000
+
+
+@dataclass
+class Device:
+    """One device as the tracker sees it. `lease` is the id of the one that has it."""
+
+    name: str
+    address: tuple[str, int]
+    capability: Mapping[str, Any]
+    kind: str
+    lease: str = ""
+    drained: bool = False
+    faults: int = 0
+    quarantines: int = 0
+    set_aside_until: float = 0.0
+    used_seconds: float = 0.0
+    jobs: int = 0
+
+    def free(self, now: float) -> bool:
+        """Whether it may be given out."""
+        return not self.lease and not self.drained and now >= self.set_aside_until
+
+    def state(self, now: float) -> str:
+        """One word for people."""
+        if self.lease:
+            return "draining" if self.drained else "busy"
+        return "drained" if self.drained else "free" if now >= self.set_aside_until else "quarantined"
+
+
+@dataclass
+class Request:
+    """A device is wanted for a job."""
+
+    job: str
+    user: str
+    need: Mapping[str, Any]
+    priority: int
+    seconds: float
+    asked: float
+    kind: str = ""
+    withdrawn: bool = False
+
+    def __lt__(self, other: Request) -> bool:
+        """Which of a user's requests is served first: as all age alike, their order never changes."""
+        return self._place() < other._place()
+
+    def _place(self) -> tuple[float, float, str]:
+        return self.asked - self.priority * AGEING_SECONDS, self.asked, self.job
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A device is granted to a job until a time, which its holder may move."""
+
+    lease: str
+    job: str
+    user: str
+    device: str
+    seconds: float
+    begun: float
+    until: float
+    priority: int = 0
+
+
+@dataclass
+class User:
+    """What a user has, and had."""
+
+    name: str
+    virtual_time: float = 0.0
+    holds: int = 0
+    used_seconds: float = 0.0
+    queues: dict[str, list[Request]] = field(default_factory=dict)
+    waiting: dict[str, Request] = field(default_factory=dict)
+
+    def add(self, request: Request) -> None:
+        """A request waits: in the queue of those that need the same."""
+        self.waiting[request.job] = request
+        heapq.heappush(self.queues.setdefault(request.kind, []), request)
+
+    def remove(self, job: str) -> None:
+        """A request waits no more."""
+        found = self.waiting.pop(job, None)
+        if found is not None:
+            found.withdrawn = True
+
+    def first(self) -> list[Request]:
+        """The first request of each queue, in the order they are served."""
+        for kind, queue in list(self.queues.items()):
+            while queue and queue[0].withdrawn:
+                heapq.heappop(queue)
+            if not queue:
+                del self.queues[kind]
+        return sorted(queue[0] for queue in self.queues.values())
+
+
+class Scheduler:
+    """Devices, users, requests and leases. Not thread-safe: the tracker holds a lock around it."""
+
+    def __init__(self, quota: int = 0, quotas: Mapping[str, int] | None = None) -> None:
+        """`quota` is how many devices a user may have at a time (0: any), `quotas` those of single users."""
+        self.devices: dict[str, Device] = {}
+        self.users: dict[str, User] = {}
+        self.leases: dict[str, Lease] = {}
+        self.quota, self.quotas = quota, dict(quotas or {})
+        self._free: dict[str, OrderedDict[str, None]] = {}  # names of devices that may be free, by their kind
+        self._kinds: dict[str, Mapping[str, Any]] = {}  # one capability of each kind of device
+        self._needs: dict[str, Mapping[str, Any]] = {}
+        self._fits: dict[tuple[str, str], bool] = {}  # (need, kind of device)
+        self._finished: OrderedDict[str, str] = OrderedDict()  # jobs, and how they ended
+        self._jobs: dict[str, str] = {}  # jobs with a lease
+        self._granted = 0
+
+    def add_device(self, name: str, address: tuple[str, int], capability: Mapping[str, Any]) -> Device:
+        """A device is there, or is there again under another address: it keeps what is known of it."""
+        kind = _spelled({key: value for key, value in capability.items() if key != "name"})
+        self._kinds.setdefault(kind, capability)
+        found = self.devices.get(name)
+        if found is None:
+            found = self.devices[name] = Device(name, address, dict(capability), kind)
+        elif found.kind != kind:
+            self._free.get(found.kind, OrderedDict()).pop(name, None)
+        found.address, found.capability, found.kind = address, {**capability, "name": name}, kind
+        self._offer(found)
+        return found
+
+    def lose_device(self, name: str, now: float) -> Lease | None:
+        """A device is gone; the lease on it, which ends with it."""
+        device = self.devices.pop(name, None)
+        if device is None:
+            return None
+        self._free.get(device.kind, OrderedDict()).pop(name, None)
+        lease = self.leases.get(device.lease)
+        if lease is not None:
+            self._close(lease, now)
+            self._remember(lease.job, "device lost")
+        return lease
+
+    def ask(self, request: Request) -> Lease | None:
+        """A request is made. A job that has a lease gets the same again. Raises `Refused`, `InputError`."""
+        wrong = check_need(request.need)
+        if wrong or request.priority > MOST_PRIORITY:
+            raise InputError(wrong or f"the highest priority is {MOST_PRIORITY}, not {request.priority}")
+        if request.job in self._jobs:
+            lease = self.leases[self._jobs[request.job]]
+            if lease.user != request.user:
+                raise Refused(f"job {request.job!r} is another user's")
+            return lease
+        if request.job in self._finished:
+            raise Refused(f"job {request.job!r} is over ({self._finished[request.job]}); a new one needs a new id")
+        request.kind = _spelled(request.need)
+        self._needs.setdefault(request.kind, request.need)
+        user = self._user(request.user)
+        if request.job not in user.waiting:
+            user.add(request)
+        return None
+
+    def give_up(self, job: str, user: str) -> None:
+        """A request is withdrawn before it was granted."""
+        self._user(user).remove(job)
+
+    def assign(self, now: float, new_id: Any) -> list[Lease]:
+        """Give free devices to those who wait, as long as one fits; the leases, whose ids `new_id()` makes."""
+        granted: list[Lease] = []
+        while True:
+            found = self._next(now)
+            if found is None:
+                return granted
+            granted.append(self._grant(*found, now, new_id()))
+
+    def renew(self, lease: str, now: float) -> Lease:
+        """The holder is alive: the lease counts from now again. Raises `Refused` if it has ended."""
+        found = self.leases.get(lease)
+        if found is None:
+            raise Refused("this lease has ended")
+        kept = self.leases[lease] = Lease(**{**found.__dict__, "until": now + found.seconds})
+        return kept
+
+    def release(self, lease: str, now: float, fault: str = "") -> Lease | None:
+        """A lease ends. With a `fault` of the device, which counts towards its quarantine. None if it had ended."""
+        found = self.leases.get(lease)
+        if found is None:
+            return None
+        self._close(found, now)
+        self._remember(found.job, fault or "done")
+        device = self.devices.get(found.device)
+        if device is not None:
+            self._judge(device, now, fault)
+            self._offer(device)
+        return found
+
+    def expire(self, now: float) -> list[Lease]:
+        """End the leases that nobody renewed; their devices are free."""
+        late = [lease for lease in self.leases.values() if lease.until < now]
+        for lease in late:
+            self._close(lease, now)
+            self._remember(lease.job, "its holder vanished")
+            self._offer(self.devices[lease.device])
+        for device in self.devices.values():
+            if device.set_aside_until and now >= device.set_aside_until:
+                device.set_aside_until = 0.0
+                self._offer(device)
+        return late
+
+    def drain(self, name: str, on: bool) -> None:
+        """Give a device out no more once its lease has ended, or do again. Raises `InputError`."""
+        if name not in self.devices:
+            raise InputError(f"there is no device {name!r}; there are: {', '.join(sorted(self.devices)) or 'none'}")
+        device = self.devices[name]
+        device.drained = on
+        self._free.get(device.kind, OrderedDict()).pop(name, None)
+        self._offer(device)
+
+    def restore(self, lease: Lease, now: float) -> None:
+        """Take up a lease of before a restart, which counts from now."""
+        kept = Lease(**{**lease.__dict__, "begun": now, "until": now + lease.seconds})
+        self.leases[lease.lease] = kept
+        self._jobs[lease.job] = lease.lease
+        self._user(lease.user).holds += 1
+        if lease.device in self.devices:
+            self.devices[lease.device].lease = lease.lease
+
+    def remember(self, job: str, how: str) -> None:
+        """Take up the end of a job of before a restart."""
+        self._remember(job, how)
+
+    def lease_of(self, job: str) -> Lease | None:
+        """The lease of a job that has one."""
+        return self.leases.get(self._jobs.get(job, ""))
+
+    def fitting_devices(self, need: Mapping[str, Any]) -> list[Device]:
+        """All devices that would do, free or not."""
+        return [device for device in self.devices.values() if satisfies(device.capability, need)]
+
+    def waiting(self) -> int:
+        """Requests that are not granted yet."""
+        return sum(len(user.waiting) for user in self.users.values())
+
+    def _user(self, name: str) -> User:
+        if name not in self.users:
+            active = [user.virtual_time for user in self.users.values() if user.waiting or user.holds]
+            self.users[name] = User(name, min(active, default=0.0))
+        user = self.users[name]
+        if not user.waiting and not user.holds:  # who was away saves nothing up
+            active = [other.virtual_time for other in self.users.values() if other.waiting or other.holds]
+            user.virtual_time = max(user.virtual_time, min(active, default=user.virtual_time))
+        return user
+
+    def _next(self, now: float) -> tuple[Request, Device] | None:
+        """The request that is served next, and a device for it."""
+        if not any(self._free.values()):
+            return None
+        for user in sorted(self.users.values(), key=lambda user: (user.virtual_time, user.name)):
+            quota = self.quotas.get(user.name, self.quota)
+            if not user.waiting or (quota and user.holds >= quota):
+                continue
+            for request in user.first():
+                device = self._device_for(request, now)
+                if device is not None:
+                    return request, device
+        return None
+
+    def _device_for(self, request: Request, now: float) -> Device | None:
+        if request.need.get("name"):
+            named = self.devices.get(request.need["name"])
+            fits = named is not None and named.free(now) and satisfies(named.capability, request.need)
+            return named if fits else None
+        for kind, names in self._free.items():
+            if not names or not self._fitting(request.kind, kind):
+                continue
+            for name in names:
+                if self.devices[name].free(now):
+                    return self.devices[name]
+        return None
+
+    def _fitting(self, need: str, kind: str) -> bool:
+        key = (need, kind)
+        if key not in self._fits:
+            self._fits[key] = satisfies(self._kinds[kind], self._needs[need])
+        return self._fits[key]
+
+    def _grant(self, request: Request, device: Device, now: float, lease: str) -> Lease:
+        user = self.users[request.user]
+        user.remove(request.job)
+        user.holds += 1
+        # charged in advance, so that the next device goes to another; put right when it ends
+        user.virtual_time += request.seconds / 2**request.priority
+        device.lease = lease
+        device.jobs += 1
+        self._free[device.kind].pop(device.name, None)
+        made = Lease(
+            lease, request.job, request.user, device.name, request.seconds, now, now + request.seconds, request.priority
+        )
+        self.leases[lease] = made
+        self._jobs[request.job] = lease
+        self._granted += 1
+        return made
+
+    def _close(self, lease: Lease, now: float) -> None:
+        del self.leases[lease.lease]
+        self._jobs.pop(lease.job, None)
+        user = self._user(lease.user)
+        used = now - lease.begun
+        user.holds -= 1
+        user.used_seconds += used
+        user.virtual_time += (used - lease.seconds) / 2**lease.priority
+        device = self.devices.get(lease.device)
+        if device is not None and device.lease == lease.lease:
+            device.lease = ""
+            device.used_seconds += used
+
+    def _judge(self, device: Device, now: float, fault: str) -> None:
+        """Count faults in a row; a device with too many is set aside, each time longer."""
+        if not fault:
+            device.faults = device.quarantines = 0
+            return
+        device.faults += 1
+        if device.faults >= FAULTS_IN_A_ROW:
+            first, most = QUARANTINE_SECONDS
+            device.set_aside_until = now + min(first * 2**device.quarantines, most)
+            device.quarantines += 1
+            device.faults = 0
+
+    def _offer(self, device: Device) -> None:
+        if not device.lease and not device.drained:
+            self._free.setdefault(device.kind, OrderedDict())[device.name] = None
+
+    def _remember(self, job: str, how: str) -> None:
+        self._finished[job] = how
+        while len(self._finished) > _REMEMBERED:
+            self._finished.popitem(last=False)
+
+    @property
+    def granted(self) -> int:
+        """Leases granted since the beginning."""
+        return self._granted
+
+
+def _spelled(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,351 @@
+"""The server of a device: uploads, and one session at a time, whose code runs in a process of its own.
+
+    with Server(Settings(folder=Path("state"), bundle=Bundle(Path("fleet/device-pi-4")))) as server:
+        server.wait()
+
+A connection is a thread. It may upload and ask at any time; what runs code waits for the session's turn. A session ends
+with its connection or its lease, and then nothing of it is left: its process group is killed and its folder removed.
+The server itself never loads what was uploaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import EnvironmentError_, RpcError, UserError
+from tilewright.rpc.capability import capability
+from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
+from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, secured
+from tilewright.rpc.leases import Leases
+from tilewright.rpc.messages import DEVICE_VERBS, VERSION, WORKER_VERBS, Refused, answer, check_request, failure
+from tilewright.rpc.sandbox import Limits
+from tilewright.rpc.store import Store
+from tilewright.rpc.worker_process import WorkerProcess
+
+#: Connections at a time; further ones are closed at once.
+_MOST_CONNECTIONS = 64
+#: Seconds in which a session that says nothing ends; a client that only waits sends `describe`.
+IDLE_SECONDS = 600.0
+#: Seconds between two looks at the leases of sessions.
+_LOOK_SECONDS = 0.25
+#: Numbers that the modules and arrays of one worker may take.
+_NUMBERS = 1 << 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is told: where it keeps things, where it listens, who may come, what a session may use."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    bundle: Bundle | None = None
+    name: str = "device"
+    key: str = ""
+    store_bytes: int = 8 << 30
+    limits: Limits = field(default_factory=lambda: Limits(memory_bytes=memory_of_machine() // 2))
+    worker: Sequence[str] = ()
+    idle_seconds: float = IDLE_SECONDS
+
+
+class Server:
+    """Listens from the moment it is made; `address` is where."""
+
+    def __init__(self, settings: Settings, leases: Leases | None = None) -> None:
+        if settings.bundle is None:
+            require_loopback(settings.host)
+        self.settings = settings
+        self.leases = leases or Leases(required=False)
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        settings.folder.chmod(0o755)
+        self.store = Store(settings.folder / "store", settings.store_bytes)
+        for left in (settings.folder / "sessions").glob("worker-*"):  # of a server that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        self.capability = capability(settings.name, settings.key)
+        self._listener = listen(settings.host, settings.port)
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        self._channels: set[Channel] = set()
+        self._sessions: set[Session] = set()
+        self._generation = 0
+        self._spare: WorkerProcess | None = None
+        self._closed = threading.Event()
+        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+        threading.Thread(target=self._watch_leases, name="leases", daemon=True).start()
+
+    def wait(self) -> None:
+        """Until `close` is called."""
+        self._closed.wait()
+
+    def close(self) -> None:
+        """End all sessions and stop listening."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            channels, spare, self._spare = list(self._channels), self._spare, None
+        for channel in channels:
+            channel.close()
+        if spare is not None:
+            spare.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                connection, place = self._listener.accept()
+            except OSError:
+                if self._closed.wait(0.05):
+                    return
+                continue
+            with self._lock:
+                full = len(self._channels) >= _MOST_CONNECTIONS
+            if full:
+                connection.close()
+                continue
+            threading.Thread(target=self._serve, args=(connection, f"{place[0]}:{place[1]}"), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, place: str) -> None:
+        """One connection from its handshake to its end; nothing that a peer does ends the server."""
+        peer = Peer("user", "")  # over plaintext nobody says who he is
+        try:
+            if self.settings.bundle is not None:
+                connection, peer = secured(connection, self.settings.bundle, listening=True, roles=("user", "tracker"))
+            channel = Channel(connection, str(peer) if peer.name else place)
+        except (Impostor, RpcError, OSError, EnvironmentError_):
+            connection.close()
+            return
+        with self._lock:
+            self._channels.add(channel)
+        session = Session(self, channel, peer)
+        with self._lock:
+            self._sessions.add(session)
+        try:
+            session.run()
+        except (ConnectionLost, BadFrame):
+            pass
+        finally:
+            with self._lock:
+                self._channels.discard(channel)
+                self._sessions.discard(session)
+            channel.close()
+            session.end()
+
+    def _watch_leases(self) -> None:
+        """Close the connections of sessions whose lease has ended, also of those that say nothing."""
+        while not self._closed.wait(_LOOK_SECONDS):
+            with self._lock:
+                sessions = list(self._sessions)
+            for session in sessions:
+                if session.lease and not self.leases.holds(session.lease):
+                    session.channel.close()
+
+    def take_worker(self) -> WorkerProcess:
+        """A fresh worker: the one that was started ahead, if there is one."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        return spare if spare is not None and spare.process.poll() is None else self._start_worker()
+
+    def prepare_worker(self) -> None:
+        """Start a worker ahead, so that the next session need not wait for it."""
+
+        def prepare() -> None:
+            with contextlib.suppress(EnvironmentError_):
+                made = self._start_worker()
+                with self._lock:
+                    if self._spare is None and not self._closed.is_set():
+                        self._spare = made
+                        return
+                made.close()
+
+        threading.Thread(target=prepare, daemon=True).start()
+
+    def _start_worker(self) -> WorkerProcess:
+        with self._lock:
+            self._generation += 1
+            first = self._generation * _NUMBERS
+        place = self.settings.folder / "sessions"
+        place.mkdir(exist_ok=True)
+        return WorkerProcess(place, self.store.folder, self.settings.limits, first, self.settings.worker)
+
+    @property
+    def turn(self) -> threading.Lock:
+        """Held by the session that may run code."""
+        return self._turn
+
+
+class Session:
+    """One connection: its requests in order, and its worker."""
+
+    def __init__(self, server: Server, channel: Channel, peer: Peer) -> None:
+        self.server, self.channel, self.peer = server, channel, peer
+        self._worker: WorkerProcess | None = None
+        self._has_turn = False
+        self.lease = ""
+        self._fault = ""
+        self._greeted = False
+
+    def run(self) -> None:
+        """Answer requests until the peer leaves or its lease ends."""
+        while True:
+            message, size = self.channel.receive_head(self.server.settings.idle_seconds)
+            try:
+                verb = check_request(message, DEVICE_VERBS)
+                if not self._greeted and verb != "hello":
+                    raise Refused(f"a session begins with 'hello', not with {verb!r}")
+                if self.lease and not self.server.leases.holds(self.lease):
+                    raise Refused("the lease of this session has ended; request the device again")
+                if verb in WORKER_VERBS:
+                    self._pass_on(message, size)
+                    continue
+                reply = answer(message, getattr(self, f"_{verb}")(message))
+            except (ConnectionLost, BadFrame):
+                raise
+            except Exception as error:
+                reply = failure(message, error)
+            self.channel.drop()
+            self.channel.send(reply)
+            if message.get("verb") == "bye" or (not self._greeted and "error" in reply):
+                return
+
+    def end(self) -> None:
+        """Kill the session's worker and give the turn to the next."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        if self._has_turn:
+            self._has_turn = False
+            self.server.turn.release()
+        if self.lease:
+            self.server.leases.end(self.lease, self._fault)
+
+    def _hello(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["version"] != VERSION:
+            raise Refused(f"this device speaks version {VERSION} of the protocol, not {message['version']}")
+        self.server.leases.begin(message.get("lease", ""), self.peer)
+        self.lease, self._greeted = message.get("lease", ""), True
+        return {"version": VERSION, "name": self.server.settings.name}
+
+    def _describe(self, message: dict[str, Any]) -> dict[str, Any]:
+        measures = self._worker.measures if self._worker is not None else {}
+        return {**self.server.capability, "measures": measures, "busy": self.server.turn.locked()}
+
+    def _have(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"have": self.server.store.has(message["digest"], message["bytes"])}
+
+    def _put(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.server.store.has(message["digest"], self.channel.left)
+        self.server.store.receive(self.channel, message["digest"])
+        return {}
+
+    def _cancel(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"cancelled": False}  # nothing runs: while something does, `_answer_of` reads the connection
+
+    def _bye(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def _pass_on(self, message: dict[str, Any], size: int) -> None:
+        """A worker's verb: to the worker, and its answer back."""
+        try:
+            worker = self._ready_worker(message)
+        except UserError as error:
+            self.channel.drop()
+            self.channel.send(failure(message, error))
+            return
+        try:
+            worker.channel.send_head(message, size)
+            self.channel.forward(worker.channel)
+            reply = self._answer_of(worker, message)
+        except ConnectionLost as error:
+            if error.channel is not worker.channel:
+                raise
+            self._stop_worker(message, f"its process {worker.last_words()}")
+            return
+        if reply is not None:
+            self.channel.send_head(reply, worker.channel.left)
+            worker.channel.forward(self.channel)
+
+    def _ready_worker(self, message: dict[str, Any]) -> WorkerProcess:
+        """The session's worker; at its first use the session waits for its turn and then has it to its end."""
+        if message["verb"] == "load":
+            self.server.store.path(message["digest"])
+        if not self._has_turn:
+            self._wait_for_turn()
+        if self._worker is None:
+            self._worker = self.server.take_worker()
+            self.server.prepare_worker()
+        return self._worker
+
+    def _wait_for_turn(self) -> None:
+        while not self.server.turn.acquire(timeout=0.25):
+            if self.channel.ready(0):
+                raise Refused("the request was given up while another session had the device")
+        self._has_turn = True
+
+    def _answer_of(self, worker: WorkerProcess, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Wait for the worker's answer, while the peer may leave or cancel; None where that was answered already."""
+        deadline = time.monotonic() + self.server.settings.limits.request_seconds
+        while not _either(worker.channel, self.channel, 0.25):
+            if worker.process.poll() is not None:
+                break
+            if time.monotonic() > deadline:
+                seconds = self.server.settings.limits.request_seconds
+                self._stop_worker(message, f"the request took longer than the {seconds:g} s that it may")
+                return None
+            if self.lease and not self.server.leases.holds(self.lease):
+                self._stop_worker(message, "the lease of this session has ended")
+                return None
+        if not worker.channel.ready(0) and self.channel.ready(0):
+            other, _ = self.channel.receive_head(self.server.settings.idle_seconds)
+            self.channel.drop()
+            self._stop_worker(message, "it was cancelled")
+            if other.get("verb") == "cancel":
+                self.channel.send(answer(other, {"cancelled": True}))
+            return None
+        return worker.channel.receive_head(5.0)[0]
+
+    def _stop_worker(self, message: dict[str, Any], why: str) -> None:
+        """Kill the worker, and tell the peer what was lost with it."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self.channel.drop()
+        text = f"{message['verb']!r} was not done: {why}. Modules and arrays of this session are gone; load them again"
+        self.channel.send(failure(message, Refused(text)))
+
+
+def _either(first: Channel, second: Channel, seconds: float) -> bool:
+    """Whether one of two channels has something to read within `seconds`."""
+    if getattr(second.socket, "pending", lambda: 0)():
+        return True
+    return bool(select.select([first.socket, second.socket], [], [], seconds)[0])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there (port 0: any free one). Raises `EnvironmentError_`."""
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def memory_of_machine() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,132 @@
+"""A session's worker seen from the server: started, asked, and killed with all that it started.
+
+    with WorkerProcess(place, store, limits) as worker:
+        worker.channel.send(request)
+
+The process is started by one thread that lives as long as the server: the signal by which a worker ends with its server
+comes when the thread ends that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import EnvironmentError_
+from tilewright.rpc.frames import Channel, ConnectionLost
+from tilewright.rpc.sandbox import Limits
+
+#: Seconds that a worker may take to say that it is ready: an interpreter and NumPy on a busy small board.
+_START_SECONDS = 60.0
+#: The variables of the environment that a worker gets; others may hold secrets.
+_PASSED = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
+
+
+@cache
+def _starter(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="worker-starter")
+
+
+class WorkerProcess:
+    """A running worker, its folder, and the channel to it. `measures` says how it is confined."""
+
+    def __init__(
+        self, parent_folder: Path, store: Path, limits: Limits, first: int = 0, command: Sequence[str] = ()
+    ) -> None:
+        """Start a worker and wait until it is ready. `command` runs it (default: this Python).
+
+        Raises `EnvironmentError_` with its words when it does not start.
+        """
+        self.folder = Path(tempfile.mkdtemp(prefix="worker-", dir=parent_folder))
+        self.folder.chmod(0o777)
+        ours, theirs = socket.socketpair()
+        settings = {"store": str(store), "first": first, "limits": asdict(limits), "parent": os.getpid()}
+        words = [*(command or (sys.executable, "-m", "tilewright.rpc.worker")), str(theirs.fileno()), str(self.folder)]
+        try:
+            self.process = self._started([*words, json.dumps(settings)], theirs)
+        except OSError as error:
+            ours.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise EnvironmentError_(f"cannot start a worker process: {error}") from None
+        finally:
+            theirs.close()
+        self.channel = Channel(ours, "the worker")
+        try:
+            self.measures: dict[str, Any] = self.channel.receive(_START_SECONDS)[0]["measures"]
+        except (ConnectionLost, KeyError):
+            said = self.last_words()
+            self.close()
+            raise EnvironmentError_(f"the worker process did not start: {said}") from None
+
+    def _started(self, words: Sequence[str], end: socket.socket) -> subprocess.Popen[bytes]:
+        """The process, with its end of the channel, nothing else of ours, and its words in a file."""
+        with open(self.folder / "errors.txt", "wb") as errors:
+            start = _starter(os.getpid()).submit(
+                subprocess.Popen,
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                cwd=self.folder,
+                env=_environment(self.folder),
+                pass_fds=[end.fileno()],
+                start_new_session=True,
+            )
+            return start.result()
+
+    def last_words(self) -> str:
+        """How the worker ended, with the last line that it wrote."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(1.0)
+        code = self.process.returncode
+        ended = (
+            "does not answer" if code is None else f"ended by {_signal(code)}" if code < 0 else f"exited with {code}"
+        )
+        with contextlib.suppress(OSError):
+            lines = (self.folder / "errors.txt").read_text(errors="replace").strip().splitlines()
+            return f"{ended} ({lines[-1][:300]})" if lines else ended
+        return ended
+
+    def close(self) -> None:
+        """Kill the worker with its process group, and remove its folder."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.channel.close()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    if "PYTHONPATH" in passed:  # the worker starts in another folder
+        places = passed["PYTHONPATH"].split(os.pathsep)
+        passed["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in places)
+    return {**passed, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _signal(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

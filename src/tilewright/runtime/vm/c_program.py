@@ -1,0 +1,206 @@
+"""A program of the virtual machine as C: one function with branches and loops around the compiled segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.errors import InternalError
+from tilewright.runtime.c_interface import INTERFACE_ERRORS, KERNEL_ERROR, CInterface
+from tilewright.runtime.c_source import CModel
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.threads import MAX_WORKERS
+from tilewright.runtime.vm.flat import FlatProgram
+from tilewright.runtime.vm.steps import (
+    Address,
+    Again,
+    Assign,
+    Copy,
+    Count,
+    Expect,
+    Increment,
+    Jump,
+    Label,
+    Point,
+    Repeat,
+    Room,
+    Run,
+    Stack,
+    Step,
+    Stop,
+    Swap,
+    Unless,
+)
+
+_HELPERS = """\
+#include <string.h>
+
+/* What a loop carries to its next turn, in the one of two places where it does not lie now. */
+static inline unsigned char *tilewright_carry(
+    unsigned char *now, const unsigned char *next, unsigned char *one, unsigned char *other, int64_t bytes) {
+  unsigned char *place = now == one ? other : one;
+  if (next == now) return now;
+  memcpy(place, next, (size_t)bytes);
+  return place;
+}
+
+/* Rows of `outer` pieces each as slices along an inner axis. */
+static inline void tilewright_stack(
+    unsigned char *to, const unsigned char *rows, int64_t length, int64_t outer, int64_t bytes) {
+  int64_t row, piece;
+  for (row = 0; row < length; row++)
+    for (piece = 0; piece < outer; piece++)
+      memcpy(to + (piece * length + row) * bytes, rows + (row * outer + piece) * bytes, (size_t)bytes);
+}
+"""
+
+_PROGRAM = """\
+static int tilewright_program(void **slots, int threads) {{
+  unsigned char *const weights = (unsigned char *)slots[{first}];
+  unsigned char *const arena = (unsigned char *)slots[{first} + 1];
+  unsigned char *const scratch = (unsigned char *)slots[{first} + 2];
+  void *s[{most_slots}];
+{variables}  (void)weights, (void)arena, (void)scratch, (void)s, (void)threads;
+{body}
+  return 0;
+}}
+"""
+
+_ALONE = "#define TILEWRIGHT_RUN(entry) entry(s, &tilewright_alone)"
+_SHARED = "#define TILEWRIGHT_RUN(entry) tilewright_parallel_run(entry, s, threads)"
+_DECLARATIONS = """\
+typedef int32_t (*entry_type)(void **slots, const void *context);
+extern int32_t tilewright_parallel_run(entry_type entry, void **slots, int32_t threads);
+extern const unsigned char tilewright_weights[];
+"""
+
+
+def program_model(manifest: Manifest, alone: bool) -> CModel:
+    """The program of `manifest` as functions of C; `alone` where its segments are in the same file, for one thread.
+
+    Raises `UnsupportedError` where sizes are open or operators run on the host, with the node.
+    """
+    flat = FlatProgram(manifest)
+    interface = CInterface(
+        entry="tilewright_program",
+        inputs=manifest.inputs,
+        outputs=flat.outputs,
+        dims=(),
+        table=0,
+        stride=0,
+        plan=0,
+        arena_bytes=flat.workspace_bytes,
+        scratch_bytes=flat.scratch_bytes,
+        max_threads=min(manifest.max_workers or MAX_WORKERS, MAX_WORKERS),
+        errors=(*INTERFACE_ERRORS, *flat.messages, KERNEL_ERROR),
+    )
+    variables = [f"unsigned char *v{i} = 0;" for i in range(flat.pointers)]
+    variables += [f"int64_t n{i} = 0;" for i in range(flat.counts)]
+    printer = _Printer(manifest)
+    program = _PROGRAM.format(
+        first=len(manifest.inputs) + len(flat.outputs),
+        most_slots=flat.most_slots,
+        variables="".join(f"  {line}\n" for line in variables),
+        body="\n".join(line for step in flat.steps for line in printer.lines(step)),
+    )
+    symbols = dict.fromkeys(segment.entry_symbol for segment in manifest.segments)
+    extern = [f"extern int32_t {symbol}(void **slots, const void *context);" for symbol in symbols]
+    entries = [] if alone else [_DECLARATIONS, *extern]
+    macros = [_ALONE if alone else _SHARED, f"#define TILEWRIGHT_KERNEL_ERROR {interface.kernel_error}"]
+    tables = [
+        f"static const {dtype}_t k{i}[] = {{{', '.join(map(str, numbers)) or '0'}}};"
+        for i, (dtype, numbers) in enumerate(flat.tables)
+    ]
+    parts = [*entries, _HELPERS, *macros, *tables, program]
+    return CModel(interface, "\n".join(parts), "tilewright_program(slots, threads)")
+
+
+class _Printer:
+    """Steps as lines of C."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.segments = manifest.segments
+
+    def lines(self, step: Step) -> Iterator[str]:
+        """The lines of one step, indented."""
+        if isinstance(step, Label):
+            yield f"{step.name}:;"
+        elif isinstance(step, Unless | Repeat):
+            test = f"{'!' * isinstance(step, Unless)}*({_address(step.test)})"
+            before = list(self.all(step.before)) if isinstance(step, Unless) else []
+            jump = f"goto {step.label};"
+            yield from [f"  if ({test}) {{", *before, f"    {jump}", "  }"] if before else [f"  if ({test}) {jump}"]
+        elif isinstance(step, Jump | Assign):
+            yield from self.all(step.before)
+            if isinstance(step, Jump):
+                yield f"  goto {step.label};"
+        elif isinstance(step, Run):
+            yield from self.run(step)
+        elif isinstance(step, Again):
+            yield from self.again(step)
+        else:
+            yield f"  {_statement(step)}"
+
+    def all(self, steps: Sequence[Step]) -> Iterator[str]:
+        """The lines of several steps."""
+        for step in steps:
+            yield from self.lines(step)
+
+    def run(self, step: Run) -> Iterator[str]:
+        """Run a segment: its addresses, then those of the memory it works in."""
+        memory = [_address(address) for address in step.addresses] + ["weights", "arena", "scratch"]
+        for index, text in enumerate(memory):
+            yield f"  s[{index}] = {text};"
+        entry = self.segments[step.segment].entry_symbol
+        yield f"  if (TILEWRIGHT_RUN({entry})) return TILEWRIGHT_KERNEL_ERROR;"
+
+    def again(self, step: Again) -> Iterator[str]:
+        """What a loop carries on, all of it looked at first."""
+        yield "  {"
+        for index, one in enumerate(step.carried):
+            yield f"    unsigned char *const next{index} = {_address(one.value)};"
+        for index, count in enumerate(step.counts):
+            yield f"    const int64_t length{index} = {count.value};"
+        for index, one in enumerate(step.carried):
+            places = f"{_address(one.one)}, {_address(one.other)}"
+            yield f"    {one.variable} = tilewright_carry({one.variable}, next{index}, {places}, {one.nbytes});"
+        for index, count in enumerate(step.counts):
+            yield f"    {count.variable} = length{index};"
+        yield from [f"    goto {step.label};", "  }"]
+
+
+def _statement(step: Step) -> str:
+    """A step that is one statement."""
+    match step:
+        case Point(variable, address):
+            return f"{variable} = {_address(address)};"
+        case Count(variable, value):
+            return f"{variable} = {value};"
+        case Increment(variable):
+            return f"{variable}++;"
+        case Swap(variable, one, other):
+            return f"{variable} = {variable} == {_address(one)} ? {_address(other)} : {_address(one)};"
+        case Copy(target, source, nbytes):
+            return f"memcpy({_address(target)}, {_address(source)}, {nbytes});"
+        case Stack(target, source, length, outer, nbytes):
+            return f"tilewright_stack({_address(target)}, {_address(source)}, {length}, {outer}, {nbytes});"
+        case Room(count, most, error):
+            return f"if ({count} >= {most}) return {_code(error)};"
+        case Expect(count, length, error):
+            return f"if ({count} != {length}) return {_code(error)};"
+        case Stop(error):
+            return f"return {_code(error)};"
+    raise InternalError(f"there is no C for the step {step}")
+
+
+def _code(error: int) -> int:
+    """The code of an error of the program: those of the interface come first."""
+    return len(INTERFACE_ERRORS) + 1 + error
+
+
+def _address(address: Address) -> str:
+    """The C expression of an address."""
+    kind, number = address.base[0], address.base[4:]
+    base = {"s": f"(unsigned char *)slots[{number}]", "k": f"(unsigned char *)(uintptr_t){address.base}"}
+    text = base.get(kind, address.base)
+    text += f" + {address.offset}" * bool(address.offset)
+    return text + f" + {address.count} * {address.stride}" * bool(address.count)

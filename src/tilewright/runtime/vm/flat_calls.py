@@ -1,0 +1,183 @@
+"""What a flat program does for a packed call: it runs a segment, repeats one, or does what a host operator would."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.manifest import Packed as PackedEntry
+from tilewright.runtime.vm.places import NOWHERE, Collected, Place, State, Unusable, Writer, listed, refuse, tensor
+from tilewright.runtime.vm.steps import (
+    Address,
+    Copy,
+    Count,
+    Expect,
+    Increment,
+    Label,
+    Point,
+    Repeat,
+    Room,
+    Run,
+    Stack,
+    Step,
+    Stop,
+    Swap,
+)
+from tilewright.support.dtype import DType
+
+#: What stands before the words of a node on which a run ends.
+_FAILED = "the inputs lead into a branch of the model that cannot run on them: "
+
+
+class PackedCalls:
+    """Writes the steps of packed calls."""
+
+    def __init__(self, manifest: Manifest, writer: Writer) -> None:
+        self.manifest = manifest
+        self.writer = writer
+
+    def call(self, number: int, values: Sequence[Any], state: State) -> list[Any] | None:
+        """The results of a packed call on `values`; None where it ends the run."""
+        entry = self.manifest.packed[number]
+        if entry.segment is None:
+            return self._host(entry, values, state)
+        segment = self.manifest.segments[entry.segment]
+        inputs = self._bound(entry, segment, values)
+        if entry.loop is not None:
+            return self._repeated(entry, segment, inputs, values[len(inputs) :], state)
+        results = [self.writer.new_place(spec) for spec in segment.outputs]
+        self.writer.steps.append(Run(entry.segment, tuple(place.address for place in (*inputs, *results))))
+        return list(results)
+
+    def _node(self, entry: PackedEntry) -> str:
+        """The nodes of the model that a packed call computes, for an error."""
+        if entry.source or entry.segment is None:
+            return f"the node {entry.source!r}" if entry.source else "a node without a name"
+        names = [kernel.source_text for kernel in self.manifest.segments[entry.segment].kernels if kernel.source]
+        return f"the node {names[0]!r}" if names else "a node without a name"
+
+    def _bound(self, entry: PackedEntry, segment: SegmentManifest, values: Sequence[Any]) -> list[Place]:
+        """The tensors that a segment is called with."""
+        places = [tensor(value) for value in values[: len(segment.inputs)]]
+        if segment.dynamic is not None or not all(spec.is_static for spec in (*segment.inputs, *segment.outputs)):
+            refuse(f"the sizes of what {self._node(entry)} computes are known only when it runs")
+        for place, spec in zip(places, segment.inputs):
+            if place.shape != spec.shape:
+                refuse(f"{self._node(entry)} gets {list(place.shape)} where it takes {spec.type_text}")
+        return places
+
+    def _repeated(
+        self,
+        entry: PackedEntry,
+        segment: SegmentManifest,
+        inputs: list[Place],
+        lists: Sequence[Any],
+        state: State,
+    ) -> list[Any]:
+        """The lines of a segment that is repeated as long as its last result is true."""
+        assert entry.loop is not None and entry.segment is not None
+        results = [self.writer.new_place(spec) for spec in segment.outputs]
+        given, made = [place.address for place in inputs], [place.address for place in results]
+        turn: list[Step] = []
+        found: list[Any] = []
+        for index, place in enumerate(entry.loop.carried):
+            result = results[index]
+            if place is None:
+                found.append(result)
+                continue
+            reads, writes, other = (
+                Address(self.writer.pointer()),
+                Address(self.writer.pointer()),
+                self.writer.memory(result.nbytes),
+            )
+            self.writer.steps += [Point(reads.base, given[place]), Point(writes.base, made[index])]
+            turn += [Point(reads.base, writes), Swap(writes.base, made[index], other)]
+            given[place], made[index] = reads, writes
+            found.append(Place(reads, result.shape, result.dtype))
+        rooms: list[Step] = []
+        for index, value in enumerate(lists, len(entry.loop.carried)):
+            whole = listed(value)
+            longer = self._extended(whole, state, self.writer.count())
+            self.writer.steps.append(Count(longer.count, whole.count))
+            rooms.append(self._room(longer))
+            made[index] = Address(longer.address.base, longer.address.offset, longer.count, longer.row.nbytes)
+            turn.append(Increment(longer.count))
+            found.append(longer)
+        label = self.writer.label()
+        run = Run(entry.segment, (*given, *made))
+        self.writer.steps += [Label(label), *rooms, run, *turn, Repeat(results[-1].address, label)]
+        return found
+
+    def _room(self, whole: Collected) -> Room:
+        return Room(whole.count, whole.most, self.writer.error("a loop collects more values than its trip count"))
+
+    def _extended(self, whole: Collected, state: State, count: str) -> Collected:
+        """The list after an element was added. An older version may not be added to a second time."""
+        if whole.version in state.extended:
+            refuse("a list is added to in two ways")
+        state.extended |= {whole.version}
+        return Collected(whole.address, whole.row, whole.most, count, self.writer.version())
+
+    # ---------------------------------------------------------------------------------------------- host operators
+    def _host(self, entry: PackedEntry, values: Sequence[Any], state: State) -> list[Any] | None:
+        """What a host operator gives; None where it ends the run. Those that need Python are refused."""
+        if entry.host == "onnx.Fail":
+            self.writer.steps.append(Stop(self.writer.error(_FAILED + str(entry.attrs.get("message", "")))))
+            return None
+        if entry.host == "check_shape":
+            wanted, place = entry.attrs["shape"], tensor(values[0])
+            if any(dim not in (None, size) for dim, size in zip(wanted, place.shape)):
+                refuse(f"{entry.attrs['callee']} gets {list(place.shape)} where it takes {wanted}")
+            return [place]
+        if entry.host == "shape_of":
+            return [self._shape(tensor(values[0]), DType(entry.attrs.get("dtype") or "int64"))]
+        if entry.host == "list.empty":
+            return [self._empty(entry)]
+        if entry.host == "list.push":
+            return [self._push(listed(values[0]), tensor(values[1]), state)]
+        if entry.host == "list.stack":
+            return [self._stack(entry, listed(values[0]))]
+        refuse(f"the operator {entry.host} of {self._node(entry)} runs on the host, in Python")
+
+    def _shape(self, place: Place, dtype: DType) -> Place:
+        self.writer.tables.append((dtype, place.shape))
+        return Place(Address(f"k{len(self.writer.tables) - 1}"), (len(place.shape),), dtype)
+
+    def _empty(self, entry: PackedEntry) -> Any:
+        most, shape = entry.attrs.get("most"), entry.attrs.get("shape")
+        if most is None or shape is None or None in shape:
+            return Unusable(f"what {self._node(entry)} collects, whose sizes only a run knows,")
+        row = Place(NOWHERE, tuple(shape), DType(entry.attrs["dtype"]))
+        return Collected(self.writer.memory(int(most) * row.nbytes), row, int(most), "0", self.writer.version())
+
+    def _push(self, whole: Collected, element: Place, state: State) -> Collected:
+        if (element.shape, element.dtype) != (whole.row.shape, whole.row.dtype):
+            refuse(f"a loop collects values of shapes {list(whole.row.shape)} and {list(element.shape)}")
+        longer = self._extended(whole, state, self.writer.count())
+        row = Address(whole.address.base, whole.address.offset, whole.count, element.nbytes)
+        self.writer.steps += [self._room(whole), Copy(row, element.address, element.nbytes)]
+        self.writer.steps += [Count(longer.count, whole.count), Increment(longer.count)]
+        return longer
+
+    def _stack(self, entry: PackedEntry, whole: Collected) -> Any:
+        length = entry.attrs.get("length")
+        if length is None:
+            return Unusable(f"what {self._node(entry)} stacks, whose sizes only a run knows,")
+        axis, shape = int(entry.attrs.get("axis", 0)), whole.row.shape
+        axis += (len(shape) + 1) * (axis < 0)
+        stacked = (*shape[:axis], int(length), *shape[axis:])
+        self.writer.steps.append(
+            Expect(whole.count, int(length), self.writer.error("a loop ends before its trip count"))
+        )
+        outer = math.prod(shape[:axis])
+        if outer == 1:
+            return Place(whole.address, stacked, whole.row.dtype)
+        place = Place(NOWHERE, stacked, whole.row.dtype)
+        place = Place(self.writer.memory(place.nbytes), place.shape, place.dtype)
+        inner = math.prod(shape[axis:]) * place.dtype.numpy.itemsize
+        self.writer.steps.append(Stack(place.address, whole.address, int(length), outer, inner))
+        return place
+
+    # ------------------------------------------------------------------------------------------------------ values

@@ -1,0 +1,297 @@
+"""A fleet on this machine: devices register, users get them, and whoever dies holds nothing up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+from tests.rpc.conftest import SIZE
+from tests.rpc.test_server import until
+from tilewright.errors import InputError, RpcError
+from tilewright.rpc import connect
+from tilewright.rpc.messages import Refused
+from tilewright.rpc.page import metrics_text, serve_page
+from tilewright.rpc.registration import Registration
+from tilewright.rpc.tracker import Tracker, TrackerSettings
+from tilewright.rpc.tracker_client import connect_tracker
+
+
+@pytest.fixture
+def fleet_of(tmp_path, start):
+    """A function that makes (tracker, servers, registrations), the devices `d0`, `d1`… of key "pi"."""
+    made = []
+
+    def make(count, **settings):
+        tracker = Tracker(TrackerSettings(tmp_path / "tracker", heartbeat_seconds=0.2, **settings))
+        servers = [start(required=True, name=f"d{i}", key="pi") for i in range(count)]
+        registrations = [Registration(server, *tracker.address) for server in servers]
+        made.append((tracker, registrations))
+        for registration in registrations:
+            assert registration.registered.wait(10), registration.problem
+        return tracker, servers, registrations
+
+    yield make
+    for tracker, registrations in made:
+        for registration in registrations:
+            registration.close()
+        tracker.close()
+
+
+def doubled(remote, library, value):
+    loaded = remote.load_module(remote.upload(library))
+    a, b = remote.array(np.full(SIZE, value, np.float32)), remote.empty((SIZE,))
+    loaded["double"](a, b)
+    return float(b.numpy()[0])
+
+
+def states(tracker):
+    return {device["name"]: device["state"] for device in tracker.status()["devices"]}
+
+
+def test_a_device_is_requested_used_and_given_back(fleet_of, library):
+    tracker, _, _ = fleet_of(2)
+    fleet = connect_tracker(*tracker.address)
+    with fleet.request("pi") as remote:
+        assert doubled(remote, library, 3.0) == 6.0
+        assert sorted(states(tracker).values()) == ["busy", "free"]
+    until(lambda: list(states(tracker).values()) == ["free", "free"])
+    with fleet.request(name="d1") as remote:
+        assert remote.name == "d1"
+
+
+def test_all_jobs_are_done_once_over_all_devices(fleet_of, library):
+    tracker, _, _ = fleet_of(2)
+    begun = []
+
+    def work(remote, job):
+        begun.append(job)
+        return doubled(remote, library, job)
+
+    outcomes = list(connect_tracker(*tracker.address).run("pi", range(8), work))
+    assert {int(o.job): o.result for o in outcomes} == {i: 2.0 * i for i in range(8)}
+    assert sorted(begun) == list(range(8)) and {o.device for o in outcomes} == {"d0", "d1"}
+    until(lambda: set(states(tracker).values()) == {"free"})
+
+
+def test_a_job_that_raises_is_over_with_its_error(fleet_of):
+    tracker, _, _ = fleet_of(1)
+
+    def work(remote, job):
+        raise ZeroDivisionError(job)
+
+    (outcome,) = connect_tracker(*tracker.address).run("pi", ["a"], work)
+    assert isinstance(outcome.error, ZeroDivisionError) and outcome.tries == 1
+
+
+def test_a_device_with_a_tracker_takes_no_session_without_a_lease(fleet_of):
+    _, servers, _ = fleet_of(1)
+    with pytest.raises(Refused, match="given out by its tracker"):
+        connect(*servers[0].address)
+    with pytest.raises(Refused, match="given out by its tracker"):
+        connect(*servers[0].address, lease="0" * 32)
+
+
+def test_a_lease_opens_one_session(fleet_of):
+    tracker, servers, _ = fleet_of(1)
+    with connect_tracker(*tracker.address).request("pi") as remote, pytest.raises(Refused, match="already"):
+        connect(*servers[0].address, lease=remote.lease)
+
+
+def test_a_replayed_lease_opens_nothing(fleet_of):
+    tracker, servers, _ = fleet_of(1)
+    with connect_tracker(*tracker.address).request("pi") as remote:
+        lease = remote.lease
+    until(lambda: states(tracker) == {"d0": "free"})
+    with pytest.raises(Refused, match="has ended"):
+        connect(*servers[0].address, lease=lease)
+
+
+def test_a_vanished_holder_frees_its_device(fleet_of, library):
+    """Half-open: the connection stays, nobody renews."""
+    tracker, servers, _ = fleet_of(1)
+    remote = connect_tracker(*tracker.address).request("pi", lease_seconds=0.6)
+    doubled(remote, library, 1.0)
+    remote._over.set()  # its machine is gone: no renewal, and no word
+    until(lambda: states(tracker) == {"d0": "free"})
+    until(lambda: not servers[0]._sessions)
+    assert tracker.status()["expired"] == 1
+    with connect_tracker(*tracker.address).request("pi", wait=10) as other:
+        assert doubled(other, library, 2.0) == 4.0
+
+
+def test_a_renewed_lease_lasts(fleet_of, library):
+    tracker, _, _ = fleet_of(1)
+    with connect_tracker(*tracker.address).request("pi", lease_seconds=0.6) as remote:
+        time.sleep(1.5)
+        assert doubled(remote, library, 2.0) == 4.0
+
+
+def test_a_device_that_falls_silent_is_lost_and_may_come_back(fleet_of):
+    tracker, servers, registrations = fleet_of(1)
+    registrations[0].close()
+    until(lambda: not tracker.status()["devices"])
+    assert tracker.status()["lost"] == 1
+    back = Registration(servers[0], *tracker.address)
+    until(lambda: states(tracker) == {"d0": "free"})
+    back.close()
+
+
+def test_a_restarted_tracker_goes_on_with_its_leases(fleet_of, library, start, tmp_path):
+    tracker, _, _ = fleet_of(2)
+    fleet = connect_tracker(*tracker.address)
+    with fleet.request("pi", job="mine", lease_seconds=20.0) as remote:
+        tracker.close()
+        assert doubled(remote, library, 1.0) == 2.0  # sessions do not need it
+        host, port = tracker.address
+        again = Tracker(TrackerSettings(tmp_path / "tracker", host, port, heartbeat_seconds=0.2))
+        try:
+            until(lambda: sorted(states(again).values()) == ["busy", "free"])
+            assert doubled(remote, library, 4.0) == 8.0
+            remote.close()
+            until(lambda: set(states(again).values()) == {"free"})
+            with pytest.raises(RpcError, match="is over"):
+                fleet.request("pi", job="mine", wait=1)
+        finally:
+            again.close()
+
+
+@pytest.mark.parametrize(
+    "need, said", [({"key": "x86"}, "no device of this fleet"), ({"colour": "red"}, "not chosen by")]
+)
+def test_a_need_that_nobody_meets_is_one_error(fleet_of, need, said):
+    tracker, _, _ = fleet_of(1)
+    with pytest.raises((RpcError, InputError), match=said):
+        connect_tracker(*tracker.address).request(wait=0.3, **need)
+
+
+def test_waiting_ends_with_what_the_devices_are_at(fleet_of):
+    tracker, _, _ = fleet_of(1)
+    fleet = connect_tracker(*tracker.address)
+    with fleet.request("pi"), pytest.raises(Refused, match=r"none of the 1 devices .* within 0.3 s \(busy\)"):
+        fleet.request("pi", wait=0.3)
+    assert tracker.status()["waiting"] == 0
+
+
+def test_a_quota_bounds_a_user(fleet_of):
+    tracker, _, _ = fleet_of(2, quota=1)
+    anna, bert = (connect_tracker(*tracker.address, user=name) for name in ("anna", "bert"))
+    with anna.request("pi"), pytest.raises(Refused, match="busy, free"):
+        anna.request("pi", wait=0.3)
+    with anna.request("pi"), bert.request("pi"):
+        assert {device["user"] for device in tracker.status()["devices"]} == {"anna", "bert"}
+
+
+def test_draining_by_name(fleet_of):
+    tracker, _, _ = fleet_of(1)
+    fleet = connect_tracker(*tracker.address)
+    fleet.drain("d0")
+    with pytest.raises(Refused, match="drained"):
+        fleet.request("pi", wait=0.2)
+    fleet.drain("d0", on=False)
+    fleet.request("pi", wait=5).close()
+    with pytest.raises(InputError, match="there is no device 'x'"):
+        fleet.drain("x")
+
+
+def test_tuners_go_on_while_a_device_dies_again_and_again(fleet_of, library, start):
+    """Two users, two devices, one of which ends every second: each job is done exactly once."""
+    tracker, servers, _ = fleet_of(1)
+    stop = threading.Event()
+
+    def die_and_return():
+        while True:
+            server = start(required=True, name="flaky", key="pi")
+            registration = Registration(server, *tracker.address)
+            stop.wait(1.0)
+            registration.close()
+            server.close()
+            if stop.is_set():
+                return
+
+    dying = threading.Thread(target=die_and_return)
+    dying.start()
+    results = {}
+
+    def tune(user):
+        fleet = connect_tracker(*tracker.address, user=user)
+        outcomes = fleet.run("pi", range(8), lambda remote, job: doubled(remote, library, job), at_once=3, tries=9)
+        results[user] = list(outcomes)
+
+    tuners = [threading.Thread(target=tune, args=(user,)) for user in ("anna", "bert")]
+    for tuner in tuners:
+        tuner.start()
+    for tuner in tuners:
+        tuner.join(90)
+    stop.set()
+    dying.join(30)
+    for user in ("anna", "bert"):
+        assert sorted((int(o.job), o.result) for o in results[user] if o.error is None) == [
+            (i, 2.0 * i) for i in range(8)
+        ], results[user]
+    until(lambda: states(tracker) == {"d0": "free"}, 30)
+    assert not servers[0]._sessions and tracker.status()["leases"] == 0
+
+
+def test_a_killed_server_leaves_no_worker(tmp_path, library):
+    words = [sys.executable, "-m", "tilewright.cli.main", "rpc", "server", "--plaintext", "--port", "0"]
+    server = subprocess.Popen([*words, "--folder", str(tmp_path / "d")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        port = int(server.stdout.readline().rsplit(":", 1)[1])
+        remote = connect("127.0.0.1", port)
+        remote.load_module(remote.upload(library))
+        until(lambda: len(children(server.pid)) == 2)  # the session's, and the one ahead
+        pids = children(server.pid)
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        until(lambda: not any(os.path.exists(f"/proc/{pid}") and not zombie(pid) for pid in pids))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def children(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += [int(word) for word in file.read().split()]
+    return found
+
+
+def zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().split()[2] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_the_page_and_the_metrics_tell_the_same(fleet_of):
+    tracker, _, _ = fleet_of(2)
+    page = serve_page(tracker, 0)
+    try:
+        base = f"http://127.0.0.1:{page.server_address[1]}"
+
+        def get(path):
+            with urllib.request.urlopen(base + path, timeout=10) as answer:
+                return answer.read().decode()
+
+        with connect_tracker(*tracker.address, user='an"na<b>').request("pi"):
+            assert 'tilewright_devices{state="busy"} 1' in get("/metrics")
+            assert "an&quot;na&lt;b&gt;" in get("/") and "<b>" not in get("/")
+            assert json.loads(get("/status.json"))["leases"] == 1
+        with pytest.raises(urllib.error.HTTPError):
+            get("/etc/passwd")
+        assert metrics_text(tracker.status()).endswith("\n")
+    finally:
+        page.shutdown()
+        page.server_close()
