@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
+from tilewright.codegen.native.pool import supported_machines
 from tilewright.driver.apply_records import apply_records
 from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
@@ -113,8 +114,9 @@ def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
 
 def compile(
     model: Any,
-    target: str | Target = "cpu",
+    example_inputs: Any = None,
     *,
+    target: str | Target = "cpu",
     input_shapes: Shapes | None = None,
     threads: int | None = None,
     cache: bool = True,
@@ -127,7 +129,9 @@ def compile(
     """Compile `model` for `target` into an executable.
 
     `model` is the path or bytes of a model of a format of `frontends.py` (told by its contents), an object that one of
-    them takes, such as an `onnx.ModelProto`, or a Relay module. `input_shapes` fixes dynamic
+    them takes, such as an `onnx.ModelProto`, or a Relay module. A `torch.nn.Module`, and TorchScript, needs
+    `example_inputs`, a tuple of the arguments or a mapping by name (a string or a `Target` in its place is the target).
+    `input_shapes` fixes dynamic
     dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
     given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
@@ -142,17 +146,22 @@ def compile(
     others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
     measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
+    A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
+    can be saved and exported, and runs there; `tilewright.rpc` brings it there.
+
     Raises a `UserError` where the model, its shapes or the target are at fault; the message says what to do.
     """
+    if isinstance(example_inputs, str | Target):
+        target, example_inputs = example_inputs, None
     target = Target(target)
     refusal = backend_of(target).refusal()
     if refusal:
         raise UnsupportedError(refusal)
     if not target.is_host:
-        raise TargetError(
-            f"this machine ({Target.host()}) cannot run code for {target}; compile the model on such a machine, "
-            "or look at its code with `tilewright inspect --stage asm --target ...`"
-        )
+        refuse_foreign(target, specialize or tune_seconds)
+        cache = False
+    if example_inputs is not None:
+        model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
     tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
@@ -161,6 +170,17 @@ def compile(
         again = partial(_compiled, model, target, cache=cache, jobs=1, check=check, records=tuned)
         specialize_sizes(executable, model, specialize, again)
     return executable
+
+
+def refuse_foreign(target: Target, measured: Any) -> None:
+    """Raise `TargetError` for another machine that nothing is compiled for, or that would have to be `measured`."""
+    if measured:
+        raise TargetError(f"tuning and specializing run the model here, and this machine cannot run code for {target}")
+    if target.architecture not in supported_machines():
+        raise TargetError(
+            f"models are compiled for {', '.join(supported_machines())}; for {target} write C source "
+            "(`tilewright compile -o model.c`), or build single functions with tilewright.build"
+        )
 
 
 def export_source(

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe.format import CaffeFrontend
+from tilewright.frontend.caffe2.format import Caffe2Frontend
 from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
@@ -16,8 +17,10 @@ from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
+from tilewright.frontend.tensorflow.format import TensorflowFrontend
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
+from tilewright.frontend.torch.script.format import ScriptFrontend
 from tilewright.support import plugins
 from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
@@ -26,13 +29,16 @@ from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 FRONTENDS: tuple[Frontend, ...] = (
     OnnxFrontend(),
     TfliteFrontend(),
+    ScriptFrontend(),
     TorchFrontend(),
     KerasFrontend(),
     DarknetFrontend(),
+    Caffe2Frontend(),
     CaffeFrontend(),
     CoremlFrontend(),
     PaddleFrontend(),
     MxnetFrontend(),
+    TensorflowFrontend(),
 )
 
 

@@ -287,7 +287,10 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
     [
         (["verfy", "m.onnx"], "there is no verb 'verfy'; did you mean 'verify'?"),
         (["profiel"], "did you mean 'profile'?"),
-        (["xyzzy"], "there are: compile, run, bench, verify, bisect, inspect, profile, keygen, sign, doctor"),
+        (
+            ["xyzzy"],
+            "there are: compile, run, bench, verify, bisect, inspect, tune, profile, keygen, sign, rpc, doctor",
+        ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),
         (["compile", "m.onnx", "--outptu", "x"], "--output"),

@@ -41,7 +41,7 @@ def _write(model: str, output: str, options: ModelOptions, executor: str | None,
     if kind == ".c":
         options.export_source(model, output)
         return
-    executable = options.open(model, executor or "auto", check=check)
+    executable = options.open(model, executor or "auto", check=check, runs=False)
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)

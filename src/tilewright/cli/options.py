@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tilewright.errors import InputError, ModelError, ShapeError
+from tilewright.errors import InputError, ModelError, ShapeError, TargetError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
 from tilewright.support import trace
@@ -51,11 +51,13 @@ class ModelOptions:
         executor: str = "auto",
         fixed: Mapping[str, tuple[int, ...]] | None = None,
         check: bool = False,
+        runs: bool = True,
     ) -> Model:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now.
 
         `fixed` has shapes of inputs beside those of `--input-shapes`. With `check`, which only a model can have, not an
-        artifact, indices are checked while it runs.
+        artifact, indices are checked while it runs. Raises `TargetError` for a target of another machine unless the
+        model is only to be written (not `runs`).
         """
         require_file(path)
         if is_artifact(path):
@@ -68,7 +70,14 @@ class ModelOptions:
 
         with trace.span("import the compiler"):
             from tilewright.compile import compile
+            from tilewright.target import Target
 
+        if runs and self.target and not Target(self.target).is_host:
+            raise TargetError(
+                f"this machine ({Target.host()}) cannot run code for {Target(self.target)}: write it with `tilewright "
+                "compile -o`, run it on such a machine with `tilewright rpc run`, or look at its code with `tilewright "
+                "inspect --stage asm`"
+            )
         shapes = {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
         with progress():
             return compile(

@@ -215,7 +215,7 @@ def run_command(
     with tempfile.TemporaryDirectory(prefix="tilewright-rpc-") as folder:
         compiled = model if is_artifact(model) else str(Path(folder) / "model.tw")
         if not is_artifact(model):
-            inputs.open(model, options).save(compiled)
+            inputs.open(model, options, runs=False).save(compiled)
         if tracker is not None:
             session = connect_tracker(*_address(tracker), bundle=bundle).request(key, wait=wait)
         else:

@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.backend import backend_of
 from tilewright.codegen.kernel_code import Form
 from tilewright.codegen.native.call import call_text
-from tilewright.codegen.native.pool_code import compile_text
+from tilewright.codegen.native.pool_code import compile_text, pool_code
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
     CompiledObject,
@@ -30,10 +31,13 @@ from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.c_interface import CInterface
+from tilewright.runtime.c_source import CModel
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.executor_aot import AheadOfTime
+from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import bundle_objects, split_objects
-from tilewright.runtime.manifest import SegmentManifest
+from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.native import PoolCode, pool_key
 from tilewright.support import trace
 from tilewright.support.memory_limit import require_memory_for
 from tilewright.support.processes import fork_map
@@ -80,7 +84,7 @@ def build_executable(
     threads: int | None = None,
     jobs: int | None = None,
     ahead_of_time: bool = False,
-) -> Executable:
+) -> Executable | ForeignModel:
     """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor).
 
     With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run.
@@ -89,12 +93,23 @@ def build_executable(
     main = mod["main"]
     manifest = model_manifest(built.segments[0], main, target, built.constants)
     weights = [c.data for c in built.constants]
-    with trace.span("link"):
-        if not ahead_of_time:
-            return Executable(built.code, manifest, weights, threads)
+    code = built.code
+    if ahead_of_time:
         manifest = replace(manifest, executor=AheadOfTime.executor)
-        code = bundle_objects([*split_objects(built.code), compile_text(call_text(CInterface.of(manifest)))])
-        return AheadOfTime(code, manifest, weights, threads)
+        function = compile_text(call_text(CInterface.of(manifest)), target.architecture)
+        code = bundle_objects([*split_objects(code), function])
+    with trace.span("link"):
+        if not target.is_host:
+            return foreign_model(code, manifest, weights, target)
+        return (AheadOfTime if ahead_of_time else Executable)(code, manifest, weights, threads)
+
+
+def foreign_model(
+    code: bytes, manifest: Manifest, weights: Any, target: Target, c_model: CModel | None = None
+) -> ForeignModel:
+    """A model for another machine, with the native runtime that it needs there."""
+    pool = PoolCode(pool_key(target.architecture), pool_code(target.architecture))
+    return ForeignModel(code, manifest, weights, pool, c_model)
 
 
 def build_segments(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, dtype_of, rank_of, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, shape_of
 from tilewright.frontend.product import matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr

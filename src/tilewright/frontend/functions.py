@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.frontend.build import constant, dtype_of, move_axis, rank_of, scalar_like, shape_of
+from tilewright.frontend.idioms import constant, dtype_of, like, move_axis, rank_of, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -19,13 +19,13 @@ def relu6(x: Expr) -> Expr:
 
 def elu(x: Expr, alpha: float = 1.0) -> Expr:
     """`x` where positive, alpha * (exp(x) - 1) elsewhere."""
-    below = op.expm1(op.minimum(x, scalar_like(0, x)))
-    return op.where(op.greater(x, scalar_like(0, x)), x, _times(below, alpha))
+    below = op.expm1(op.minimum(x, like(0, x)))
+    return op.where(op.greater(x, like(0, x)), x, _times(below, alpha))
 
 
 def celu(x: Expr, alpha: float = 1.0) -> Expr:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
-    below = op.expm1(op.divide(op.minimum(x, scalar_like(0, x)), scalar_like(alpha, x)))
+    below = op.expm1(op.divide(op.minimum(x, like(0, x)), like(alpha, x)))
     return op.add(op.nn.relu(x), _times(below, alpha))
 
 
@@ -41,7 +41,7 @@ def softplus(x: Expr) -> Expr:
 
 def softsign(x: Expr) -> Expr:
     """x / (1 + |x|)."""
-    return op.divide(x, op.add(scalar_like(1, x), op.abs(x)))
+    return op.divide(x, op.add(like(1, x), op.abs(x)))
 
 
 def silu(x: Expr) -> Expr:
@@ -61,12 +61,12 @@ def gelu(x: Expr, approximate: bool = False) -> Expr:
         part = op.tanh(_times(cubic, math.sqrt(2 / math.pi)))
     else:
         part = op.erf(_times(x, math.sqrt(0.5)))
-    return op.multiply(_times(x, 0.5), op.add(scalar_like(1, x), part))
+    return op.multiply(_times(x, 0.5), op.add(like(1, x), part))
 
 
 def hard_sigmoid(x: Expr) -> Expr:
     """relu6(x + 3) / 6."""
-    return op.divide(relu6(op.add(x, scalar_like(3, x))), scalar_like(6, x))
+    return op.divide(relu6(op.add(x, like(3, x))), like(6, x))
 
 
 def hard_silu(x: Expr) -> Expr:
@@ -97,7 +97,7 @@ def tanh_shrink(x: Expr) -> Expr:
 
 def hard_shrink(x: Expr, threshold: float = 0.5) -> Expr:
     """`x` where its magnitude is above the threshold, 0 elsewhere."""
-    return op.where(op.greater(op.abs(x), scalar_like(threshold, x)), x, scalar_like(0, x))
+    return op.where(op.greater(op.abs(x), like(threshold, x)), x, like(0, x))
 
 
 def soft_shrink(x: Expr, threshold: float = 0.5) -> Expr:
@@ -107,24 +107,24 @@ def soft_shrink(x: Expr, threshold: float = 0.5) -> Expr:
 
 def threshold(x: Expr, threshold_value: float, value: float) -> Expr:
     """`x` where above the threshold, `value` elsewhere."""
-    return op.where(op.greater(x, scalar_like(threshold_value, x)), x, scalar_like(value, x))
+    return op.where(op.greater(x, like(threshold_value, x)), x, like(value, x))
 
 
 def squareplus(x: Expr, b: float = 4) -> Expr:
     """(x + sqrt(x² + b)) / 2."""
-    return _times(op.add(x, op.sqrt(op.add(op.multiply(x, x), scalar_like(b, x)))), 0.5)
+    return _times(op.add(x, op.sqrt(op.add(op.multiply(x, x), like(b, x)))), 0.5)
 
 
 def sparse_plus(x: Expr) -> Expr:
     """0 below -1, (x + 1)² / 4 within -1 … 1, x above."""
-    one = scalar_like(1, x)
+    one = like(1, x)
     middle = op.add(op.clip(x, -1.0, 1.0), one)
     return op.add(_times(op.multiply(middle, middle), 0.25), op.nn.relu(op.subtract(x, one)))
 
 
 def sparse_sigmoid(x: Expr) -> Expr:
     """(x + 1) / 2 within 0 … 1."""
-    return op.clip(_times(op.add(x, scalar_like(1, x)), 0.5), 0.0, 1.0)
+    return op.clip(_times(op.add(x, like(1, x)), 0.5), 0.0, 1.0)
 
 
 def sparsemax(x: Expr, axis: int = -1) -> Expr:
@@ -138,10 +138,10 @@ def sparsemax(x: Expr, axis: int = -1) -> Expr:
     ordered = op.sort(rows, axis=-1, is_ascend=False)
     sums = op.cumsum(ordered, axis=rank - 1)
     places = constant(np.arange(1, shape_of(rows)[-1] + 1), dtype_of(x))
-    one = scalar_like(1, x)
+    one = like(1, x)
     inside = op.greater(ordered, op.divide(op.subtract(sums, one), places))
     count = op.sum(op.cast(inside, dtype=dtype_of(x)), axis=(rank - 1,), keepdims=True)
-    total = op.sum(op.where(inside, sums, scalar_like(0, x)), axis=(rank - 1,), keepdims=True)
+    total = op.sum(op.where(inside, sums, like(0, x)), axis=(rank - 1,), keepdims=True)
     level = op.divide(op.subtract(total, one), count)
     return move_axis(op.nn.relu(op.subtract(rows, level)), rank - 1, axis % rank)
 
@@ -157,26 +157,26 @@ def stable_softmax(x: Expr, axes: tuple[int, ...]) -> Expr:
 def log_sum_exp(x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
     """The logarithm of the sum of exponentials; infinities stay what they are."""
     peak = op.max(x, axis=axes, keepdims=True)
-    safe = op.where(op.isfinite(peak), peak, scalar_like(0, x))
+    safe = op.where(op.isfinite(peak), peak, like(0, x))
     total = op.add(op.log(op.sum(op.exp(op.subtract(x, safe)), axis=axes, keepdims=True)), safe)
     return total if keepdims else op.squeeze(total, axis=axes)
 
 
 def erfinv(x: Expr) -> Expr:
     """The inverse of the error function: Giles's approximation (2012), then two steps of Newton's method."""
-    one = scalar_like(1, x)
+    one = like(1, x)
     w = op.negative(op.log(op.multiply(op.subtract(one, x), op.add(one, x))))
-    near = _polynomial(op.subtract(w, scalar_like(2.5, x)), _GILES_NEAR)
-    far = _polynomial(op.subtract(op.sqrt(op.maximum(w, scalar_like(0, x))), scalar_like(3, x)), _GILES_FAR)
-    guess = op.multiply(op.where(op.less(w, scalar_like(5, x)), near, far), x)
-    slope = scalar_like(math.sqrt(math.pi) / 2, x)
+    near = _polynomial(op.subtract(w, like(2.5, x)), _GILES_NEAR)
+    far = _polynomial(op.subtract(op.sqrt(op.maximum(w, like(0, x))), like(3, x)), _GILES_FAR)
+    guess = op.multiply(op.where(op.less(w, like(5, x)), near, far), x)
+    slope = like(math.sqrt(math.pi) / 2, x)
     refined = guess
     for _ in range(2):
         error = op.subtract(op.erf(refined), x)
         step = op.multiply(error, op.multiply(slope, op.exp(op.multiply(refined, refined))))
         refined = op.subtract(refined, step)
-    inner = op.where(op.less(op.abs(x), scalar_like(0.99, x)), refined, guess)
-    edge = op.multiply(x, scalar_like(math.inf, x))
+    inner = op.where(op.less(op.abs(x), like(0.99, x)), refined, guess)
+    edge = op.multiply(x, like(math.inf, x))
     return op.where(op.equal(op.abs(x), one), edge, inner)
 
 
@@ -191,24 +191,24 @@ _GILES_FAR = (
 
 
 def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
-    value: Expr = scalar_like(coefficients[0], x)
+    value: Expr = like(coefficients[0], x)
     for coefficient in coefficients[1:]:
-        value = op.add(op.multiply(value, x), scalar_like(coefficient, x))
+        value = op.add(op.multiply(value, x), like(coefficient, x))
     return value
 
 
 def _times(x: Expr, factor: float) -> Expr:
-    return op.multiply(x, scalar_like(factor, x)) if factor != 1 else x
+    return op.multiply(x, like(factor, x)) if factor != 1 else x
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle of the point (x, y), -π … π."""
-    zero, pi = scalar_like(0, x), scalar_like(math.pi, x)
+    zero, pi = like(0, x), like(math.pi, x)
     steep = op.greater(op.abs(y), op.abs(x))
     low, high = op.where(steep, x, y), op.where(steep, y, x)
-    flat = op.where(op.equal(high, zero), zero, op.divide(low, op.where(op.equal(high, zero), scalar_like(1, x), high)))
+    flat = op.where(op.equal(high, zero), zero, op.divide(low, op.where(op.equal(high, zero), like(1, x), high)))
     angle = op.atan(flat)
-    half = op.where(op.less(y, zero), scalar_like(-math.pi / 2, x), scalar_like(math.pi / 2, x))
+    half = op.where(op.less(y, zero), like(-math.pi / 2, x), like(math.pi / 2, x))
     turned = op.subtract(half, angle)
     back = op.add(angle, op.where(op.less(y, zero), op.negative(pi), pi))
     return op.where(steep, turned, op.where(op.less(x, zero), back, angle))

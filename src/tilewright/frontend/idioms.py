@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import as_dim
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.support.dtype import DType
@@ -64,8 +65,12 @@ def flatten(value: Expr, axis: int = 1) -> Expr:
 
 
 def transpose(value: Expr, axes: Sequence[int]) -> Expr:
-    """`value` with its axes permuted; itself when the permutation is the identity."""
+    """`value` with its axes permuted; what was permuted before is permuted once, the identity not at all."""
     order = tuple(int(axis) for axis in axes)
+    if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "transpose":
+        inner = value.attrs["axes"]
+        if inner is not None:
+            return transpose(value.args[0], [inner[axis] for axis in order])
     return value if order == tuple(range(len(order))) else op.transpose(value, axes=order)
 
 
@@ -116,3 +121,40 @@ def outputs(call: Call) -> list[Expr]:
 def pads(before: Sequence[int], behind: Sequence[int]) -> tuple[int, ...]:
     """Padding as the operators on windows take it: all of it before, then all behind."""
     return (*before, *behind)
+
+
+def channels_first(value: Expr) -> Expr:
+    """[N, spatial …, C] as [N, C, spatial …]."""
+    rank = len(shape_of(value))
+    return transpose(value, (0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_last(value: Expr) -> Expr:
+    """[N, C, spatial …] as [N, spatial …, C]."""
+    rank = len(shape_of(value))
+    return transpose(value, (0, *range(2, rank), 1))
+
+
+def full(value: Any, shape: Sequence[Any], dtype: str) -> Expr:
+    """A tensor of one number."""
+    return broadcast_to(constant(value, dtype), shape)
+
+
+def move_axis(value: Expr, source: int, target: int) -> Expr:
+    """`value` with the axis `source` moved to the place `target`."""
+    order = [axis for axis in range(rank_of(value)) if axis != source]
+    order.insert(target, source)
+    return transpose(value, order)
+
+
+def is_float(dtype: str) -> bool:
+    """True for floating point of any width."""
+    return DType(dtype).is_float
+
+
+def round_half_away(value: Expr) -> Expr:
+    """Floats as whole numbers, halves away from zero, as C's `round`."""
+    whole = op.trunc(value)
+    half = like(0.5, value)
+    away = op.greater_equal(op.abs(op.subtract(value, whole)), half)
+    return op.add(whole, op.where(away, op.sign(value), like(0, value)))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.errors import UnsupportedError
 from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interpreter_reference import InterpreterReference
@@ -48,6 +49,24 @@ class Frontend(ABC):
         Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every operator
         that cannot be converted (`Unsupported`), `EnvironmentError_` where a package is missing.
         """
+
+    def by_example(self, model: Any, example_inputs: Any, input_shapes: Shapes | None) -> IRModule:
+        """A module for a program that is got by running it on examples, a tuple or by name.
+
+        Raises `UnsupportedError` where the format says of itself what its inputs are.
+        """
+        raise UnsupportedError(f"{self.kind} says what its inputs are; give shapes as input_shapes, no example inputs")
+
+    def operators(self) -> dict[str, list[str]]:
+        """What has a converter, sorted, by what the format calls such things; none where the format keeps no list.
+
+        For docs/frontends.md; must not need the format's own package.
+        """
+        return {}
+
+    def missing(self) -> list[str] | None:
+        """What the format's own list has and no converter; None where there is no such list here."""
+        return None
 
     def companions(self, path: Path) -> Sequence[Path]:
         """Files beside the one at `path` that the model is made of too; the cache's key covers them."""

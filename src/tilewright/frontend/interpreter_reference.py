@@ -29,7 +29,8 @@ Shapes = Mapping[str, Sequence[Any]]
 class InterpreterReference(Reference):
     """`convert` gives the module of the model for the shapes of its inputs."""
 
-    engines = engines_with_values = ("interpreter",)
+    engines: tuple[str, ...] = ("interpreter",)
+    engines_with_values: tuple[str, ...] = ("interpreter",)
     suffix = ".json"
 
     def __init__(self, convert: Callable[[Shapes | None], IRModule]) -> None:

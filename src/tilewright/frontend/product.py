@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import broadcast_to, constant, dtype_of, product, rank_of, reshape, shape_of, transpose
+from tilewright.frontend.idioms import broadcast_to, constant, dtype_of, product, rank_of, reshape, shape_of, transpose
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     cast,
     channels_first,
     channels_last,

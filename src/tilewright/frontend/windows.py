@@ -1,168 +1,136 @@
-"""Convolutions and pooling along one, two or three axes, with channels first or last: what several formats share.
-
-A *window* is a kernel size, strides and dilations, one number each spatial axis; padding is SAME or VALID as TensorFlow
-defines them, or the numbers before and behind each axis.
-"""
+"""Pooling and convolution over any number of spatial axes, in the terms that foreign formats give them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.build import channels_first, channels_last, rank_of, shape_of
+from tilewright.errors import ModelError
+from tilewright.frontend.idioms import constant, dtype_of, shape_of, slice_axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 _CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 _TRANSPOSED = {1: op.nn.conv1d_transpose, 2: op.nn.conv2d_transpose, 3: op.nn.conv3d_transpose}
-_POOLS = {
-    ("max", 1): op.nn.max_pool1d, ("max", 2): op.nn.max_pool2d, ("max", 3): op.nn.max_pool3d,
-    ("avg", 1): op.nn.avg_pool1d, ("avg", 2): op.nn.avg_pool2d, ("avg", 3): op.nn.avg_pool3d,
-}  # fmt: skip
+_MAXIMA = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
+_MEANS = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
 
 
-@dataclass(frozen=True)
-class Window:
-    """What moves over the spatial axes; `padding` is "same", "valid" or pairs (before, behind) for each axis."""
-
-    size: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilation: tuple[int, ...]
-    padding: str | tuple[tuple[int, int], ...] = "valid"
-
-    def pads(self, extents: Sequence[Any]) -> list[tuple[int, int]]:
-        """(before, behind) for each axis of data of these extents."""
-        if min((*self.strides, *self.dilation, *self.size), default=1) < 1:
-            raise ModelError(
-                f"a window of {list(self.size)} with strides {list(self.strides)} and dilations {list(self.dilation)}"
-            )
-        if not isinstance(self.padding, str):
-            return [(int(before), int(behind)) for before, behind in self.padding]
-        if self.padding == "valid":
-            return [(0, 0)] * len(self.size)
-        return [same_padding(*axis) for axis in zip(extents, self.size, self.strides, self.dilation)]
+def window_count(
+    extent: int, size: int, stride: int, before: int, behind: int, ceil: bool, inside: bool = False
+) -> int:
+    """How many windows an axis padded so has; with `inside` none begins behind the data and its padding before."""
+    room = extent + before + behind - size
+    count = (math.ceil(room / stride) if ceil else room // stride) + 1
+    if inside and (count - 1) * stride >= extent + before:
+        count -= 1
+    return count
 
 
-def same_padding(extent: Any, size: int, stride: int, dilation: int) -> tuple[int, int]:
-    """What is added before and behind an axis so that there are extent / stride results, rounded up.
-
-    Raises `UnsupportedError` where that depends on an open extent.
-    """
+def same_padding(extent: int, size: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Padding that leaves ``ceil(extent / stride)`` windows, the larger half behind."""
     reach = (size - 1) * dilation + 1
-    if stride == 1:
-        total = reach - 1
-    elif isinstance(extent, int):
-        total = max((-(-extent // stride) - 1) * stride + reach - extent, 0)
-    elif reach <= stride:
-        total = 0
-    else:
-        raise UnsupportedError(
-            f'padding "same" with stride {stride} of an axis of open extent, on which it depends; '
-            "give the extent with input_shapes"
-        )
+    total = max((math.ceil(extent / stride) - 1) * stride + reach - extent, 0)
     return total // 2, total - total // 2
 
 
-def convolution(data: Expr, kernel: Expr, window: Window, groups: int = 1, last: bool = True) -> Expr:
-    """`data` with its channels `last` or first, convolved with `kernel` [O, I / groups, spatial …]."""
-    axes = rank_of(data) - 2
-    if axes not in _CONVOLUTIONS or len(window.size) != axes:
-        raise ModelError(f"a convolution of {len(window.size)} axes over data of shape {list(shape_of(data))}")
-    plain = channels_first(data) if last else data
-    made = _CONVOLUTIONS[axes](
-        plain, kernel, strides=window.strides, padding=_flat(window.pads(shape_of(plain)[2:])),
-        dilation=window.dilation, groups=groups,
-    )  # fmt: skip
-    return channels_last(made) if last else made
+def pool(
+    data: Expr,
+    kind: str,
+    size: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    counts: Sequence[int] | None = None,
+    behind: Sequence[int] | None = None,
+    padding_counts: bool = False,
+) -> Expr:
+    """Maxima (`kind` "max") or means ("mean") of windows of [N, C, spatial …].
+
+    `counts` says how many windows each axis has; they may reach behind the data. Without it `behind` is the padding
+    there. A mean is over what a window has of the data or, with `padding_counts`, of the data and its padding `before`
+    and `behind` (by default as much).
+    """
+    extents, rank = shape_of(data)[2:], len(size)
+    behind = list(before if behind is None else behind)
+    if counts is None:
+        padding = (*before, *behind)
+        pooling = {"pool_size": tuple(size), "strides": tuple(strides), "padding": padding}
+        if kind == "max":
+            return _MAXIMA[rank](data, **pooling)
+        return _MEANS[rank](data, **pooling, count_include_pad=padding_counts)
+    if min(counts, default=1) < 1:
+        raise ModelError(f"windows of {list(size)} are larger than data of shape {list(shape_of(data))}")
+    needed = [
+        max((count - 1) * step + reach - extent - pad, 0)
+        for count, step, reach, extent, pad in zip(counts, strides, size, extents, before)
+    ]
+    pooling = {"pool_size": tuple(size), "strides": tuple(strides), "padding": (*before, *needed)}
+    if kind == "max":
+        made: Expr = _MAXIMA[rank](data, **pooling)
+    else:
+        made = _MEANS[rank](data, **pooling, count_include_pad=True)
+    for axis, count in enumerate(counts, 2):
+        made = slice_axis(made, axis, 0, count)
+    if kind == "max":
+        return made
+    reached = behind if padding_counts else [0] * rank
+    first = before if padding_counts else [0] * rank
+    covered = _covered(extents, size, strides, before, counts, first, reached)
+    factor = math.prod(size) / np.maximum(covered, 1)
+    return made if (factor == 1).all() else op.multiply(made, constant(factor[None, None], dtype_of(made)))
+
+
+def _covered(
+    extents: Sequence[int],
+    size: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    counts: Sequence[int],
+    first: Sequence[int],
+    reached: Sequence[int],
+) -> np.ndarray:
+    """How many places each window has between `first` before the data and `reached` behind it."""
+    total: np.ndarray = np.ones((), np.int64)
+    for axis, count in enumerate(counts):
+        begins = np.arange(count) * strides[axis] - before[axis]
+        ends = np.minimum(begins + size[axis], extents[axis] + reached[axis])
+        lengths = np.maximum(ends - np.maximum(begins, -first[axis]), 0)
+        total = total[..., None] * lengths
+    return total
+
+
+def convolution(
+    data: Expr, weights: Expr, strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> Expr:
+    """[N, C, spatial …] with filters [O, C / groups, spatial …]; `padding` is all of it before, then all behind."""
+    rank = len(strides)
+    _check_rank(rank)
+    return _CONVOLUTIONS[rank](
+        data, weights, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilation), groups=groups
+    )
 
 
 def transposed_convolution(
-    data: Expr, kernel: Expr, window: Window, cut: Sequence[tuple[int, int]], groups: int = 1, last: bool = True
+    data: Expr,
+    weights: Expr,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    output_padding: Sequence[int] | None = None,
 ) -> Expr:
-    """The transposed convolution of `data` with `kernel` [I, O / groups, spatial …].
-
-    Of the whole result, (n - 1) * stride + (size - 1) * dilation + 1 along an axis, `cut` is taken off before and
-    behind; what is negative is added as zeros.
-    """
-    axes = rank_of(data) - 2
-    plain = channels_first(data) if last else data
-    kernel = _dilated(kernel, window.dilation)
-    taken = [(max(before, 0), max(behind, 0)) for before, behind in cut]
-    made = _TRANSPOSED[axes](plain, kernel, strides=window.strides, padding=_flat(taken), groups=groups)
-    more = [(0, 0), (0, 0), *[(max(-before, 0), max(-behind, 0)) for before, behind in cut]]
-    if any(before or behind for before, behind in more):
-        made = op.nn.pad(made, pad_width=more)
-    return channels_last(made) if last else made
+    """[N, C, spatial …] with filters [C, O / groups, spatial …]; `padding` is cut off before, then behind."""
+    rank = len(strides)
+    _check_rank(rank)
+    more: dict[str, Any] = {} if output_padding is None else {"output_padding": tuple(output_padding)}
+    return _TRANSPOSED[rank](
+        data, weights, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilation), groups=groups, **more
+    )
 
 
-def _dilated(kernel: Expr, dilation: Sequence[int]) -> Expr:
-    """A kernel with zeros between its taps."""
-    if all(step == 1 for step in dilation):
-        return kernel
-    return op.nn.dilate(kernel, strides=(1, 1, *dilation))
-
-
-def pool(kind: str, data: Expr, window: Window, last: bool = True) -> Expr:
-    """The largest ("max") or the mean ("avg") over windows; padding counts for neither."""
-    axes = rank_of(data) - 2
-    if (kind, axes) not in _POOLS or len(window.size) != axes:
-        raise ModelError(f"pooling of {len(window.size)} axes over data of shape {list(shape_of(data))}")
-    plain = channels_first(data) if last else data
-    made = _POOLS[kind, axes](
-        plain, pool_size=window.size, strides=window.strides, dilation=window.dilation,
-        padding=_flat(window.pads(shape_of(plain)[2:])),
-    )  # fmt: skip
-    return channels_last(made) if last else made
-
-
-def _flat(pads: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """All that is before, then all that is behind."""
-    return tuple(before for before, _ in pads) + tuple(behind for _, behind in pads)
-
-
-def adaptive_pool(kind: str, data: Expr, size: Sequence[int], last: bool = True) -> Expr:
-    """The largest or the mean of nearly equal parts: of part i from floor(i n / m) to ceil((i + 1) n / m)."""
-    axes = rank_of(data) - 2
-    plain = channels_first(data) if last else data
-    made = getattr(op.nn, f"adaptive_{kind}_pool{axes}d")(plain, output_size=tuple(size))
-    return channels_last(made) if last else made
-
-
-def patches(data: Expr, window: Window) -> Expr:
-    """[N, spatial …, C] as [N, out …, prod(size) * C]: the elements of each window, channels varying fastest.
-
-    Outside the data are zeros.
-    """
-    extents, channels = shape_of(data)[1:-1], shape_of(data)[-1]
-    pads = window.pads(extents)
-    padded = op.nn.pad(data, pad_width=[(0, 0), *pads, (0, 0)]) if any(map(any, pads)) else data
-    counts = [
-        (extent + sum(pad) - (size - 1) * step - 1) // stride + 1
-        for extent, pad, size, stride, step in zip(extents, pads, window.size, window.strides, window.dilation)
-    ]
-    parts = []
-    axes = tuple(range(1, 1 + len(counts)))
-    for tap in np.ndindex(*window.size):
-        begin = [place * step for place, step in zip(tap, window.dilation)]
-        end = [b + (count - 1) * stride + 1 for b, count, stride in zip(begin, counts, window.strides)]
-        parts.append(op.strided_slice(padded, begin=begin, end=end, strides=window.strides, axes=axes))
-    joined = parts[0] if len(parts) == 1 else op.concatenate(parts, axis=-1)
-    assert shape_of(joined)[-1] == len(parts) * channels
-    return joined
-
-
-def depthwise_kernel(kernel: Expr) -> Expr:
-    """[spatial …, C, multiplier] as the kernel [C * multiplier, 1, spatial …] of a convolution with C groups."""
-    *spatial, channels, multiplier = shape_of(kernel)
-    moved = op.transpose(kernel, axes=(len(spatial), len(spatial) + 1, *range(len(spatial))))
-    return op.reshape(moved, newshape=(channels * multiplier, 1, *spatial))
-
-
-def channel_kernel(kernel: Expr) -> Expr:
-    """[spatial …, I, O] as [O, I, spatial …]."""
-    rank = rank_of(kernel)
-    return op.transpose(kernel, axes=(rank - 1, rank - 2, *range(rank - 2)))
+def _check_rank(rank: int) -> None:
+    if rank not in _CONVOLUTIONS:
+        raise ModelError(f"a convolution over {rank} axes; there are those over 1, 2 and 3")

@@ -55,6 +55,19 @@ def looks_like(data: memoryview, schema: Schema, kind: str, most: int = 64) -> s
     return seen
 
 
+def first_fields(data: memoryview, most: int = 4) -> list[tuple[int, int, int]]:
+    """(number, begin, end) of the first fields, as far as they are sound; for telling formats apart; never raises."""
+    found: list[tuple[int, int, int]] = []
+    try:
+        for number, _, start, end in _fields(data, whole=False):
+            found.append((number, start, min(end, len(data))))
+            if len(found) == most:
+                break
+    except ValueError:
+        pass
+    return found
+
+
 def _wire_type(field: Field) -> int:
     if field.is_message or field.kind in ("string", "bytes"):
         return BYTES

@@ -48,13 +48,19 @@ def is_artifact(path: str | os.PathLike[str]) -> bool:
 
 
 def save_artifact(
-    path: str | os.PathLike[str], manifest: Manifest, object_code: bytes, weights: Any, durable: bool = True
+    path: str | os.PathLike[str],
+    manifest: Manifest,
+    object_code: bytes,
+    weights: Any,
+    durable: bool = True,
+    pool: PoolCode | None = None,
 ) -> None:
     """Write one artifact file, whole or not at all. `weights` as `Executable` takes them.
 
-    With it goes this process's native runtime, unless the model is for another architecture.
+    With it goes the native runtime `pool`: this process's where none is given and the architecture is the same.
     """
-    pool = native().pool if manifest.arch in ("", host_architecture()) else None
+    if pool is None and manifest.arch in ("", host_architecture()):
+        pool = native().pool
     size = weights_bytes(manifest, weights)
     noted = file_manifest(manifest) | {_SUM: weights_sum(weight_parts(manifest, weights), size)}
     write_container(path, noted, object_code, weight_parts(manifest, weights), size, durable, pool)

@@ -25,13 +25,15 @@ from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import CModel, header_text, library_model, library_text
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
-from tilewright.runtime.native import native
+from tilewright.runtime.native import PoolCode, native
 from tilewright.support.cache import atomic_file
 
 #: What a library may be, by the end of its name.
 KINDS = (".so", ".a", ".o")
 #: The code addresses the weights relative to itself, in 32 bits.
 _MOST_WEIGHTS = 2**31 - 2**28
+#: The version of glibc that libraries for other machines ask for at least: Debian 10's, the first for 64-bit RISC-V.
+_OLDEST_GLIBC = "2.28"
 
 _WEIGHTS = """\
     .section .rodata.tilewright,"a",@progbits
@@ -53,33 +55,39 @@ def export_library(
     name: str | None = None,
     linker: Sequence[str] | None = None,
     model: CModel | None = None,
+    pool: PoolCode | None = None,
 ) -> tuple[Path, Path]:
     """Link a model into the library `path` (.so, .a or .o) and write ``NAME.h`` beside it; the two paths.
 
     `name` becomes part of the C names (default: from the file's name, without ``lib``); `linker` is a C compiler's
-    command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph. Raises
-    `EnvironmentError_` without a linker, or with its words when it fails, `UnsupportedError` for a model that is no
-    single function; then neither file is touched.
+    command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph; `pool` is the
+    native runtime of another architecture, for which a cross compiler links. Raises `EnvironmentError_` without a
+    linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
+    file is touched.
     """
     library = Path(path)
     model = model or library_model(manifest)
     interface = model.interface
     _check_exportable(library, interface, manifest, weights)
     name = c_name(library, name)
-    command = list(linker) if linker is not None else find_linker()
+    command = list(linker) if linker is not None else find_linker(manifest.arch if pool is not None else "")
     header = library.with_name(f"{name}.h")
     with tempfile.TemporaryDirectory(prefix="tilewright-export-") as folder:
         work = Path(folder)
         try:
             (work / f"{name}.h").write_text(header_text(name, manifest, interface=interface))
             (work / "library.c").write_text(library_text(name, model))
-            sources = [*_write_objects(work, object_code), *_write_weights(work, manifest, weights), "library.c"]
+            sources = [
+                *_write_objects(work, object_code, pool or native().pool),
+                *_write_weights(work, manifest, weights),
+                "library.c",
+            ]
         except OSError as error:
             raise EnvironmentError_(f"cannot write to the temporary folder {work}: {error.strerror or error}") from None
         if library.suffix == ".so":
             made = _link_shared(work, command, sources, library.name, name)
         else:
-            made = _link_relocatable(work, command, sources, library.suffix, _symbols(name, interface))
+            made = _link_relocatable(work, command, sources, library.suffix, _symbols(name, interface), manifest.arch)
         move_into_place([(made, library), (work / f"{name}.h", header)])
     if library.suffix == ".so":
         os.chmod(library, library.stat().st_mode | 0o111)
@@ -99,13 +107,23 @@ def move_into_place(files: Sequence[tuple[Path, Path]]) -> None:
         raise EnvironmentError_(f"cannot write {target}: {error.strerror or error}") from None
 
 
-def find_linker() -> list[str]:
-    """The command of a C compiler: the system's, else the `ziglang` package's. Raises `EnvironmentError_` without."""
-    for candidate in ("cc", "gcc", "clang"):
+def find_linker(architecture: str = "") -> list[str]:
+    """The command of a C compiler, for another `architecture` if one is named: the system's, else `ziglang`'s.
+
+    Raises `EnvironmentError_` without.
+    """
+    for candidate in (f"{architecture}-linux-gnu-gcc",) if architecture else ("cc", "gcc", "clang"):
         if shutil.which(candidate):
             return [candidate]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+        target = ["-target", f"{architecture}-linux-gnu.{_OLDEST_GLIBC}"] if architecture else []
+        return [sys.executable, "-m", "ziglang", "cc", *target]
+    if architecture:
+        raise EnvironmentError_(
+            f"linking for {architecture} needs a cross compiler, and none was found. Install one "
+            "(Debian: gcc-x86-64-linux-gnu, gcc-aarch64-linux-gnu, gcc-riscv64-linux-gnu), or: "
+            "pip install 'tilewright[export]'; an artifact (.tw) needs no linker"
+        )
     raise EnvironmentError_(
         "exporting a library needs a C compiler to link with, and none was found. "
         "Install one (cc, gcc or clang), or: pip install 'tilewright[export]'"
@@ -152,26 +170,29 @@ def _link_shared(work: Path, command: Sequence[str], sources: Sequence[str], son
 
 
 def _link_relocatable(
-    work: Path, command: Sequence[str], sources: Sequence[str], suffix: str, symbols: Sequence[str]
+    work: Path, command: Sequence[str], sources: Sequence[str], suffix: str, symbols: Sequence[str], architecture: str
 ) -> Path:
     """One object in which only `symbols` are global, or an archive of it."""
     _run([*command, *_COMPILE, "-r", "-nostdlib", "-o", "whole.o", *sources], work)
     keep = [f"--keep-global-symbol={symbol}" for symbol in symbols]
-    _run([_tool("objcopy"), *keep, "whole.o", "made.o"], work)
+    _run([_tool("objcopy", architecture), *keep, "whole.o", "made.o"], work)
     if suffix == ".o":
         return work / "made.o"
-    _run([_tool("ar"), "rcs", "made.a", "made.o"], work)
+    _run([_tool("ar", architecture), "rcs", "made.a", "made.o"], work)
     return work / "made.a"
 
 
 _COMPILE = ("-O2", "-std=gnu99", "-fPIC")
 
 
-def _tool(name: str) -> str:
-    for candidate in (name, f"llvm-{name}"):
+def _tool(name: str, architecture: str) -> str:
+    own = [name] if architecture in ("", os.uname().machine) else []
+    for candidate in (*own, f"{architecture}-linux-gnu-{name}", f"llvm-{name}"):
         if shutil.which(candidate):
             return candidate
-    raise EnvironmentError_(f"a static library needs {name}, and none was found; install binutils, or export a .so")
+    raise EnvironmentError_(
+        f"a static library needs {name}, and none was found; install binutils or llvm, or export a .so"
+    )
 
 
 def _libraries(command: Sequence[str]) -> list[str]:
@@ -180,16 +201,16 @@ def _libraries(command: Sequence[str]) -> list[str]:
     The zig compiler would build its own stubs of them first, which takes 20 s; the ones in this process serve as well,
     but for the function that takes part in forks, which no shared libc has.
     """
-    if "ziglang" not in command:
+    if "ziglang" not in command or "-target" in command:
         return ["-lm", "-pthread"]
     mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
     found = sorted(path for path in mapped if re.search(r"/lib(m|c|pthread)(\.so\.\d|-[\d.]+\.so)$", path))
     return ["-nostdlib", "-DTILEWRIGHT_WITHOUT_ATFORK", *found]
 
 
-def _write_objects(work: Path, object_code: bytes) -> Iterator[str]:
+def _write_objects(work: Path, object_code: bytes, pool: PoolCode) -> Iterator[str]:
     """Write the model's objects and the worker pool's into `work`; their file names."""
-    for index, code in enumerate([*split_objects(object_code), native().pool.code]):
+    for index, code in enumerate([*split_objects(object_code), pool.code]):
         (work / f"part{index}.o").write_bytes(code)
         yield f"part{index}.o"
 

@@ -95,9 +95,9 @@ def provide_pool(build: Callable[[], bytes]) -> None:
     _build = build
 
 
-def pool_key() -> str:
-    """What a pool must be made for to run here."""
-    return f"{INTERFACE}-{host_architecture()}"
+def pool_key(architecture: str = "") -> str:
+    """What a pool must be made for to run here, or on another architecture."""
+    return f"{INTERFACE}-{architecture or host_architecture()}"
 
 
 def _chosen(offered: PoolCode | None) -> PoolCode:

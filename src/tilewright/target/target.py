@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tilewright.errors import TargetError
+from tilewright.target.boards import BOARDS, spelled_board
 
 if TYPE_CHECKING:
     from tilewright.machine import Machine
@@ -56,10 +57,12 @@ class Target:
     def __new__(cls, spec: str | Target = "cpu") -> Target:
         if isinstance(spec, Target):
             return spec
+        spec = spelled_board(spec)
         kind = (spec.split() or [""])[0]
         if kind not in _CLASSES:
             raise TargetError(f"unknown target {spec!r}; known: {', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' "
-                              "takes -mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=)")  # fmt: skip
+                              "takes -mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=); "
+                              f"boards: {', '.join(BOARDS)}")  # fmt: skip
         return _CLASSES[kind].parse(spec)
 
     @classmethod

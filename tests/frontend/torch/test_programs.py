@@ -210,3 +210,43 @@ def test_pickled_modules_are_never_read(tmp_path: Path) -> None:
         archive.writestr("a", "b")
     with pytest.raises(ModelError):
         from_pytorch(tmp_path / "other.zip")
+
+
+def test_a_module_compiles_by_examples() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).eval()
+    for given in ((X,), X, {"input": X}):
+        np.testing.assert_allclose(
+            tilewright.compile(network, given, cache=False)(X.numpy()), network(X).detach().numpy(), 1e-5, 1e-5
+        )
+    open_rows = tilewright.compile(network, (X,), input_shapes={"input": ("rows", 4)}, cache=False)
+    np.testing.assert_allclose(open_rows(X[:2].numpy()), network(X[:2]).detach().numpy(), 1e-5, 1e-5)
+
+
+def test_examples_that_do_not_fit() -> None:
+    network = torch.nn.Linear(4, 8)
+    with pytest.raises(UnsupportedError, match="give example inputs"):
+        tilewright.compile(network)
+    with pytest.raises(UnsupportedError, match="cannot make a program of this Linear"):
+        tilewright.compile(network, (X.T,))
+    with pytest.raises(ShapeError, match="no tensor input named 'y'"):
+        tilewright.compile(network, (X,), input_shapes={"y": ("n", 4)})
+    with pytest.raises(ShapeError, match="has the shape"):
+        tilewright.compile(network, (X,), input_shapes={"input": ("n", 5)})
+    with pytest.raises(UnsupportedError, match="example inputs are for"):
+        tilewright.compile(torch.export.export(network, (X,)), (X,))
+
+
+def test_branches_and_loops_stay() -> None:
+    def choose(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: (x * 2, x.sum(0)), lambda x: (x - 1, x.amax(0)), (x,))
+
+    def repeat(x: Any) -> Any:
+        count = torch.zeros((), dtype=torch.int64)
+        return torch.while_loop(lambda i, y: (i < 5) & (y.sum() < 9), lambda i, y: (i + 1, y * 1.5), (count, x.abs()))
+
+    for function in (choose, repeat):
+        program = torch.export.export(Call(function), (X,))
+        model = tilewright.compile(program, cache=False)
+        for data in (X, -X):
+            for found, wanted in zip(model.run({model.inputs[0].name: data.numpy()}), function(data)):
+                np.testing.assert_allclose(found, wanted.numpy(), 1e-5, 1e-5)

@@ -50,6 +50,13 @@ def compile_timed(text: str, target: Target) -> tuple[bytes, CompileTimes]:
 
 
 @between_forks
+def emit_as_it_stands(text: str, target: Target) -> bytes:
+    """Object code of a module written by hand, which no pass has to improve."""
+    machine = _machine(target)
+    return machine.emit_object(_parse(text, machine))
+
+
+@between_forks
 def assembly(text: str, target: Target) -> str:
     """The assembly text that `compile_object` would assemble."""
     machine = _machine(target)

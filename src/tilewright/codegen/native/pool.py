@@ -2,8 +2,8 @@
 
 Written by hand and compiled in the process (`pool_code.py`), so that nothing has to be built or installed where a model
 is compiled; its object code goes with every artifact (`runtime/native.py`). It needs a few libc functions, all found in
-the process: pthread_*, syscall (futex, gettid), sched_getcpu, sched_get/setaffinity and clock_gettime. x86-64 and
-AArch64 Linux.
+the process: pthread_*, syscall (futex, gettid), sched_getcpu, sched_get/setaffinity and clock_gettime. Linux on
+x86-64, AArch64 and 64-bit RISC-V.
 
 How it works
 ------------
@@ -42,6 +42,7 @@ from tilewright.runtime.threads import MAX_WORKERS
 _MACHINES = {
     "x86_64": (202, 186, "llvm.x86.sse2.pause", "", ""),
     "aarch64": (98, 178, "llvm.aarch64.isb", "i32", "i32 15"),
+    "riscv64": (98, 178, "llvm.sideeffect", "", ""),  # its pause is an extension, which boards may lack
 }
 
 _SPIN_NANOSECONDS = 100_000
@@ -58,7 +59,7 @@ def supported_machines() -> tuple[str, ...]:
 
 
 def pool_text(machine: str) -> str:
-    """The IR of the whole native runtime for `machine` ("x86_64" or "aarch64")."""
+    """The IR of the whole native runtime for `machine` ("x86_64", "aarch64" or "riscv64")."""
     futex, gettid, pause, pause_type, pause_argument = _MACHINES[machine]
     values = {
         "FUTEX": futex,

@@ -140,13 +140,17 @@ TABLES = (
     Table(
         "tvm.relay.frontend",
         "Importers of model files.",
-        names=leads_to(f"{_CLASSIC}.frontend", "from_onnx"),
-        absent={
-            "from_pytorch": "export the model to ONNX (torch.onnx.export) and use from_onnx",
-            "from_keras": "export the model to ONNX (tf2onnx) and use from_onnx",
-            "from_tensorflow": "export the model to ONNX (tf2onnx) and use from_onnx",
-            "from_tflite": "export the model to ONNX (tf2onnx) and use from_onnx",
-            "from_mxnet": "export the model to ONNX and use from_onnx",
-        },
+        names=leads_to(
+            f"{_CLASSIC}.frontend", "from_onnx", "from_pytorch", "from_tflite", "from_tensorflow", "from_keras"
+        )
+        | leads_to(
+            f"{_CLASSIC}.frontend_files",
+            "from_caffe",
+            "from_caffe2",
+            "from_coreml",
+            "from_darknet",
+            "from_mxnet",
+            "from_paddle",
+        ),
     ),
 )

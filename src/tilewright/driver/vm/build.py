@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 
 from tilewright.codegen.kernel_code import Form
 from tilewright.driver.assemble import common_manifest, weights_manifest
-from tilewright.driver.build import BuiltSegments, build_segments, objects
+from tilewright.driver.build import BuiltSegments, build_segments, foreign_model, objects
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
+from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.adt import Match
 from tilewright.relay.ir.expr import (
     Call,
@@ -30,7 +31,10 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
+from tilewright.runtime.c_source import CModel
+from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.manifest import LoadedConstant, Manifest
+from tilewright.runtime.vm.c_program import program_model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
@@ -46,14 +50,25 @@ def build_virtual_machine(
     threads: int | None = None,
     jobs: int | None = None,
     kind: type[VirtualMachine] = VirtualMachine,
-) -> VirtualMachine:
+) -> VirtualMachine | ForeignModel:
     """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through.
 
     `kind` may be `DebugMachine`; every operator then is a segment of its own.
     """
     built, manifest = build_program(mod, target, optimize, jobs, kind)
+    if not target.is_host:
+        c_model = _c_model(manifest)
+        return foreign_model(built.code, manifest, [c.data for c in built.constants], target, c_model)
     with trace.span("link"):
         return kind(built.code, manifest, [c.data for c in built.constants], threads)
+
+
+def _c_model(manifest: Manifest) -> CModel | None:
+    """How C programs call the program; None where they cannot, which exporting then says."""
+    try:
+        return program_model(manifest, alone=False)
+    except UnsupportedError:
+        return None
 
 
 def build_program(

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.frontend.caffe.node import CaffeNode
 from tilewright.frontend.caffe.registry import converts
 from tilewright.frontend.idioms import broadcast_to, constant, like, reshape, scale_shift, shape_of
-from tilewright.frontend.spatial import pool
+from tilewright.frontend.windows import pool
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 

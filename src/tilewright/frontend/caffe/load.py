@@ -60,7 +60,7 @@ def load_net(prototxt: Part, caffemodel: Part | None) -> Net:
     source = Source.of(prototxt)
     if is_binary(source.contents):
         proto = read_message(source.contents, NET, "NetParameter", source.label, _WHAT)
-        weights: Record | None = proto
+        weights: Record | None = proto if caffemodel is None else _weights(source, caffemodel)
     else:
         proto = read_text(text_of(source), NET, "NetParameter", source.label)
         weights = _weights(source, caffemodel)

@@ -21,7 +21,7 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.messages import Record
-from tilewright.frontend.spatial import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 

@@ -10,7 +10,7 @@ from tilewright.frontend.coreml.math import product
 from tilewright.frontend.coreml.node import MilNode
 from tilewright.frontend.coreml.registry import converts
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.spatial import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 

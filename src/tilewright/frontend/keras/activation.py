@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import cast, constant, dtype_of, rank_of, scalar_like
+from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
@@ -53,10 +53,10 @@ def relu(x: Expr, slope: float = 0.0, top: float | None = None, bottom: float = 
     if not slope and not bottom:
         made: Expr = op.nn.relu(x)
     else:
-        low = scalar_like(bottom, x)
-        below = op.multiply(op.subtract(x, low), scalar_like(slope, x)) if slope else scalar_like(0, x)
+        low = like(bottom, x)
+        below = op.multiply(op.subtract(x, low), like(slope, x)) if slope else like(0, x)
         made = op.where(op.greater_equal(x, low) if slope else op.greater(x, low), x, below)
-    return made if top is None else op.minimum(made, scalar_like(float(top), x))
+    return made if top is None else op.minimum(made, like(float(top), x))
 
 
 @converts("LeakyReLU", passes_mask=True)
@@ -94,7 +94,7 @@ def masked_softmax(inputs: Expr, mask: Any, axes: tuple[int, ...]) -> Expr:
     axes = tuple(axis % rank for axis in axes)
     if not isinstance(mask, Expr):
         return functions.stable_softmax(inputs, axes)
-    mask = mask if dtype_of(mask) == "bool" else op.greater(mask, scalar_like(0.5, mask))
+    mask = mask if dtype_of(mask) == "bool" else op.greater(mask, like(0.5, mask))
     large = -3e4 if dtype_of(inputs) == "float16" else -1e9
-    made = functions.stable_softmax(op.where(mask, inputs, scalar_like(large, inputs)), axes)
+    made = functions.stable_softmax(op.where(mask, inputs, like(large, inputs)), axes)
     return op.where(mask, made, cast(constant(0, "float32"), dtype_of(made)))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ModelError, TilewrightError, UnsupportedError
 from tilewright.frontend.keras.weights import Weights, flat_weights, no_weights, open_hdf5, stored_weights
 from tilewright.frontend.source import Source
 
@@ -59,7 +59,7 @@ def open_archive(model: str | os.PathLike[str] | bytes) -> Archive:
         with zipfile.ZipFile(io.BytesIO(source.contents)) as archive:
             return _zipped(source.label, archive, len(source.contents))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, ModelError | UnsupportedError):
+        if isinstance(error, TilewrightError):
             raise
         raise ModelError(f"{source.label} is a damaged .keras archive: {error}") from None
 

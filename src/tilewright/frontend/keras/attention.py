@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import cast, dtype_of, full, rank_of, scalar_like, shape_of, transpose
+from tilewright.frontend.idioms import cast, dtype_of, full, like, rank_of, shape_of, transpose
 from tilewright.frontend.keras.activation import masked_softmax
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
@@ -54,7 +54,7 @@ def convert_attention(
     if allowed is not None:
         large = 65504.0 if dtype_of(scores) == "float16" else 1e9
         hidden = op.logical_not(allowed)
-        scores = op.subtract(scores, op.multiply(cast(hidden, dtype_of(scores)), scalar_like(large, scores)))
+        scores = op.subtract(scores, op.multiply(cast(hidden, dtype_of(scores)), like(large, scores)))
     weights = op.nn.softmax(scores, axis=-1)
     result = matmul(weights, value)
     if masks[0] is not None:
@@ -134,7 +134,7 @@ def convert_multi_head_attention(
     gate = _project(layer, query, "gate") if layer.get("use_gate") else None
     if query_mask is not None:
         layer.give_mask([query_mask, None] if return_attention_scores else query_mask)
-    scale = scalar_like(1 / math.sqrt(int(layer["key_dim"])), q)
+    scale = like(1 / math.sqrt(int(layer["key_dim"])), q)
     letters = string.ascii_letters
     head, width = letters[rank], letters[rank + 1]
     other = {axis: letters[rank + 2 + place] for place, axis in enumerate(axes)}
@@ -163,7 +163,7 @@ def _shares(layer: Layer, scores: Expr, allowed: Expr | None, axes: tuple[int, .
     if spelled_out or float(layer.get("dropout") or 0) > 0 or allowed is None:
         return masked_softmax(scores, allowed, axes)
     least = -0.7 * (65504.0 if dtype_of(scores) == "float16" else 3.4028234663852886e38)
-    return functions.stable_softmax(op.where(allowed, scores, scalar_like(least, scores)), axes)
+    return functions.stable_softmax(op.where(allowed, scores, like(least, scores)), axes)
 
 
 def _list(value: Any) -> list[Any]:
@@ -224,7 +224,7 @@ def convert_grouped_attention(
     gate = _project(layer, query, "gate") if layer.get("use_gate") else None
     times = int(layer["num_query_heads"]) // int(layer["num_key_value_heads"])
     k, v = (op.repeat(part, repeats=times, axis=2) if times > 1 else part for part in (k, v))
-    scale = scalar_like(1 / math.sqrt(int(layer["head_dim"])), q)
+    scale = like(1 / math.sqrt(int(layer["head_dim"])), q)
     scores = einsum("bquh,bkuh->buqk", [op.multiply(q, scale), k])
     if allowed is not None and rank_of(allowed) == 3:
         allowed = op.expand_dims(allowed, axis=1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import cast, full, index_axis, rank_of, reshape, scalar_like, shape_of, transpose
+from tilewright.frontend.idioms import cast, full, index_axis, like, rank_of, reshape, shape_of, transpose
 from tilewright.frontend.keras.activation import activation_name
 from tilewright.frontend.keras.convolution import window
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.windows import Window, channel_kernel, convolution
+from tilewright.frontend.sliding import Window, channel_kernel, convolution
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -39,7 +39,7 @@ def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, 
         output = after[0]
         if mask is not None:
             kept = op.expand_dims(cast(index_axis(mask, 1, step), "bool"), axis=1, num_newaxis=rank_of(output) - 1)
-            before = outputs[-1] if outputs and not layer.get("zero_output_for_mask") else scalar_like(0, output)
+            before = outputs[-1] if outputs and not layer.get("zero_output_for_mask") else like(0, output)
             output = op.where(kept, output, before)
             after = [op.where(kept, new, old) for new, old in zip(after, states)]
         states = after

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.frontend.build import rank_of, shape_of
+from tilewright.frontend.idioms import rank_of, shape_of
 from tilewright.frontend.keras.activation import activated
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.windows import (
+from tilewright.frontend.sliding import (
     Window,
     channel_kernel,
     convolution,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.build import cast, dtype_of, rank_of, scalar_like, transpose
+from tilewright.frontend.idioms import cast, dtype_of, like, rank_of, transpose
 from tilewright.frontend.keras.activation import activated
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.quantized import dequantized, quantized_product
@@ -40,7 +40,7 @@ def convert_einsum_dense(layer: Layer, inputs: Expr) -> Expr:
 def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
     places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
     if layer.get("mask_zero"):
-        layer.give_mask(op.not_equal(places, scalar_like(0, places)))
+        layer.give_mask(op.not_equal(places, like(0, places)))
     return op.take(_table(layer), places, axis=0)
 
 
@@ -59,7 +59,7 @@ def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = Fal
     if not reverse:
         places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
         if layer.get("mask_zero"):
-            layer.give_mask(op.not_equal(places, scalar_like(0, places)))
+            layer.give_mask(op.not_equal(places, like(0, places)))
         return op.take(table, places, axis=0)
     kernel = back[0] if back else transpose(table, (1, 0))
     wanted = layer.get("reverse_dtype")
@@ -69,18 +69,18 @@ def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = Fal
     cap = layer.get("logit_soft_cap")
     if cap is None:
         return logits
-    limit = scalar_like(float(cap), logits)
+    limit = like(float(cap), logits)
     return op.multiply(op.tanh(op.divide(logits, limit)), limit)
 
 
 @converts("Masking")
 def convert_masking(layer: Layer, inputs: Expr) -> Expr:
     kept = op.any(
-        op.not_equal(inputs, scalar_like(layer.get("mask_value", 0.0), inputs)),
+        op.not_equal(inputs, like(layer.get("mask_value", 0.0), inputs)),
         axis=(rank_of(inputs) - 1,), keepdims=True,
     )  # fmt: skip
     layer.give_mask(op.squeeze(kept, axis=(rank_of(inputs) - 1,)))
-    return op.where(kept, inputs, scalar_like(0, inputs))
+    return op.where(kept, inputs, like(0, inputs))
 
 
 @converts("Identity", "ActivityRegularization", passes_mask=True)
@@ -88,7 +88,7 @@ def convert_identity(layer: Layer, inputs: Any) -> Any:
     return inputs
 
 
-@converts("Lambda")
+@converts("Lambda", refuses=True)
 def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported(
         "a Lambda layer holds Python code, which is never run; build the model with a layer of keras.layers or "
@@ -96,7 +96,7 @@ def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     )
 
 
-@converts("TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
+@converts("TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", refuses=True)
 def convert_foreign(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported("it runs code of another framework, which is not in the file; compile that part by itself")
 

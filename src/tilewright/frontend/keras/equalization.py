@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.frontend.build import cast, channels_first, channels_last, constant, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, rank_of, reshape, shape_of
 from tilewright.frontend.keras.image import in_range
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts

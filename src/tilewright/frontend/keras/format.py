@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.keras import from_keras
+from tilewright.frontend.keras import from_keras, supported_layers, supported_operations, unsupported_layers
 from tilewright.frontend.keras.archive import is_keras
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
@@ -33,3 +33,11 @@ class KerasFrontend(Frontend):
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_keras`."""
         return from_keras(model, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """Layers, and operations of keras.ops."""
+        return {"layers": supported_layers(), "operations": supported_operations()}
+
+    def missing(self) -> list[str]:
+        """Layers that hold code, or work on text."""
+        return unsupported_layers()

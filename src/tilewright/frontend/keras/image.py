@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.build import cast, constant, dtype_of, is_float, rank_of, scalar_like, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, rank_of, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.frontend.resizing import resize
@@ -112,7 +112,7 @@ def convert_auto_contrast(layer: Layer, inputs: Expr) -> Expr:
     axes = (0, 1) if single else (1, 2)
     whole = in_range(value, low, high, 0.0, 255.0)
     least, most = op.min(whole, axis=axes, keepdims=True), op.max(whole, axis=axes, keepdims=True)
-    scale = op.divide(scalar_like(255.0, whole), op.subtract(most, least))
+    scale = op.divide(like(255.0, whole), op.subtract(most, least))
     made = op.add(op.multiply(whole, scale), op.multiply(op.negative(least), scale))
     made = in_range(op.clip(made, 0.0, 255.0), 0.0, 255.0, low, high)
     return op.where(op.isnan(made), value, made)
@@ -123,5 +123,5 @@ def in_range(value: Expr, low: float, high: float, to_low: float, to_high: float
     if (low, high) == (to_low, to_high):
         return value
     factor = (to_high - to_low) / (high - low)
-    moved = op.multiply(op.subtract(value, scalar_like(low, value)), scalar_like(factor, value))
-    return op.add(moved, scalar_like(to_low, value))
+    moved = op.multiply(op.subtract(value, like(low, value)), like(factor, value))
+    return op.add(moved, like(to_low, value))

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, dtype_of, index_axis, rank_of, scalar_like, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, index_axis, like, rank_of, shape_of
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.image import resized
 from tilewright.frontend.keras.layer import Operation
 from tilewright.frontend.keras.promotion import as_float, tensors
 from tilewright.frontend.keras.registry import operation
-from tilewright.frontend.windows import Window, patches
+from tilewright.frontend.sliding import Window, patches
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -56,13 +56,13 @@ def convert_rgb_to_hsv(_item: Operation, images: Any, data_format: Any = None) -
     red, green, blue = (index_axis(value, axis, one) for one in range(3))
     high, low = op.maximum(red, op.maximum(green, blue)), op.minimum(red, op.minimum(green, blue))
     width = op.subtract(high, low)
-    zero, one = scalar_like(0, value), scalar_like(1, value)
+    zero, one = like(0, value), like(1, value)
     saturation = op.where(op.greater(high, zero), op.divide(width, op.where(op.greater(high, zero), high, one)), zero)
-    safe = op.divide(scalar_like(1 / 6, value), op.where(op.greater(width, zero), width, one))
+    safe = op.divide(like(1 / 6, value), op.where(op.greater(width, zero), width, one))
     turns = [
         op.multiply(safe, op.subtract(green, blue)),
-        op.add(op.multiply(safe, op.subtract(blue, red)), scalar_like(2 / 6, value)),
-        op.add(op.multiply(safe, op.subtract(red, green)), scalar_like(4 / 6, value)),
+        op.add(op.multiply(safe, op.subtract(blue, red)), like(2 / 6, value)),
+        op.add(op.multiply(safe, op.subtract(red, green)), like(4 / 6, value)),
     ]
     hue = op.where(op.equal(red, high), turns[0], op.where(op.equal(green, high), turns[1], turns[2]))
     hue = op.where(op.greater(width, zero), hue, zero)
@@ -75,12 +75,12 @@ def convert_hsv_to_rgb(_item: Operation, images: Any, data_format: Any = None) -
     value = as_float(images)
     axis = rank_of(value) - 1 if _last(data_format) else rank_of(value) - 3
     hue, saturation, brightness = (index_axis(value, axis, one) for one in range(3))
-    turns = op.multiply(hue, scalar_like(6, value))
-    one = scalar_like(1, value)
+    turns = op.multiply(hue, like(6, value))
+    one = like(1, value)
     parts = [
-        op.clip(op.subtract(op.abs(op.subtract(turns, scalar_like(3, value))), one), 0.0, 1.0),
-        op.clip(op.subtract(scalar_like(2, value), op.abs(op.subtract(turns, scalar_like(2, value)))), 0.0, 1.0),
-        op.clip(op.subtract(scalar_like(2, value), op.abs(op.subtract(turns, scalar_like(4, value)))), 0.0, 1.0),
+        op.clip(op.subtract(op.abs(op.subtract(turns, like(3, value))), one), 0.0, 1.0),
+        op.clip(op.subtract(like(2, value), op.abs(op.subtract(turns, like(2, value)))), 0.0, 1.0),
+        op.clip(op.subtract(like(2, value), op.abs(op.subtract(turns, like(4, value)))), 0.0, 1.0),
     ]
     faded = op.subtract(one, saturation)
     made = [op.multiply(op.add(faded, op.multiply(saturation, part)), brightness) for part in parts]

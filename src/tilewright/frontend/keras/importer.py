@@ -8,7 +8,8 @@ from typing import Any
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.finish import Finisher
-from tilewright.frontend.fold import fold_constant
+from tilewright.frontend.folding import fold_call
+from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable
 from tilewright.frontend.keras import graph
 from tilewright.frontend.keras.archive import Archive
 from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation
@@ -33,13 +34,6 @@ _TRAINING = (
 )  # fmt: skip
 
 
-class Unavailable:
-    """The result of what could not be converted; what uses it is skipped."""
-
-
-UNAVAILABLE = Unavailable()
-
-
 class Importer(LayerImporter):
     """Converts one model; `missing` gathers what cannot be converted, `next_states` what variables become."""
 
@@ -50,7 +44,7 @@ class Importer(LayerImporter):
         self.states: dict[str, Var] = {}
         self.next_states: dict[str, Expr] = {}
         self._masks: dict[Expr, Expr] = {}
-        self._finisher = Finisher(fold_constant)
+        self._finisher = Finisher(fold_call)
         self._calls = 0
 
     # ------------------------------------------------------------------------------------------------- what is inside

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.build import cast, dtype_of, is_float
+from tilewright.frontend.idioms import cast, dtype_of, is_float
 from tilewright.frontend.keras.weights import Weights
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.support.dtype import DType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.frontend.build import cast
+from tilewright.frontend.idioms import cast
 from tilewright.frontend.keras import graph
 from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation
 from tilewright.frontend.keras.registry import converts

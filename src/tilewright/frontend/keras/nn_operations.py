@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import (
+from tilewright.frontend.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
+from tilewright.frontend.idioms import (
     cast,
     channels_first,
     channels_last,
     concatenate,
     constant,
     dtype_of,
+    like,
     rank_of,
     reshape,
-    scalar_like,
     shape_of,
 )
-from tilewright.frontend.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
 from tilewright.frontend.keras.attention import causal_mask
 from tilewright.frontend.keras.convolution import per_axis, transposed_cut
 from tilewright.frontend.keras.layer import Operation
@@ -28,7 +28,7 @@ from tilewright.frontend.keras.normalization import as_axes, layer_norm, normali
 from tilewright.frontend.keras.promotion import as_float, on_floats, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.frontend.product import einsum
-from tilewright.frontend.windows import (
+from tilewright.frontend.sliding import (
     Window,
     adaptive_pool,
     channel_kernel,
@@ -195,7 +195,7 @@ def convert_batch_norm(
             cast(one, dtype_of(value)), [shape_of(value)[place] if a == place else 1 for a in range(rank_of(value))]
         )
 
-    factor = op.rsqrt(op.add(wide(variance), scalar_like(epsilon, value)))
+    factor = op.rsqrt(op.add(wide(variance), like(epsilon, value)))
     factor = factor if scale is None else op.multiply(factor, wide(scale))
     made = op.multiply(op.subtract(value, wide(mean)), factor)
     return made if offset is None else op.add(made, wide(offset))
@@ -211,18 +211,16 @@ def convert_attention(
     times = shape_of(q)[2] // shape_of(k)[2]
     k, v = (op.repeat(part, repeats=times, axis=2) if times > 1 else part for part in (k, v))
     factor = 1 / math.sqrt(shape_of(q)[3]) if scale is None else scale
-    scores = op.multiply(einsum("btnh,bsnh->bnts", [q, k]), scalar_like(factor, q))
+    scores = op.multiply(einsum("btnh,bsnh->bnts", [q, k]), like(factor, q))
     if attn_logits_soft_cap is not None:
-        limit = scalar_like(float(attn_logits_soft_cap), scores)
+        limit = like(float(attn_logits_soft_cap), scores)
         scores = op.multiply(op.tanh(op.divide(scores, limit)), limit)
     scores = scores if bias is None else op.add(scores, cast(tensors(bias)[0], dtype_of(scores)))
     least = -0.7 * (65504.0 if dtype_of(q) == "float16" else 3.4028234663852886e38)
     if is_causal:
-        scores = op.where(
-            op.expand_dims(causal_mask(*shape_of(scores)[2:]), axis=0), scores, scalar_like(least, scores)
-        )
+        scores = op.where(op.expand_dims(causal_mask(*shape_of(scores)[2:]), axis=0), scores, like(least, scores))
     if mask is not None:
-        scores = op.where(cast(tensors(mask)[0], "bool"), scores, scalar_like(least, scores))
+        scores = op.where(cast(tensors(mask)[0], "bool"), scores, like(least, scores))
     return einsum("bnts,bsnh->btnh", [op.nn.softmax(scores, axis=-1), v])
 
 
@@ -260,7 +258,7 @@ def convert_binary_crossentropy(_item: Operation, target: Any, output: Any, from
             op.subtract(op.nn.relu(guess), op.multiply(guess, truth)), op.log1p(op.exp(op.negative(op.abs(guess))))
         )
     guess = op.clip(guess, 1e-7, 1 - 1e-7)
-    one = scalar_like(1, guess)
+    one = like(1, guess)
     right = op.multiply(truth, op.log(guess))
     wrong = op.multiply(op.subtract(one, truth), op.log(op.subtract(one, guess)))
     return op.negative(op.add(right, wrong))
@@ -295,9 +293,7 @@ def convert_psnr(_item: Operation, x1: Any, x2: Any, max_val: float) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
     apart = op.subtract(left, right)
     error = op.mean(op.multiply(apart, apart))
-    return op.subtract(
-        scalar_like(20 * math.log10(max_val), error), op.multiply(scalar_like(10, error), op.log10(error))
-    )
+    return op.subtract(like(20 * math.log10(max_val), error), op.multiply(like(10, error), op.log10(error)))
 
 
 # -------------------------------------------------------------------------------------------------------------- blocks

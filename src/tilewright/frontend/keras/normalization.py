@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.frontend.build import cast, constant, dtype_of, rank_of, reshape, scalar_like, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
@@ -66,7 +66,7 @@ def layer_norm(
     mean = op.mean(data, axis=axes, keepdims=True)
     centred = op.subtract(data, mean)
     variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    factor = op.rsqrt(op.add(variance, scalar_like(epsilon, data)))
+    factor = op.rsqrt(op.add(variance, like(epsilon, data)))
     made = op.multiply(data if rms else centred, factor)
     shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
     if gamma is not None:
@@ -87,7 +87,7 @@ def rms_norm(inputs: Expr, scale: Expr | None, axes: tuple[int, ...], epsilon: f
     """Numbers divided by the root of the mean of their squares over axes."""
     data = widened(inputs)
     squares = op.mean(op.multiply(data, data), axis=axes, keepdims=True)
-    made = op.multiply(data, op.rsqrt(op.add(squares, scalar_like(epsilon, data))))
+    made = op.multiply(data, op.rsqrt(op.add(squares, like(epsilon, data))))
     if scale is not None:
         shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
         made = op.multiply(made, reshape(cast(scale, dtype_of(data)), shape))
@@ -109,7 +109,7 @@ def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
     axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
     centred = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
     variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    made = op.multiply(centred, op.rsqrt(op.add(variance, scalar_like(layer.get("epsilon", 1e-3), data))))
+    made = op.multiply(centred, op.rsqrt(op.add(variance, like(layer.get("epsilon", 1e-3), data))))
     made = reshape(made, shape)
     along = [1] * len(shape)
     along[axis] = channels
@@ -129,11 +129,11 @@ def normalized(x: Expr, axes: Sequence[int], order: float, epsilon: float) -> Ex
     """`x` divided by its norm of an order over axes, which counts as `epsilon` at least."""
     if order == 2:
         squares = op.sum(op.multiply(x, x), axis=axes, keepdims=True)
-        return op.multiply(x, op.minimum(op.rsqrt(squares), scalar_like(1 / epsilon, x)))
+        return op.multiply(x, op.minimum(op.rsqrt(squares), like(1 / epsilon, x)))
     size = op.abs(x)
     if order == float("inf"):
         norm: Expr = op.max(size, axis=axes, keepdims=True)
     else:
-        total = op.sum(op.power(size, scalar_like(order, x)), axis=axes, keepdims=True)
-        norm = op.power(total, scalar_like(1 / order, x))
-    return op.divide(x, op.maximum(norm, scalar_like(epsilon, x)))
+        total = op.sum(op.power(size, like(order, x)), axis=axes, keepdims=True)
+        norm = op.power(total, like(1 / order, x))
+    return op.divide(x, op.maximum(norm, like(epsilon, x)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import cast, constant, dtype_of, full, is_float, scalar_like, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, full, is_float, like, shape_of
 from tilewright.frontend.keras.image import saturated
 from tilewright.frontend.keras.layer import Operation
 from tilewright.frontend.keras.promotion import as_float, on_floats, tensors
@@ -45,8 +45,8 @@ def convert_divide(_item: Operation, x1: Any, x2: Any) -> Expr:
 @operation("DivideNoNan")
 def convert_divide_no_nan(_item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
-    zero = op.equal(right, scalar_like(0, right))
-    return op.where(zero, scalar_like(0, left), op.divide(left, op.where(zero, scalar_like(1, right), right)))
+    zero = op.equal(right, like(0, right))
+    return op.where(zero, like(0, left), op.divide(left, op.where(zero, like(1, right), right)))
 
 
 @operation("Power")
@@ -83,22 +83,22 @@ def convert_hypot(_item: Operation, x1: Any, x2: Any) -> Expr:
 def convert_logaddexp(item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
     base = math.log(2) if item.class_name == "Logaddexp2" else 1.0
-    distance = op.multiply(op.abs(op.subtract(left, right)), scalar_like(-base, left))
-    more = op.divide(op.log1p(op.exp(distance)), scalar_like(base, left))
-    return op.add(op.maximum(left, right), op.where(op.isnan(distance), scalar_like(0, left), more))
+    distance = op.multiply(op.abs(op.subtract(left, right)), like(-base, left))
+    more = op.divide(op.log1p(op.exp(distance)), like(base, left))
+    return op.add(op.maximum(left, right), op.where(op.isnan(distance), like(0, left), more))
 
 
 @operation("Heaviside")
 def convert_heaviside(_item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2)
-    step = cast(op.greater(left, scalar_like(0, left)), dtype_of(left))
-    return op.where(op.equal(left, scalar_like(0, left)), right, step)
+    step = cast(op.greater(left, like(0, left)), dtype_of(left))
+    return op.where(op.equal(left, like(0, left)), right, step)
 
 
 @operation("Ldexp")
 def convert_ldexp(_item: Operation, x1: Any, x2: Any) -> Expr:
     value = as_float(x1)
-    return op.multiply(value, op.power(scalar_like(2, value), cast(tensors(x2)[0], dtype_of(value))))
+    return op.multiply(value, op.power(like(2, value), cast(tensors(x2)[0], dtype_of(value))))
 
 
 @operation("LogicalAnd", "LogicalOr", "LogicalXor")
@@ -111,7 +111,7 @@ def convert_logical(item: Operation, x1: Any, x2: Any) -> Expr:
 
 def _truth(value: Any) -> Expr:
     (made,) = tensors(value)
-    return made if dtype_of(made) == "bool" else op.not_equal(made, scalar_like(0, made))
+    return made if dtype_of(made) == "bool" else op.not_equal(made, like(0, made))
 
 
 @operation("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseLeftShift", "LeftShift", "BitwiseRightShift", "RightShift")
@@ -136,7 +136,7 @@ def convert_isclose(
     _item: Operation, x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
-    bound = op.add(scalar_like(atol, right), op.multiply(scalar_like(rtol, right), op.abs(right)))
+    bound = op.add(like(atol, right), op.multiply(like(rtol, right), op.abs(right)))
     near = op.less_equal(op.abs(op.subtract(left, right)), bound)
     made = op.logical_or(op.logical_and(near, op.isfinite(right)), op.equal(left, right))
     return op.logical_or(made, op.logical_and(op.isnan(left), op.isnan(right))) if equal_nan else made
@@ -155,16 +155,16 @@ _ON_FLOATS: dict[str, Callable[[Expr], Expr]] = {
     "Arctanh": op.atanh, "Cos": op.cos, "Cosh": op.cosh, "Exp": op.exp, "Expm1": op.expm1, "Log": op.log,
     "Log10": op.log10, "Log1p": op.log1p, "Log2": op.log2, "Sin": op.sin, "Sinh": op.sinh, "Sqrt": op.sqrt,
     "Tan": op.tan, "Tanh": op.tanh, "Rsqrt": op.rsqrt, "Erf": op.erf, "Erfinv": functions.erfinv,
-    "Exp2": lambda x: op.power(scalar_like(2, x), x),
-    "Erfc": lambda x: op.subtract(scalar_like(1, x), op.erf(x)),
-    "Cbrt": lambda x: op.multiply(op.sign(x), op.power(op.abs(x), scalar_like(1 / 3, x))),
-    "Deg2rad": lambda x: op.multiply(x, scalar_like(math.pi / 180, x)),
-    "Rad2deg": lambda x: op.multiply(x, scalar_like(180 / math.pi, x)),
-    "Reciprocal": lambda x: op.divide(scalar_like(1, x), x),
+    "Exp2": lambda x: op.power(like(2, x), x),
+    "Erfc": lambda x: op.subtract(like(1, x), op.erf(x)),
+    "Cbrt": lambda x: op.multiply(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
+    "Deg2rad": lambda x: op.multiply(x, like(math.pi / 180, x)),
+    "Rad2deg": lambda x: op.multiply(x, like(180 / math.pi, x)),
+    "Reciprocal": lambda x: op.divide(like(1, x), x),
     "Fabs": op.abs,
     "Sinc": lambda x: op.where(
-        op.equal(x, scalar_like(0, x)), scalar_like(1, x),
-        op.divide(op.sin(op.multiply(x, scalar_like(math.pi, x))), op.multiply(x, scalar_like(math.pi, x))),
+        op.equal(x, like(0, x)), like(1, x),
+        op.divide(op.sin(op.multiply(x, like(math.pi, x))), op.multiply(x, like(math.pi, x))),
     ),
 }  # fmt: skip
 for _name, _function in _ON_FLOATS.items():
@@ -197,7 +197,7 @@ def convert_round(_item: Operation, x: Any, decimals: int = 0) -> Expr:
     if not is_float(dtype_of(value)) and decimals >= 0:
         return value
     whole = as_float(value)
-    factor = scalar_like(10.0**decimals, whole)
+    factor = like(10.0**decimals, whole)
     made = op.divide(op.round(op.multiply(whole, factor)), factor) if decimals else op.round(whole)
     return cast(made, dtype_of(value))
 
@@ -210,11 +210,11 @@ def convert_logical_not(_item: Operation, x: Any) -> Expr:
 @operation("Isfinite", "Isinf", "Isnan", "Isneginf", "Isposinf", "Isreal", "Signbit")
 def convert_test(item: Operation, x: Any) -> Expr:
     value = as_float(x)
-    zero = scalar_like(0, value)
+    zero = like(0, value)
     if item.class_name == "Isreal":
         return full(True, shape_of(value), "bool")
     if item.class_name == "Signbit":  # the sign of zero shows in its reciprocal
-        return op.logical_or(op.less(value, zero), op.less(op.divide(scalar_like(1, value), value), zero))
+        return op.logical_or(op.less(value, zero), op.less(op.divide(like(1, value), value), zero))
     infinite = op.isinf(value)
     return {
         "Isfinite": lambda: op.isfinite(value), "Isinf": lambda: infinite, "Isnan": lambda: op.isnan(value),
@@ -243,7 +243,7 @@ def convert_imaginary(item: Operation, x: Any) -> Expr:
     value = as_float(x)
     if item.class_name == "Imag":
         return op.zeros_like(value)
-    return op.where(op.less(value, scalar_like(0, value)), scalar_like(math.pi, value), scalar_like(0, value))
+    return op.where(op.less(value, like(0, value)), like(math.pi, value), like(0, value))
 
 
 @operation("NanToNum")
@@ -257,10 +257,10 @@ def convert_nan_to_num(
         dtype_of(value), 1.7976931348623157e308
     )
     high, low = (most if posinf is None else posinf), (-most if neginf is None else neginf)
-    made = op.where(op.isnan(value), scalar_like(nan, value), value)
+    made = op.where(op.isnan(value), like(nan, value), value)
     infinite = op.isinf(value)
-    made = op.where(op.logical_and(infinite, op.greater(value, scalar_like(0, value))), scalar_like(high, value), made)
-    return op.where(op.logical_and(infinite, op.less(value, scalar_like(0, value))), scalar_like(low, value), made)
+    made = op.where(op.logical_and(infinite, op.greater(value, like(0, value))), like(high, value), made)
+    return op.where(op.logical_and(infinite, op.less(value, like(0, value))), like(low, value), made)
 
 
 @operation("Cast")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.build import cast, dtype_of, rank_of, scalar_like
+from tilewright.frontend.idioms import cast, dtype_of, like, rank_of
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.windows import Window, adaptive_pool, pool
+from tilewright.frontend.sliding import Window, adaptive_pool, pool
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -56,7 +56,7 @@ def convert_global_average_1d(layer: Layer, inputs: Expr, mask: Any = None) -> E
     if not isinstance(mask, Expr):
         return op.mean(inputs, axis=(axis,), keepdims=keepdims)
     kept = op.expand_dims(cast(mask, "bool"), axis=2 if layer.last else 1)
-    numbers = op.where(kept, inputs, scalar_like(0, inputs))
+    numbers = op.where(kept, inputs, like(0, inputs))
     count = op.sum(cast(kept, dtype_of(inputs)), axis=(axis,), keepdims=keepdims)
     return op.divide(op.sum(numbers, axis=(axis,), keepdims=keepdims), count)
 

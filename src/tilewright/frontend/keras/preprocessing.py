@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     cast,
     constant,
     dtype_of,
@@ -138,6 +138,6 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
     return op.where(known, op.take(Constant(table), codes, axis=0), constant(unknown, "int64"))
 
 
-@converts("StringLookup", "TextVectorization", "Hashing", "HashedCrossing")
+@converts("StringLookup", "TextVectorization", "Hashing", "HashedCrossing", refuses=True)
 def convert_text(layer: Layer, inputs: Any) -> Any:
     layer.unsupported("it works on text (hashes of it included), which kernels do not; put it in front of the model")

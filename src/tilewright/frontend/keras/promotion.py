@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, dtype_of, is_float
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float
 from tilewright.relay.ir.expr import Constant, Expr
 
 _SIGNED = ("int8", "int16", "int32", "int64")

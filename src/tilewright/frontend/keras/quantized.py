@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, rank_of
+from tilewright.frontend.idioms import cast, constant, rank_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.product import einsum
 from tilewright.relay import op

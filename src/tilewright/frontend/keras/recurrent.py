@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     constant,
     full,
     index_axis,
+    like,
     product,
     rank_of,
     reshape,
-    scalar_like,
     shape_of,
     transpose,
 )
@@ -90,7 +90,7 @@ class Masked(NamedTuple):
         found = _steps_at(outputs, op.maximum(self.last, constant(0, "int32")))
         kept = transpose(mask, (1, 0)) if zero else op.greater_equal(self.last, constant(0, "int32"))
         wide = op.expand_dims(kept, axis=2, num_newaxis=rank_of(outputs) - 2)
-        return op.where(wide, found, scalar_like(0, found))
+        return op.where(wide, found, like(0, found))
 
 
 def _steps_at(data: Expr, places: Expr) -> Expr:
@@ -101,15 +101,13 @@ def _steps_at(data: Expr, places: Expr) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
-@converts("LSTM", "GRU", "SimpleRNN", "RNN", "CuDNNLSTM", "CuDNNGRU")
+@converts("LSTM", "GRU", "SimpleRNN", "RNN")
 def convert_recurrent(layer: Layer, sequences: Expr, initial_state: Any = None, mask: Any = None) -> Any:
     return recurrent(layer, _cells(layer), sequences, initial_state, mask)
 
 
 def _cells(layer: Layer) -> list[Layer]:
     """The cells of a layer, from the first to the last of a stack."""
-    if layer.class_name in ("CuDNNLSTM", "CuDNNGRU"):
-        layer.unsupported("a layer of Keras 1; save the model again with LSTM or GRU")
     if layer.class_name == "RNN":
         return _stacked(layer.inside(layer["cell"], "cell"))
     kind = layer.class_name
@@ -320,7 +318,7 @@ def _step(
         columns = op.strided_slice(weights.recurrent, begin=(2 * units,), end=(3 * units,), strides=(1,), axes=(1,))
         part = matmul(op.multiply(r, states[0]), columns)
     candidate = found[1](op.add(parts[2], part))
-    return [op.add(op.multiply(z, states[0]), op.multiply(op.subtract(scalar_like(1, z), z), candidate))]
+    return [op.add(op.multiply(z, states[0]), op.multiply(op.subtract(like(1, z), z), candidate))]
 
 
 @converts("LSTMCell", "GRUCell", "SimpleRNNCell")

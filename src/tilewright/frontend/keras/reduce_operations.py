@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     cast,
     constant,
     dtype_of,
     is_float,
+    like,
     product,
     rank_of,
     reshape,
-    scalar_like,
     shape_of,
 )
 from tilewright.frontend.keras.layer import Operation
@@ -61,7 +61,7 @@ def convert_extreme(item: Operation, x: Any, axis: Any = None, keepdims: bool = 
         made = (op.max if largest else op.min)(value, axis=axes, keepdims=keepdims)
     if initial is None:
         return made
-    return (op.maximum if largest else op.minimum)(made, scalar_like(initial, made))
+    return (op.maximum if largest else op.minimum)(made, like(initial, made))
 
 
 @operation("Ptp")
@@ -74,14 +74,14 @@ def convert_ptp(_item: Operation, x: Any, axis: Any = None, keepdims: bool = Fal
 @operation("Any", "All")
 def convert_any(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
     (value,) = tensors(x)
-    value = value if dtype_of(value) == "bool" else op.not_equal(value, scalar_like(0, value))
+    value = value if dtype_of(value) == "bool" else op.not_equal(value, like(0, value))
     return (op.any if item.class_name == "Any" else op.all)(value, axis=axes_of(value, axis), keepdims=keepdims)
 
 
 @operation("CountNonzero")
 def convert_count_nonzero(_item: Operation, x: Any, axis: Any = None) -> Expr:
     (value,) = tensors(x)
-    return op.sum(cast(op.not_equal(value, scalar_like(0, value)), "int32"), axis=axes_of(value, axis))
+    return op.sum(cast(op.not_equal(value, like(0, value)), "int32"), axis=axes_of(value, axis))
 
 
 @operation("Mean", "Var", "Std")
@@ -152,9 +152,9 @@ def _vector_norm(size: Expr, kind: float, axes: tuple[int, ...], keepdims: bool)
     if abs(kind) == float("inf"):
         return (op.max if kind > 0 else op.min)(size, axis=axes, keepdims=keepdims)
     if kind == 0:
-        return op.sum(cast(op.not_equal(size, scalar_like(0, size)), dtype_of(size)), axis=axes, keepdims=keepdims)
-    total = op.sum(op.power(size, scalar_like(kind, size)), axis=axes, keepdims=keepdims)
-    return op.power(total, scalar_like(1 / kind, total))
+        return op.sum(cast(op.not_equal(size, like(0, size)), dtype_of(size)), axis=axes, keepdims=keepdims)
+    total = op.sum(op.power(size, like(kind, size)), axis=axes, keepdims=keepdims)
+    return op.power(total, like(1 / kind, total))
 
 
 # ---------------------------------------------------------------------------------------------------- without numbers
@@ -170,17 +170,17 @@ def convert_nan_reduction(item: Operation, x: Any, axis: Any = None, keepdims: b
         return function(plain, value, axis, keepdims)
     axes, missing = axes_of(value, axis), op.isnan(value)
     instead = {"prod": 1.0, "max": float("-inf"), "min": float("inf")}.get(kind, 0.0)
-    filled = op.where(missing, scalar_like(instead, value), value)
+    filled = op.where(missing, like(instead, value), value)
     if kind in ("sum", "prod", "max", "min"):
         made = getattr(op, kind)(filled, axis=axes, keepdims=keepdims)
         if kind in ("sum", "prod"):
             return made
-        return op.where(op.all(missing, axis=axes, keepdims=keepdims), scalar_like(float("nan"), made), made)
+        return op.where(op.all(missing, axis=axes, keepdims=keepdims), like(float("nan"), made), made)
     count = op.sum(cast(op.logical_not(missing), dtype_of(value)), axis=axes, keepdims=True)
     mean = op.divide(op.sum(filled, axis=axes, keepdims=True), count)
     if kind == "mean":
         return mean if keepdims else op.squeeze(mean, axis=axes)
-    centred = op.where(missing, scalar_like(0, value), op.subtract(value, mean))
+    centred = op.where(missing, like(0, value), op.subtract(value, mean))
     made = op.divide(op.sum(op.multiply(centred, centred), axis=axes, keepdims=True), count)
     made = op.sqrt(made) if kind == "std" else made
     return made if keepdims else op.squeeze(made, axis=axes)
@@ -192,7 +192,7 @@ def convert_argmax(item: Operation, x: Any, axis: Any = None, keepdims: bool = F
     (value,) = tensors(x)
     largest = item.class_name.endswith("max")
     if item.class_name.startswith("Nan") and is_float(dtype_of(value)):
-        value = op.where(op.isnan(value), scalar_like(float("-inf" if largest else "inf"), value), value)
+        value = op.where(op.isnan(value), like(float("-inf" if largest else "inf"), value), value)
     value = cast(value, "int32") if dtype_of(value) == "bool" else value
     whole = axis is None
     flat = reshape(value, (product(shape_of(value)),)) if whole else value
@@ -251,7 +251,7 @@ def convert_cumulative(item: Operation, x: Any, axis: Any = None, dtype: Any = N
     value = cast(value, str(dtype)) if dtype else value
     product_of = item.class_name.endswith("prod")
     if item.class_name.startswith("Nan") and is_float(dtype_of(value)):
-        value = op.where(op.isnan(value), scalar_like(1 if product_of else 0, value), value)
+        value = op.where(op.isnan(value), like(1 if product_of else 0, value), value)
     if axis is None:
         value, axis = reshape(value, (product(shape_of(value)),)), 0
     return (op.cumprod if product_of else op.cumsum)(value, axis=int(axis) % rank_of(value))
@@ -291,12 +291,7 @@ def _at_level(item: Operation, ordered: Expr, level: float, count: int, method: 
     if method not in ("linear", "midpoint", "nearest", "lower", "higher"):
         item.unsupported(f"method {method!r}")
     first, second = (op.take(ordered, constant(one, "int32"), axis=rank_of(ordered) - 1) for one in (low, high))
-    return op.add(first, op.multiply(op.subtract(second, first), scalar_like(share, first))) if share else first
-
-
-@operation("Bincount")
-def convert_bincount(item: Operation, x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Expr:
-    item.unsupported("a result as long as the largest number, which is not known,")
+    return op.add(first, op.multiply(op.subtract(second, first), like(share, first))) if share else first
 
 
 @operation("Corrcoef")
@@ -324,7 +319,7 @@ def convert_segment(
         else:
             start = float("inf") if info is None else info.max
     shape = (int(num_segments), *shape_of(value)[1:])
-    table = op.full(scalar_like(start, value), shape=shape, dtype=dtype_of(value))
+    table = op.full(like(start, value), shape=shape, dtype=dtype_of(value))
     places = cast(segment_ids, "int32")
     mode = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
     return op.scatter_nd(table, op.expand_dims(places, axis=0), value, mode=mode)

@@ -25,22 +25,28 @@ Function = TypeVar("Function", bound=Converter)
 
 
 class Entry(NamedTuple):
-    """A converter, and whether the mask of the first argument is that of the result."""
+    """A converter, and whether the mask of the first argument is that of the result.
+
+    `refuses` marks one that only says why a layer is not supported.
+    """
 
     convert: Converter
     passes_mask: bool
+    refuses: bool
 
 
 _LAYERS: dict[tuple[bool, str], Entry] = {}
 _OPERATIONS: dict[str, Converter] = {}
 
 
-def converts(*layers: str, passes_mask: bool = False, custom: bool = False) -> Callable[[Function], Function]:
+def converts(
+    *layers: str, passes_mask: bool = False, custom: bool = False, refuses: bool = False
+) -> Callable[[Function], Function]:
     """Register a function as the converter of `layers`, by class."""
 
     def register(function: Function) -> Function:
         for layer in layers:
-            _LAYERS[custom, layer] = Entry(function, passes_mask)
+            _LAYERS[custom, layer] = Entry(function, passes_mask, refuses)
             plugins.note("keras converter", layer, function)
         return function
 
@@ -74,7 +80,12 @@ def find_operation(name: str) -> Converter | None:
 
 def known_layers() -> list[str]:
     """The layers of Keras that have a converter so far, sorted."""
-    return sorted(name for custom, name in _LAYERS if not custom)
+    return sorted(name for (custom, name), entry in _LAYERS.items() if not custom and not entry.refuses)
+
+
+def refused_layers() -> list[str]:
+    """The layers of Keras that are refused with a reason of their own, sorted."""
+    return sorted(name for (custom, name), entry in _LAYERS.items() if not custom and entry.refuses)
 
 
 def known_operations() -> list[str]:

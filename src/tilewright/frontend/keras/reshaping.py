@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.frontend.build import cast, channels_last, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, channels_last, product, rank_of, reshape, shape_of
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     concatenate,
@@ -17,11 +17,11 @@ from tilewright.frontend.build import (
     dtype_of,
     full,
     index_axis,
+    like,
     move_axis,
     product,
     rank_of,
     reshape,
-    scalar_like,
     shape_of,
     transpose,
 )
@@ -330,7 +330,7 @@ def _from_front(places: Expr, extent: Any) -> Expr:
     """Places counted from the end as counted from the front."""
     if not isinstance(extent, int) or dtype_of(places).startswith("u"):
         return places
-    return op.where(op.less(places, scalar_like(0, places)), op.add(places, scalar_like(extent, places)), places)
+    return op.where(op.less(places, like(0, places)), op.add(places, like(extent, places)), places)
 
 
 @operation("TakeAlongAxis")
@@ -393,7 +393,7 @@ def convert_triangle(_item: Operation, x: Any, k: int = 0) -> Expr:
         if _item.class_name == "Tril"
         else ~np.tri(rows, columns, k - 1, dtype=bool)
     )
-    return op.where(Constant(kept), value, scalar_like(0, value))
+    return op.where(Constant(kept), value, like(0, value))
 
 
 @operation("Diagonal", "Trace")
@@ -424,7 +424,7 @@ def convert_diag(item: Operation, x: Any, k: int = 0) -> Expr:
     flat = reshape(value, (product(shape_of(value)),))
     extent = shape_of(flat)[0] + abs(k)
     wide = op.nn.pad(flat, pad_width=[(max(k, 0), max(-k, 0))])
-    return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), scalar_like(0, value))
+    return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), like(0, value))
 
 
 # ------------------------------------------------------------------------------------------------------------ products
@@ -526,12 +526,10 @@ def convert_trapezoid(_item: Operation, y: Any, x: Any = None, dx: float = 1.0, 
         op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(place,))
         for b, e in ((1, extent), (0, extent - 1))
     )
-    step = (
-        scalar_like(float(dx), value) if x is None else convert_diff(_item, cast(tensors(x)[0], dtype_of(value)), 1, -1)
-    )
+    step = like(float(dx), value) if x is None else convert_diff(_item, cast(tensors(x)[0], dtype_of(value)), 1, -1)
     if rank_of(step) == 1:
         step = reshape(step, [extent - 1 if one == place else 1 for one in range(rank_of(value))])
-    return op.sum(op.multiply(op.multiply(op.add(late, early), scalar_like(0.5, value)), step), axis=(place,))
+    return op.sum(op.multiply(op.multiply(op.add(late, early), like(0.5, value)), step), axis=(place,))
 
 
 @operation("Vander")
@@ -545,11 +543,11 @@ def convert_vander(_item: Operation, x: Any, N: Any = None, increasing: bool = F
 @operation("UnravelIndex")
 def convert_unravel_index(_item: Operation, indices: Any, shape: Sequence[int]) -> list[Expr]:
     (value,) = tensors(indices)
-    value = op.where(op.less(value, scalar_like(0, value)), op.add(value, scalar_like(math.prod(shape), value)), value)
+    value = op.where(op.less(value, like(0, value)), op.add(value, like(math.prod(shape), value)), value)
     parts = []
     for extent in list(shape)[::-1]:
-        parts.append(op.floor_mod(value, scalar_like(extent, value)))
-        value = op.floor_divide(value, scalar_like(extent, value))
+        parts.append(op.floor_mod(value, like(extent, value)))
+        value = op.floor_divide(value, like(extent, value))
     return parts[::-1]
 
 
@@ -564,11 +562,11 @@ def convert_linspace(
     parts = max(num - 1, 1) if endpoint else max(num, 1)
     shape = broadcast_shape(shape_of(first), shape_of(last))
     first, last = broadcast_to(first, shape), broadcast_to(last, shape)
-    step = op.divide(op.subtract(last, first), scalar_like(parts, first))
+    step = op.divide(op.subtract(last, first), like(parts, first))
     ramp = constant(np.arange(num).reshape(num, *[1] * len(shape)), dtype_of(first))
     made = op.add(op.expand_dims(first, axis=0), op.multiply(ramp, op.expand_dims(step, axis=0)))
     if item.class_name != "Linspace":
-        made = op.exp(made) if item.class_name == "Geomspace" else op.power(scalar_like(float(base), made), made)
+        made = op.exp(made) if item.class_name == "Geomspace" else op.power(like(float(base), made), made)
     made = move_axis(made, 0, int(axis) % rank_of(made))
     made = cast(made, str(dtype)) if dtype else made
     return [made, step] if retstep else made
@@ -596,7 +594,7 @@ def convert_gcd(item: Operation, x1: Any, x2: Any) -> Expr:
     """Euclid's algorithm, as often as it takes for the largest numbers of the type."""
     left, right = tensors(x1, x2)
     a, b = op.abs(left), op.abs(right)
-    zero, one = scalar_like(0, left), scalar_like(1, left)
+    zero, one = like(0, left), like(1, left)
     rounds = {"int8": 12, "uint8": 13, "int16": 24, "uint16": 25, "int32": 47, "uint32": 48}.get(dtype_of(left), 93)
     for _ in range(rounds):
         done = op.equal(b, zero)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.build import (
+from tilewright.frontend.fourier import frames_of, hann_window, real_transform
+from tilewright.frontend.idioms import (
     cast,
     constant,
     dtype_of,
+    like,
     product,
     rank_of,
     reshape,
-    scalar_like,
     shape_of,
     transpose,
 )
-from tilewright.frontend.fourier import frames_of, hann_window, real_transform
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.frontend.product import matmul
-from tilewright.frontend.windows import Window, channel_kernel, convolution
+from tilewright.frontend.sliding import Window, channel_kernel, convolution
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -41,7 +41,7 @@ def convert_stft_spectrogram(layer: Layer, inputs: Expr) -> Expr:
     if mode == "psd":
         inner = op.strided_slice(power, begin=(1,), end=(shape_of(power)[2] - 1,), strides=(1,), axes=(2,))
         return _arranged(layer, op.add(power, op.nn.pad(inner, pad_width=((0, 0), (0, 0), (1, 1), (0, 0)))))
-    least = scalar_like(1e-7, power)
+    least = like(1e-7, power)
     size = _arranged(layer, op.sqrt(op.maximum(power, least)))
     if mode not in ("magnitude", "log"):
         layer.wrong(f"mode {mode!r}")
@@ -81,7 +81,7 @@ def convert_mel_spectrogram(layer: Layer, inputs: Expr) -> Expr:
     real, imaginary = real_transform(parts, length)
     size = op.sqrt(op.add(op.multiply(real, real), op.multiply(imaginary, imaginary)))
     exponent = float(layer.get("mag_exp", 1.0))
-    size = size if exponent == 1 else op.power(size, scalar_like(exponent, size))
+    size = size if exponent == 1 else op.power(size, like(exponent, size))
     high = layer.get("max_freq")
     matrix = _mel_matrix(
         int(layer.get("num_mel_bins", 128)), length // 2 + 1, float(layer.get("sampling_rate", 16000)),
@@ -97,9 +97,9 @@ def convert_mel_spectrogram(layer: Layer, inputs: Expr) -> Expr:
 def _decibels(layer: Layer, value: Expr) -> Expr:
     least = float(layer.get("min_power", 1e-10))
     top, reference = float(layer.get("top_db", 80.0)), abs(float(layer.get("ref_power", 1.0)))
-    made = op.multiply(scalar_like(10.0, value), op.log10(op.maximum(value, scalar_like(least, value))))
-    made = op.subtract(made, scalar_like(10 * np.log10(max(reference, least)), made))
-    return op.maximum(made, op.subtract(op.max(made), scalar_like(top, made)))
+    made = op.multiply(like(10.0, value), op.log10(op.maximum(value, like(least, value))))
+    made = op.subtract(made, like(10 * np.log10(max(reference, least)), made))
+    return op.maximum(made, op.subtract(op.max(made), like(top, made)))
 
 
 def _mel_matrix(bins: int, lines: int, rate: float, low: float, high: float) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.build import cast, concatenate, dtype_of, product, rank_of, reshape, scalar_like, shape_of
+from tilewright.frontend.idioms import cast, concatenate, dtype_of, like, product, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.frontend.keras.tree import flatten, map_tensors
@@ -82,7 +82,7 @@ def _joined(layer: Layer, y: Expr, other: Expr) -> Any:
     if mode not in ("sum", "ave"):
         layer.wrong(f"merge_mode {mode!r}; there are concat, sum, mul, ave and null")
     total = op.add(y, other)
-    return total if mode == "sum" else op.divide(total, scalar_like(2, total))
+    return total if mode == "sum" else op.divide(total, like(2, total))
 
 
 @converts("SpectralNormalization")

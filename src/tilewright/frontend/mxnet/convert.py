@@ -29,7 +29,7 @@ _RESULTS = 4
 
 
 def convert_model(
-    symbol: Part, parameters: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None
+    symbol: Part, parameters: Part | Mapping[str, np.ndarray] | None, input_shapes: Mapping[str, Sequence[Any]] | None
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.mxnet.from_mxnet`."""
     graph, weights = load(symbol, parameters)

@@ -100,14 +100,14 @@ def parameters_beside(path: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def load(symbol: Part, parameters: Part | None) -> tuple[Symbol, dict[str, np.ndarray]]:
+def load(symbol: Part, parameters: Part | Mapping[str, np.ndarray] | None) -> tuple[Symbol, Mapping[str, np.ndarray]]:
     """The graph, and the parameters by their names in it."""
     source = Source.of(symbol)
     graph = read_symbol(source.contents, source.label)
     if parameters is None and source.path is not None:
         parameters = parameters_beside(source.path)
-    if parameters is None:
-        return graph, {}
+    if parameters is None or isinstance(parameters, Mapping):
+        return graph, parameters or {}
     found = Source.of(parameters)
     return graph, _Parameters(found.contents, found.label).read()
 

@@ -42,7 +42,7 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "round": lambda x: op.multiply(op.sign(x), op.floor(op.add(op.abs(x), like(0.5, x)))),
     "degrees": lambda x: _scaled(x, 180 / np.pi), "radians": lambda x: _scaled(x, np.pi / 180),
     **dict.fromkeys(("_copy", "identity", "BlockGrad", "stop_gradient", "MakeLoss", "make_loss", "Dropout",
-                     "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs", "IdentityAttachKLSparseReg"),
+                     "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs"),
                     lambda x: x),
     "LogisticRegressionOutput": op.sigmoid,
 }  # fmt: skip
@@ -254,7 +254,7 @@ def convert_topk(node: MxnetNode) -> list[Expr]:
     values, places = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
     if kind not in ("value", "indices", "both"):
         node.unsupported(f"ret_typ={kind} is not supported")
-    return {"value": [values], "indices": [places], "both": [values, places]}[kind]
+    return [values, places] if kind == "both" else [values if kind == "value" else places]
 
 
 @converts("sort", "argsort")

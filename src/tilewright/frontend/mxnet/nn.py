@@ -20,7 +20,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.mxnet.node import MxnetNode
 from tilewright.frontend.mxnet.registry import converts
-from tilewright.frontend.spatial import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 
@@ -36,7 +36,7 @@ def _window(node: MxnetNode) -> tuple[list[int], list[int], list[int], list[int]
     pad = node.numbers("pad", [0] * count) or [0] * count
     if not len(strides) == len(dilation) == len(pad) == count or min(*kernel, *strides, *dilation) < 1 or min(pad) < 0:
         node.bad(f"kernel {kernel}, stride {strides}, pad {pad} and dilate {dilation}")
-    if str(node.attr("layout", "NC")).endswith("C"):
+    if str(node.attr("layout", "NCHW")).endswith("C"):
         node.unsupported(f"the layout {node.attr('layout')} is not supported")
     return kernel, strides, pad, dilation
 

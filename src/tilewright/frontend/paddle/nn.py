@@ -20,7 +20,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.paddle.node import PaddleNode
 from tilewright.frontend.paddle.registry import converts
-from tilewright.frontend.spatial import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -192,11 +192,17 @@ def convert_group_norm(node: PaddleNode) -> Expr:
     return _back(_affine(node, made, [1, shape[1], *[1] * (len(shape) - 2)]), last)
 
 
+def _transposes(node: PaddleNode, name: str) -> bool:
+    """True where an operand is to be transposed, by the names that versions have given that."""
+    names = (f"transpose_{name}", f"trans_{name}", f"transpose_{name.upper()}")
+    return any(bool(node.attrs.get(one)) for one in names)
+
+
 @converts("matmul", "bmm", "mv")
 def convert_matmul(node: PaddleNode) -> Expr:
     """The product of the last two axes; a vector is a row on the left and a column on the right."""
     x, y = node[0], node[1]
-    flags = [bool(node.attrs.get(f"transpose_{name}", node.attrs.get(f"trans_{name}", node.attrs.get(f"transpose_{name.upper()}", False)))) for name in "xy"]  # fmt: skip
+    flags = [_transposes(node, name) for name in "xy"]
     rows, columns = rank_of(x) == 1, rank_of(y) == 1
     x = reshape(x, (1, *shape_of(x))) if rows else x
     y = reshape(y, (*shape_of(y), 1)) if columns else y
@@ -257,8 +263,9 @@ def convert_interpolation(node: PaddleNode) -> Expr:
     size = _size(node, x)
     corners, mode = bool(node.attrs.get("align_corners", True)), int(node.attrs.get("align_mode", 1))
     if node.operator == "nearest_interp":
-        how = {"method": "nearest_neighbor", "coordinate_transformation_mode": "align_corners" if corners else "asymmetric",
-               "rounding_method": "round" if corners else "floor"}  # fmt: skip
+        transformation = "align_corners" if corners else "asymmetric"
+        how = {"method": "nearest_neighbor", "coordinate_transformation_mode": transformation}
+        how["rounding_method"] = "round" if corners else "floor"
     else:
         half = not corners and (mode == 0 or node.operator == "bicubic_interp")
         transformation = "align_corners" if corners else "half_pixel" if half else "asymmetric"

@@ -1,7 +1,7 @@
 """Files of parameters: tensors one after another, in the order of their names, each with a small header.
 
-A header is the version 0, how many levels of sequences the tensor has (with their offsets), the version of the tensor, and
-its element type and shape as a protocol buffer.
+A header is the version 0, how many levels of sequences the tensor has (with their offsets), the version of the tensor,
+and its element type and shape as a protocol buffer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ParameterFile:
         shape = tuple(int(extent) for extent in desc.dims)
         if desc.data_type not in DTYPES or desc.data_type != wanted.dtype or shape != wanted.shape:
             raise ModelError(
-                f"{self._label} has a {desc.data_type} tensor of shape {list(shape)} where the program has the parameter "
+                f"{self._label} has a {desc.data_type} tensor of shape {list(shape)} where the program has "
                 f"{wanted.name!r}, {wanted.dtype} of {list(wanted.shape)}; the file is of another program"
             )
         dtype = DType(desc.data_type).numpy

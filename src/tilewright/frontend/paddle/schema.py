@@ -26,9 +26,9 @@ TensorDesc data_type=1:enum/Kind dims=2:int64*
     {
         "AttrType": "INT=0 FLOAT=1 STRING=2 INTS=3 FLOATS=4 STRINGS=5 BOOLEAN=6 BOOLEANS=7 BLOCK=8 LONG=9 BLOCKS=10 "
         "LONGS=11 FLOAT64S=12 VAR=13 VARS=14 FLOAT64=15 SCALAR=16 SCALARS=17",
-        "Kind": "bool=0 int16=1 int32=2 int64=3 float16=4 float32=5 float64=6 LOD_TENSOR=7 SELECTED_ROWS=8 FEED_MINIBATCH=9 "
-        "FETCH_LIST=10 STEP_SCOPES=11 LOD_RANK_TABLE=12 LOD_TENSOR_ARRAY=13 PLACE_LIST=14 READER=15 RAW=17 TUPLE=18 "
-        "uint8=20 int8=21 bfloat16=22",
+        "Kind": "bool=0 int16=1 int32=2 int64=3 float16=4 float32=5 float64=6 LOD_TENSOR=7 SELECTED_ROWS=8 "
+        "FEED_MINIBATCH=9 FETCH_LIST=10 STEP_SCOPES=11 LOD_RANK_TABLE=12 LOD_TENSOR_ARRAY=13 PLACE_LIST=14 "
+        "READER=15 RAW=17 TUPLE=18 uint8=20 int8=21 bfloat16=22",
     },
 )
 
@@ -38,5 +38,6 @@ DTYPES = ("bool", "int16", "int32", "int64", "float16", "float32", "float64", "u
 #: The kinds of the attribute of each type, by the field that holds it.
 ATTRIBUTES = {
     "INT": "i", "FLOAT": "f", "STRING": "s", "INTS": "ints", "FLOATS": "floats", "STRINGS": "strings", "BOOLEAN": "b",
-    "BOOLEANS": "bools", "LONG": "l", "LONGS": "longs", "FLOAT64S": "float64s", "FLOAT64": "float64", "BLOCK": "block_idx",
+    "BOOLEANS": "bools", "LONG": "l", "LONGS": "longs", "FLOAT64S": "float64s",
+    "FLOAT64": "float64", "BLOCK": "block_idx",
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import broadcast_to, cast, constant, scalar_like
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
     by_table,
@@ -53,7 +53,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 def clamp(value: Expr, low: float, high: float) -> Expr:
     """`value` between `low` and `high`, which may be infinite."""
     if math.isinf(high):
-        return op.maximum(value, scalar_like(low, value))
+        return op.maximum(value, like(low, value))
     return op.clip(value, low, high)
 
 
@@ -158,12 +158,12 @@ def convert_gelu(node: Node) -> Expr:
     if node.is_quantized():
         return real_table(node, _gelu(approximate))
     x = node[0]
-    half, one = scalar_like(0.5, x), scalar_like(1, x)
+    half, one = like(0.5, x), like(1, x)
     if approximate:
-        cubic = op.multiply(scalar_like(0.044715, x), op.multiply(x, op.multiply(x, x)))
-        inner = op.tanh(op.multiply(scalar_like(math.sqrt(2 / math.pi), x), op.add(x, cubic)))
+        cubic = op.multiply(like(0.044715, x), op.multiply(x, op.multiply(x, x)))
+        inner = op.tanh(op.multiply(like(math.sqrt(2 / math.pi), x), op.add(x, cubic)))
     else:
-        inner = op.erf(op.multiply(x, scalar_like(math.sqrt(0.5), x)))
+        inner = op.erf(op.multiply(x, like(math.sqrt(0.5), x)))
     return op.multiply(op.multiply(half, x), op.add(one, inner))
 
 
@@ -172,7 +172,7 @@ def convert_elu(node: Node) -> Expr:
     if node.is_quantized():
         return real_table(node, lambda x: np.where(x < 0, np.expm1(x), x))
     x = node[0]
-    return op.where(op.less(x, scalar_like(0, x)), op.expm1(x), x)
+    return op.where(op.less(x, like(0, x)), op.expm1(x), x)
 
 
 @converts("LEAKY_RELU")
@@ -180,7 +180,7 @@ def convert_leaky_relu(node: Node) -> Expr:
     alpha = float(node.option("alpha"))
     if not node.is_quantized():
         x = node[0]
-        return op.where(op.greater(x, scalar_like(0, x)), x, op.multiply(x, scalar_like(alpha, x)))
+        return op.where(op.greater(x, like(0, x)), x, op.multiply(x, like(alpha, x)))
     given, wanted = node.input_quantization(), node.output_quantization()
     same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
     scaled = float(np.float32(scalar_scale(given)) * np.float32(alpha) / np.float32(scalar_scale(wanted)))
@@ -199,8 +199,8 @@ def convert_hard_swish(node: Node) -> Expr:
     if node.is_quantized():
         return by_table(node, lambda codes: _hard_swish(node, codes))
     x = node[0]
-    gate = op.clip(op.add(x, scalar_like(3, x)), 0, 6)
-    return op.divide(op.multiply(x, gate), scalar_like(6, x))
+    gate = op.clip(op.add(x, like(3, x)), 0, 6)
+    return op.divide(op.multiply(x, gate), like(6, x))
 
 
 def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
@@ -243,7 +243,7 @@ def _doubling_high(a: np.ndarray, b: int) -> np.ndarray:
 def convert_prelu(node: Node) -> Expr:
     x, alpha = node[0], node[1]
     if not node.is_quantized():
-        return op.where(op.greater_equal(x, scalar_like(0, x)), x, op.multiply(x, alpha))
+        return op.where(op.greater_equal(x, like(0, x)), x, op.multiply(x, alpha))
     given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
     same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
     product = float(np.float32(scalar_scale(given)) * np.float32(scalar_scale(slope))) / scalar_scale(wanted)

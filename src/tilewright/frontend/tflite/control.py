@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import constant, reshape
+from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var

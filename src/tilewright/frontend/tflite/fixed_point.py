@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, dtype_of
+from tilewright.frontend.idioms import cast, constant, dtype_of
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
 from tilewright.relay import op

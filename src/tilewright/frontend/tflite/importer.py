@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.finish import Finisher
-from tilewright.frontend.fold import fold_constant
+from tilewright.frontend.folding import fold_call
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World
 from tilewright.frontend.tflite.registry import Converter, find_converter
@@ -42,7 +42,7 @@ class GraphImporter(Importer):
         super().__init__()
         self.model = model
         self.missing = Unsupported()
-        self._finisher = Finisher(fold_constant)
+        self._finisher = Finisher(fold_call)
         self._active: list[int] = []
         self._converted = 0
 

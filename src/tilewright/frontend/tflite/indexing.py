@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import broadcast_to, cast, constant, reshape, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, reshape, shape_of
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     cast,
     channels_first,
     channels_last,
     constant,
+    like,
     reshape,
     round_half_away,
-    scalar_like,
     shape_of,
     transpose,
 )
@@ -155,23 +155,23 @@ def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[E
     """Floats as int32 numbers of 8 bits, with the scale and zero point of each row: what is reduced along `axes`."""
     high = op.max(data, axis=axes, keepdims=True)
     low = op.min(data, axis=axes, keepdims=True)
-    zero, one = scalar_like(0, data), scalar_like(1, data)
+    zero, one = like(0, data), like(1, data)
     if asymmetric:
         low, high = op.minimum(low, zero), op.maximum(high, zero)
         empty = op.equal(low, high)
-        scale = op.where(empty, one, op.divide(op.subtract(high, low), scalar_like(255, data)))
-        from_low = op.subtract(scalar_like(-128, data), op.divide(low, scale))
-        from_high = op.subtract(scalar_like(127, data), op.divide(high, scale))
-        low_error = op.add(scalar_like(128, data), op.abs(op.divide(low, scale)))
-        high_error = op.add(scalar_like(127, data), op.abs(op.divide(high, scale)))
+        scale = op.where(empty, one, op.divide(op.subtract(high, low), like(255, data)))
+        from_low = op.subtract(like(-128, data), op.divide(low, scale))
+        from_high = op.subtract(like(127, data), op.divide(high, scale))
+        low_error = op.add(like(128, data), op.abs(op.divide(low, scale)))
+        high_error = op.add(like(127, data), op.abs(op.divide(high, scale)))
         offset = op.where(op.less(low_error, high_error), from_low, from_high)
         offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
         codes = op.clip(round_half_away(op.add(offset, op.divide(data, scale))), -128, 127)
         return cast(codes, "int32"), scale, cast(offset, "int32")
     reach = op.maximum(op.abs(low), op.abs(high))
     empty = op.equal(reach, zero)
-    scale = op.where(empty, one, op.divide(reach, scalar_like(127, data)))
-    factor = op.where(empty, zero, op.divide(scalar_like(127, data), reach))
+    scale = op.where(empty, one, op.divide(reach, like(127, data)))
+    factor = op.where(empty, zero, op.divide(like(127, data), reach))
     codes = op.clip(round_half_away(op.multiply(data, factor)), -127, 127)
     return cast(codes, "int32"), scale, constant(0, "int32")
 
@@ -241,7 +241,7 @@ def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
 
 
 def _less(value: Expr, zero: int) -> Expr:
-    return op.subtract(value, scalar_like(zero, value)) if zero else value
+    return op.subtract(value, like(zero, value)) if zero else value
 
 
 @converts("BATCH_MATMUL")

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, scalar_like, shape_of, slice_axis
+from tilewright.frontend.idioms import cast, constant, like, shape_of, slice_axis
 from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import (
     divide_by_power_array,
@@ -29,7 +29,7 @@ _MOST = (1 << 31) - 1
 def convert_softmax(node: Node) -> Expr:
     beta = float(node.option("beta"))
     if not node.is_quantized():
-        return op.nn.softmax(node[0] if beta == 1 else op.multiply(node[0], scalar_like(beta, node[0])), axis=-1)
+        return op.nn.softmax(node[0] if beta == 1 else op.multiply(node[0], like(beta, node[0])), axis=-1)
     return _softmax_16(node, beta) if node.dtype() == "int16" else _softmax_8(node, beta)
 
 
@@ -169,7 +169,7 @@ def convert_l2_normalization(node: Node) -> Expr:
         node.unsupported("quantized tensors")
     x = node[0]
     norm = op.sqrt(op.sum(op.multiply(x, x), axis=-1, keepdims=True))
-    return activated(node, op.divide(x, op.maximum(norm, scalar_like(1e-6, x))))
+    return activated(node, op.divide(x, op.maximum(norm, like(1e-6, x))))
 
 
 @converts("LOCAL_RESPONSE_NORMALIZATION")
@@ -181,5 +181,5 @@ def convert_lrn(node: Node) -> Expr:
     total = slice_axis(around, last, 0, depth)
     for step in range(1, 2 * radius):
         total = op.add(total, slice_axis(around, last, step, step + depth))
-    scale = op.add(op.multiply(total, scalar_like(node.option("alpha"), x)), scalar_like(node.option("bias"), x))
-    return op.multiply(x, op.power(scale, scalar_like(-node.option("beta"), x)))
+    scale = op.add(op.multiply(total, like(node.option("alpha"), x)), like(node.option("bias"), x))
+    return op.multiply(x, op.power(scale, like(-node.option("beta"), x)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import cast, channels_first, channels_last, constant, shape_of
+from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation
 from tilewright.frontend.tflite.fixed_point import activation_range
 from tilewright.frontend.tflite.nn import paddings

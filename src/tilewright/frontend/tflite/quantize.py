@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant, dtype_of, round_half_away
+from tilewright.frontend.idioms import cast, constant, dtype_of, round_half_away
 from tilewright.frontend.tflite.fixed_point import (
     finish,
     multiply,

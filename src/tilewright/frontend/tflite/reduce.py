@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.frontend.build import cast, constant
+from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.tflite.fixed_point import (
     finish,
     multiply,

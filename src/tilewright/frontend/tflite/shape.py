@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     channels_first,
@@ -16,8 +16,8 @@ from tilewright.frontend.build import (
     concatenate,
     constant,
     index_axis,
+    like,
     reshape,
-    scalar_like,
     transpose,
 )
 from tilewright.frontend.tflite.activation import activated
@@ -317,7 +317,7 @@ def convert_matrix_diag(node: Node) -> Expr:
     extent = node.shape()[-1]
     eye = constant(np.eye(extent), "bool")
     rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
-    return op.where(eye, rows, scalar_like(0, rows))
+    return op.where(eye, rows, like(0, rows))
 
 
 @converts("MATRIX_SET_DIAG")

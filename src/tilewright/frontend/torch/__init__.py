@@ -28,6 +28,15 @@ def from_pytorch(
     Raises `ModelError` for a bad file, `ShapeError` for a shape that does not fit, `UnsupportedError` naming every
     operator that cannot be converted, `EnvironmentError_` when the `torch` package is not installed.
     """
+    need_torch()
+    # the importer needs the optional package; above is the message for who has none
+    from tilewright.frontend.torch.convert import convert_program
+
+    return convert_program(program, input_shapes)
+
+
+def need_torch() -> None:
+    """Raise `EnvironmentError_` when the `torch` package is not installed."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -35,10 +44,6 @@ def from_pytorch(
             "reading PyTorch programs needs the torch package, which is not installed; "
             "run: pip install torch --index-url https://download.pytorch.org/whl/cpu"
         ) from None
-    # the importer needs the optional package; above is the message for who has none
-    from tilewright.frontend.torch.convert import convert_program
-
-    return convert_program(program, input_shapes)
 
 
-__all__ = ["from_pytorch"]
+__all__ = ["from_pytorch", "need_torch"]

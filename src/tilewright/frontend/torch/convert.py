@@ -31,7 +31,7 @@ def convert_program(source: Any, input_shapes: Mapping[str, Sequence[Any]] | Non
     if input_shapes:
         main = fix_sizes(main, input_shapes)
     specs = [InputSpec(param.name, tensor_type_of(param)) for param in main.params]
-    return IRModule({GlobalVar("main"): main}), specs
+    return IRModule({GlobalVar("main"): main, **importer.functions}), specs
 
 
 def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
@@ -67,7 +67,7 @@ def _tensor(program: Any, target: str) -> Any:
 
 
 def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Expr]]:
-    """The user's outputs that are tensors, then the new values of what changes, under the names of buffers and inputs."""
+    """The tensors among the outputs, then the new values of what changes, under the names of buffers and inputs."""
     kept: list[tuple[str, Expr]] = []
     changes: list[tuple[str, Expr]] = []
     nodes = {node.name: node for node in program.graph.nodes}

@@ -16,9 +16,10 @@ def calls(program: Any) -> Iterator[Any]:
     # torch is optional
     import torch
 
-    for node in program.graph.nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            yield node
+    for module in program.graph_module.modules():  # those of branches and loops too
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+                yield node
 
 
 def overload_name(target: Any) -> str:

@@ -60,7 +60,7 @@ def convert_graph(graph: Any) -> ConvertedGraph:
     if not results:
         return ConvertedGraph(None, (), tuple(outputs))
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
-    return ConvertedGraph(IRModule({GlobalVar("main"): main}), tuple(inputs), tuple(outputs))
+    return ConvertedGraph(IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs))
 
 
 def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results: list[Expr]) -> tuple[str, Any]:

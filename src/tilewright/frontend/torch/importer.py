@@ -10,23 +10,26 @@ import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
 from tilewright.frontend.finish import Finisher
+from tilewright.frontend.torch.control import convert_cond, convert_while
 from tilewright.frontend.torch.creation import convert_assertion
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.types import Sizes
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 from tilewright.relay.ir.type_of import tensor_type_of
 
 
 class GraphImporter:
     """Converts the nodes of one graph; `problems` has one line for each node that cannot be converted.
 
-    `missing` counts the operators without a converter, with the name of the first node of each.
+    `functions` are those that loops became. `missing` counts the operators without a converter, with the name of the
+    first node of each.
     """
 
     def __init__(self) -> None:
         self.sizes = Sizes()
         self.values: dict[Any, Any] = {}
+        self.functions: dict[GlobalVar, Function] = {}
         self.problems: list[str] = []
         self.missing: dict[str, tuple[int, str]] = {}
         self._lost: dict[Any, str | None] = {}
@@ -62,7 +65,11 @@ class GraphImporter:
         if isinstance(node.target, torch._ops.OpOverload):
             if find_converter(target) is not None:
                 return False
-        elif node.target is operator.getitem or _is_number(node.meta.get("val")):
+        elif node.target in (
+            operator.getitem,
+            torch.ops.higher_order.cond,
+            torch.ops.higher_order.while_loop,
+        ) or _is_number(node.meta.get("val")):
             return False
         count, first = self.missing.get(target, (0, node.name))
         self.missing[target] = (count + 1, first)
@@ -77,8 +84,11 @@ class GraphImporter:
             return self.number(value, node.name)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
-        if node.target is torch.ops.higher_order.with_effects:
+        higher = torch.ops.higher_order
+        if node.target is higher.with_effects:
             return self._in_order(node)
+        if node.target in (higher.cond, higher.while_loop):
+            return (convert_cond if node.target is higher.cond else convert_while)(self, node)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
         converter = find_converter(str(node.target))

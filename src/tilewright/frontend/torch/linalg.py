@@ -232,7 +232,7 @@ def convert_lu_solve(node: TorchNode) -> Expr:
     if not from_left:  # X A = B is A^T X^T = B^T
         right, turned = swapped(right), not turned
     rows = shape_of(data)[-1]
-    order = linalg.permutation(pivots, rows, str(node.dtype))
+    order: Expr = linalg.permutation(pivots, rows, str(node.dtype))
     batch = np.broadcast_shapes(shape_of(data)[:-2], shape_of(right)[:-2])
     data, order, right = (broadcast_to(v, (*batch, *shape_of(v)[-2:])) for v in (data, order, right))
     made: Expr

@@ -25,6 +25,11 @@ def load_program(source: Any) -> Any:
 
     if isinstance(source, torch.export.ExportedProgram):
         return source
+    if isinstance(source, torch.nn.Module):
+        raise UnsupportedError(
+            f"the module {type(source).__name__} says nothing of its inputs; give example inputs: "
+            "tilewright.compile(module, (x, …))"
+        )
     if not isinstance(source, str | os.PathLike):
         raise UnsupportedError(
             f"cannot read a {type(source).__name__} as a PyTorch program; give a torch.export.ExportedProgram "

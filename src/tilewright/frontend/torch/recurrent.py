@@ -86,3 +86,30 @@ def _gates(weight: Expr, kind: str, hidden: int) -> Expr:
     if len(order) == 1:
         return weight
     return concatenate([slice_axis(weight, 0, gate * hidden, (gate + 1) * hidden) for gate in order], 0)
+
+
+@converts("aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell")
+def convert_cell(node: TorchNode) -> Expr | list[Expr]:
+    """One step of a recurrent layer."""
+    name = node.target.split(".")[1]
+    state = node["hx"][0] if name == "lstm_cell" else node["hx"]
+    parts = []
+    for value, place in ((node["input"], "ih"), (state, "hh")):
+        weight, bias = node[f"w_{place}"], node[f"b_{place}"]
+        made = op.nn.dense(value, weight, units=shape_of(weight)[0])
+        parts.append(made if bias is None else op.nn.bias_add(made, bias, axis=1))
+    if name.startswith("rnn"):
+        return (op.tanh if "tanh" in name else op.nn.relu)(op.add(*parts))
+    hidden = shape_of(state)[1]
+
+    def gate(value: Expr, place: int) -> Expr:
+        return slice_axis(value, 1, place * hidden, (place + 1) * hidden)
+
+    if name == "gru_cell":
+        reset, update = (op.sigmoid(op.add(gate(parts[0], place), gate(parts[1], place))) for place in range(2))
+        new = op.tanh(op.add(gate(parts[0], 2), op.multiply(reset, gate(parts[1], 2))))
+        return op.add(new, op.multiply(update, op.subtract(state, new)))
+    whole = op.add(*parts)
+    kept = op.multiply(op.sigmoid(gate(whole, 1)), node["hx"][1])
+    cell = op.add(kept, op.multiply(op.sigmoid(gate(whole, 0)), op.tanh(gate(whole, 2))))
+    return [op.multiply(op.sigmoid(gate(whole, 3)), op.tanh(cell)), cell]

@@ -1,0 +1,295 @@
+"""The operators of Caffe2."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.caffe2.registry import converts
+from tilewright.frontend.graph_node import GraphNode
+from tilewright.frontend.idioms import (
+    cast,
+    concatenate,
+    flatten,
+    like,
+    product,
+    reshape,
+    scale_shift,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.spatial import convolution, pool, transposed_convolution
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+class Caffe2Node(GraphNode):
+    """Arguments by name."""
+
+    def __init__(self, operator: str, name: str, inputs: Sequence[Expr], args: dict[str, Any], count: int) -> None:
+        super().__init__(operator, name, inputs)
+        self.args = args
+        self.count = count
+
+    def integer(self, name: str, default: int) -> int:
+        """An argument that is a whole number."""
+        return int(self.args.get(name, default))
+
+    def pair(self, name: str, default: int) -> list[int]:
+        """An argument of a window for both axes: `name_h` and `name_w`, a list `names`, or one number."""
+        if f"{name}_h" in self.args:
+            return [self.integer(f"{name}_h", default), self.integer(f"{name}_w", default)]
+        given = [int(value) for value in self.args.get(f"{name}s", [])]
+        return given or [self.integer(name, default)] * 2
+
+
+def _window(node: Caffe2Node) -> tuple[list[int], list[int], list[int]]:
+    """Kernel, strides and padding (before, then behind)."""
+    if node.args.get("order", "NCHW") != "NCHW":
+        node.unsupported(f"the layout {node.args['order']} is not supported")
+    kernel, strides = node.pair("kernel", 1), node.pair("stride", 1)
+    edges = [f"pad_{side}" for side in "tlbr"]
+    if any(edge in node.args for edge in edges):
+        pads = [node.integer(edge, 0) for edge in edges]
+    else:
+        pads = [int(value) for value in node.args.get("pads", [])] or [node.integer("pad", 0)] * 4
+    if len(pads) != 4 or len(kernel) != 2 or len(strides) != 2 or min(*kernel, *strides) < 1 or min(pads) < 0:
+        node.bad(f"kernel {kernel}, strides {strides} and padding {pads}")
+    return kernel, strides, pads
+
+
+@converts("Conv")
+def convert_conv(node: Caffe2Node) -> Expr:
+    _, strides, pads = _window(node)
+    made = convolution(node[0], node[1], strides, pads, node.pair("dilation", 1), node.integer("group", 1))
+    return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
+
+
+@converts("ConvTranspose")
+def convert_conv_transpose(node: Caffe2Node) -> Expr:
+    _, strides, pads = _window(node)
+    adjust = node.pair("adj", 0)
+    made = transposed_convolution(node[0], node[1], strides, pads, [1, 1], node.integer("group", 1), adjust)
+    return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
+
+
+@converts("MaxPool", "AveragePool")
+def convert_pool(node: Caffe2Node) -> Expr:
+    kind = "max" if node.operator == "MaxPool" else "mean"
+    if node.integer("global_pooling", 0):
+        return (op.max if kind == "max" else op.mean)(node[0], axis=(2, 3), keepdims=True)
+    kernel, strides, pads = _window(node)
+    counted = bool(node.integer("count_include_pad", 0))
+    return pool(node[0], kind, kernel, strides, pads[:2], None, pads[2:], padding_counts=counted)
+
+
+@converts("FC")
+def convert_fc(node: Caffe2Node) -> Expr:
+    """All axes from `axis` on times a matrix."""
+    axis = node.integer("axis", 1)
+    outer, units = node.shape()[:axis], node.shape(1)[0]
+    flat = reshape(node[0], (product(outer), product(node.shape()[axis:])))
+    return reshape(op.nn.bias_add(op.nn.dense(flat, flatten(node[1])), node[2], axis=1), (*outer, units))
+
+
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "Relu": op.nn.relu, "Sigmoid": op.sigmoid, "Tanh": op.tanh, "Exp": op.exp, "Log": op.log, "Sqrt": op.sqrt,
+    "Abs": op.abs, "Negative": op.negative, "Floor": op.floor, "Ceil": op.ceil, "Sin": op.sin, "Cos": op.cos,
+    "Softsign": lambda x: op.divide(x, op.add(op.abs(x), like(1, x))),
+    "Softplus": lambda x: op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x))))),
+    "Sqr": lambda x: op.multiply(x, x), "Copy": lambda x: x, "StopGradient": lambda x: x, "Alias": lambda x: x,
+    "Dropout": lambda x: x, "EnsureCPUOutput": lambda x: x, "Swish": lambda x: op.multiply(x, op.sigmoid(x)),
+}  # fmt: skip
+
+
+@converts(*_UNARY)
+def convert_unary(node: Caffe2Node) -> Expr:
+    """Functions of one operand."""
+    return _UNARY[node.operator](node[0])
+
+
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "Add": op.add, "Sub": op.subtract, "Mul": op.multiply, "Div": op.divide, "Pow": op.power, "Max": op.maximum,
+    "Min": op.minimum, "Sum": op.add, "EQ": op.equal, "LT": op.less, "GT": op.greater, "LE": op.less_equal,
+    "GE": op.greater_equal, "And": op.logical_and, "Or": op.logical_or,
+}  # fmt: skip
+
+
+@converts(*_BINARY)
+def convert_binary(node: Caffe2Node) -> Expr:
+    """Functions of two operands, or of more, one after another; the second may begin at an axis of the first."""
+    total, *rest = node.given()
+    for value in rest:
+        behind = node.rank() - node.integer("axis", -1) - len(shape_of(value))
+        if node.integer("broadcast", 0) and node.integer("axis", -1) >= 0 and behind > 0:
+            value = reshape(value, (*shape_of(value), *[1] * behind))
+        total = _BINARY[node.operator](total, value)
+    if node.operator == "Pow" and not rest:
+        return op.power(total, like(float(node.args.get("exponent", 1.0)), total))
+    return total
+
+
+@converts("LeakyRelu")
+def convert_leaky_relu(node: Caffe2Node) -> Expr:
+    return op.nn.leaky_relu(node[0], alpha=float(node.args.get("alpha", 0.01)))
+
+
+@converts("PRelu")
+def convert_prelu(node: Caffe2Node) -> Expr:
+    channels = node.shape()[1]
+    slopes = node.static(1, "slopes").reshape(-1)
+    return op.nn.prelu(node[0], Constant(np.array(np.broadcast_to(slopes, (channels,)))), axis=1)
+
+
+@converts("Elu")
+def convert_elu(node: Caffe2Node) -> Expr:
+    x = node[0]
+    below = op.multiply(op.expm1(op.minimum(x, like(0, x))), like(float(node.args.get("alpha", 1.0)), x))
+    return op.where(op.greater(x, like(0, x)), x, below)
+
+
+@converts("Clip")
+def convert_clip(node: Caffe2Node) -> Expr:
+    return op.clip(node[0], float(node.args.get("min", -3.4e38)), float(node.args.get("max", 3.4e38)))
+
+
+@converts("SpatialBN")
+def convert_spatial_bn(node: Caffe2Node) -> Expr:
+    """By the statistics of training."""
+    gamma, beta, mean, variance = (node.static(index, "statistics") for index in range(1, 5))
+    scale = gamma / np.sqrt(np.maximum(variance, 0) + float(node.args.get("epsilon", 1e-5)))
+    return scale_shift(node[0], scale, beta - mean * scale)
+
+
+@converts("InstanceNorm")
+def convert_instance_norm(node: Caffe2Node) -> Expr:
+    return op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.args.get("epsilon", 1e-5)))
+
+
+@converts("LRN")
+def convert_lrn(node: Caffe2Node) -> Expr:
+    return op.nn.lrn(
+        node[0], size=node.integer("size", 5), axis=1, bias=float(node.args.get("bias", 1.0)),
+        alpha=float(node.args.get("alpha", 1e-4)), beta=float(node.args.get("beta", 0.75)),
+    )  # fmt: skip
+
+
+@converts("Softmax", "LogSoftmax")
+def convert_softmax(node: Caffe2Node) -> Expr:
+    """Over all axes from one on."""
+    axis = node.axis(node.integer("axis", 1))
+    flat = flatten(node[0], axis)
+    return reshape((op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(flat, axis=-1), node.shape())
+
+
+@converts("Concat")
+def convert_concat(node: Caffe2Node) -> list[Expr]:
+    """And the extents of its parts, a second result."""
+    axis = node.axis(node.integer("axis", 1))
+    extents = np.array([shape_of(value)[axis] for value in node.given()], np.int32)
+    if node.integer("add_axis", 0):
+        return [op.stack(node.given(), axis=axis), Constant(np.ones_like(extents))]
+    return [concatenate(node.given(), axis), Constant(extents)]
+
+
+@converts("Split")
+def convert_split(node: Caffe2Node) -> list[Expr]:
+    axis = node.axis(node.integer("axis", 1))
+    extent = node.shape()[axis]
+    sizes = [int(value) for value in node.args.get("split", [])] or [extent // node.count] * node.count
+    bounds = np.cumsum([0, *sizes])
+    if bounds[-1] != extent or min(sizes) < 0:
+        node.bad(f"parts of {sizes} of {extent} elements")
+    return [slice_axis(node[0], axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
+
+
+@converts("Reshape")
+def convert_reshape(node: Caffe2Node) -> Expr:
+    """0 keeps an extent, -1 is what is left."""
+    given = node.static(1, "shape") if node.has(1) else node.args.get("shape", [])
+    shape = node.shape()
+    return op.reshape(node[0], newshape=tuple(shape[at] if int(e) == 0 else int(e) for at, e in enumerate(given)))
+
+
+@converts("Transpose")
+def convert_transpose(node: Caffe2Node) -> Expr:
+    order = [int(axis) for axis in node.args.get("axes", [])] or list(range(node.rank()))[::-1]
+    return transpose(node[0], [node.axis(axis) for axis in order])
+
+
+@converts("Flatten", "FlattenToVec")
+def convert_flatten(node: Caffe2Node) -> Expr:
+    if node.operator == "FlattenToVec":
+        return reshape(node[0], (product(node.shape()),))
+    axis = node.integer("axis", 1)
+    return reshape(node[0], (product(node.shape()[:axis]), product(node.shape()[axis:])))
+
+
+@converts("ExpandDims", "Squeeze")
+def convert_dims(node: Caffe2Node) -> Expr:
+    axes = tuple(int(axis) for axis in node.args.get("dims", []))
+    if node.operator == "Squeeze":
+        return op.squeeze(node[0], axis=axes)
+    shape = list(node.shape())
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+    return reshape(node[0], shape)
+
+
+@converts("ChannelShuffle")
+def convert_channel_shuffle(node: Caffe2Node) -> Expr:
+    """Channels of groups in turn."""
+    batch, channels, *extents = node.shape()
+    groups = node.integer("group", 1)
+    if groups < 1 or channels % groups:
+        node.bad(f"{channels} channels do not make {groups} groups")
+    split = reshape(node[0], (batch, groups, channels // groups, *extents))
+    return reshape(transpose(split, (0, 2, 1, *range(3, 3 + len(extents)))), node.shape())
+
+
+@converts("ResizeNearest")
+def convert_resize(node: Caffe2Node) -> Expr:
+    _, _, height, width = node.fixed()
+    size = (int(height * float(node.args.get("height_scale", 1))), int(width * float(node.args.get("width_scale", 1))))
+    if min(size) < 1 or max(size) > 1 << 16:
+        node.bad(f"an image of {size}")
+    return op.image.resize2d(
+        node[0], size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    )  # fmt: skip
+
+
+@converts("PadImage")
+def convert_pad_image(node: Caffe2Node) -> Expr:
+    _, _, pads = _window(node)
+    mode, width = node.args.get("mode", "constant"), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
+    if mode == "reflect":
+        return op.nn.mirror_pad(node[0], pad_width=width, mode="REFLECT")
+    if mode == "edge":
+        return op.nn.pad(node[0], pad_width=width, pad_mode="edge")
+    return op.nn.pad(node[0], pad_width=width, pad_value=float(node.args.get("value", 0.0)))
+
+
+@converts("MatMul", "BatchMatMul")
+def convert_matmul(node: Caffe2Node) -> Expr:
+    flipped, turned = (bool(node.integer(f"trans_{name}", 0)) for name in "ab")
+    function = op.nn.matmul if node.rank(0) == 2 else op.nn.batch_matmul
+    return function(node[0], node[1], transpose_a=flipped, transpose_b=turned)
+
+
+@converts("Gather")
+def convert_gather(node: Caffe2Node) -> Expr:
+    return op.take(node[0], cast(node[1], "int32"), axis=node.integer("axis", 0))
+
+
+@converts("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+def convert_reduction(node: Caffe2Node) -> Expr:
+    axes = tuple(node.axis(int(axis)) for axis in node.args.get("axes", [])) or tuple(range(node.rank()))
+    function: Any = {"ReduceMean": op.mean, "ReduceSum": op.sum, "ReduceMax": op.max, "ReduceMin": op.min}[
+        node.operator
+    ]
+    return function(node[0], axis=axes, keepdims=bool(node.integer("keepdims", 1)))

@@ -1,0 +1,172 @@
+"""Functions, branches, loops, variables, and what passes its input on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.frontend.graph_walk import UNAVAILABLE
+from tilewright.frontend.idioms import constant, like, reshape
+from tilewright.frontend.tensorflow.node import TfNode
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import Dims, Handle, Items, expression
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
+from tilewright.relay.ir.type import FuncType, TupleType
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import all_vars
+
+#: Rounds of a loop that are written out at most, where it is known before the run how many there are.
+_MOST_ROUNDS = 1024
+
+
+@converts(
+    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "PlaceholderWithDefault",
+    "Copy", "CopyHost", "DebugIdentity", "IdentityN", "OptimizationBarrier",
+)  # fmt: skip
+def convert_identity(node: TfNode) -> Any:
+    return list(node.values) if node.operator in ("IdentityN", "OptimizationBarrier") else node.values[0]
+
+
+@converts("NoOp", "Assert", "Print", "PrintV2")
+def convert_nothing(node: TfNode) -> Any:
+    return list(node.values[:1]) if node.operator == "Print" else []
+
+
+@converts("Placeholder")
+def convert_placeholder(node: TfNode) -> Any:
+    node.unsupported("an input that the signature does not name")
+
+
+# ----------------------------------------------------------------------------------------------------------- variables
+@converts("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable")
+def convert_handle(node: TfNode) -> Any:
+    if node.operator == "VarHandleOp":
+        return Handle(node.name)
+    return node.importer.variable(node.name)
+
+
+@converts("ReadVariableOp", "VariableShape")
+def convert_read(node: TfNode) -> Any:
+    value = resolved(node, 0)
+    if node.operator == "VariableShape":
+        return Dims(type_of(value).shape, node.type("out_type", "int32"))  # type: ignore[attr-defined]
+    return value
+
+
+@converts("VarIsInitializedOp", "IsVariableInitialized")
+def convert_initialized(node: TfNode) -> Expr:
+    return constant(True, "bool")
+
+
+def resolved(node: TfNode, index: int) -> Expr:
+    """Input `index`; of a variable's handle, its value."""
+    value = node.values[index] if index < len(node.values) else None
+    return node.importer.variable(value.name) if isinstance(value, Handle) else node[index]
+
+
+# ----------------------------------------------------------------------------------------------------------- functions
+@converts("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
+def convert_call(node: TfNode) -> list[Any]:
+    return node.importer.call(node.function("f"), node.values, f"{node.name}/")
+
+
+@converts("If", "StatelessIf")
+def convert_if(node: TfNode) -> list[Any]:
+    names = (node.function("then_branch"), node.function("else_branch"))
+    condition = _truth(node[0])
+    if isinstance(condition, Constant):
+        return node.importer.call(names[0 if condition.data else 1], node.values[1:], f"{node.name}/")
+    results = [node.importer.call(name, node.values[1:], f"{node.name}/") for name in names]
+    return _chosen(node, condition, results[0], results[1])
+
+
+@converts("Case", "StatelessCase")
+def convert_case(node: TfNode) -> list[Any]:
+    names = node.functions("branches")
+    if not names:
+        node.bad("has no branches")
+    place = node[0]
+    if isinstance(place, Constant):
+        index = int(place.data)
+        chosen = names[index if 0 <= index < len(names) else -1]
+        return node.importer.call(chosen, node.values[1:], f"{node.name}/")
+    results = [node.importer.call(name, node.values[1:], f"{node.name}/") for name in names]
+    made = results[-1]
+    for index in range(len(results) - 2, -1, -1):
+        made = _chosen(node, op.equal(place, like(index, place)), results[index], made)
+    return made
+
+
+def _truth(value: Expr) -> Expr:
+    """What a condition says: a number is true where it is not 0."""
+    if str(type_of(value).dtype) != "bool":  # type: ignore[attr-defined]
+        value = Constant(value.data != 0) if isinstance(value, Constant) else op.not_equal(value, like(0, value))
+    return value
+
+
+def _chosen(node: TfNode, condition: Expr, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    left, right = ([expression(value) for value in side] for side in (first, second))
+    if any(value is UNAVAILABLE for value in (*left, *right)):
+        return [UNAVAILABLE]
+    if not all(isinstance(value, Expr) for value in (*left, *right)):
+        node.unsupported("branches that give other than tensors")
+    if [type_of(value) for value in left] != [type_of(value) for value in right]:
+        node.unsupported("branches whose results have different types")
+    made = If(reshape(condition, ()), Tuple(left), Tuple(right))
+    return [made[index] for index in range(len(left))]
+
+
+# --------------------------------------------------------------------------------------------------------------- loops
+@converts("While", "StatelessWhile")
+def convert_while(node: TfNode) -> list[Any]:
+    """Written out where the condition is known before the run, else a function that calls itself."""
+    test, body = node.function("cond"), node.function("body")
+    values: list[Any] = list(node.values)
+    for turn in range(_MOST_ROUNDS):
+        scope = f"{node.name}/{turn}/"
+        (go_on,) = node.importer.call(test, values, scope)[:1]
+        if go_on is UNAVAILABLE:
+            return [UNAVAILABLE]
+        go_on = _truth(expression(go_on))
+        if not isinstance(go_on, Constant):
+            break
+        if not go_on.data:
+            return values
+        values = node.importer.call(body, values, scope)
+        if any(value is UNAVAILABLE for value in values):
+            return [UNAVAILABLE]
+    else:
+        node.unsupported(f"a loop of more than {_MOST_ROUNDS} rounds whose number is known before the run")
+    return _recursive(node, test, body, values)
+
+
+def _recursive(node: TfNode, test: str, body: str, start: Sequence[Any]) -> list[Any]:
+    first = [value if isinstance(value, Handle) else expression(value) for value in start]
+    if any(isinstance(value, Items) for value in first):
+        node.unsupported(
+            "a list of tensors in a loop whose rounds are counted at run time; give the sizes of the inputs"
+        )
+    moving = [value for value in first if isinstance(value, Expr)]
+    types = [type_of(value) for value in moving]
+    params = [var(f"carried_{index}", kind) for index, kind in enumerate(types)]
+    own = iter(params)
+    inside = [next(own) if isinstance(value, Expr) else value for value in first]
+    scope = f"{node.name}/"
+    (go_on,) = node.importer.call(test, inside, scope)[:1]
+    results = [expression(value) for value in node.importer.call(body, inside, scope)]
+    if go_on is UNAVAILABLE or any(value is UNAVAILABLE for value in results):
+        return [UNAVAILABLE]
+    again = [value for value, before in zip(results, first) if isinstance(before, Expr)]
+    if len(results) != len(first) or [type_of(value) for value in again] != types:
+        node.unsupported("a loop whose values change their types")
+    condition = _truth(expression(go_on))
+    captured: list[Var] = [one for one in all_vars(Tuple([condition, *again])) if one not in params]
+    name = GlobalVar(f"while_{len(node.importer.loops) + 1}")
+    everything = [*params, *captured]
+    name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
+    root = If(reshape(condition, ()), Call(name, [*again, *captured], span=node.name), Tuple(params))
+    node.importer.loops[name] = Function(everything, root, TupleType(types))
+    made = Call(name, [*moving, *captured], span=node.name)
+    places = iter(range(len(moving)))
+    return [made[next(places)] if isinstance(value, Expr) else value for value in first]

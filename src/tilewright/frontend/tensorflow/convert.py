@@ -1,0 +1,56 @@
+"""A whole TensorFlow program to a Relay module: read, fix the input shapes, convert what the outputs need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.tensorflow import families  # noqa: F401  (importing a family registers its converters)
+from tilewright.frontend.tensorflow.importer import Importer
+from tilewright.frontend.tensorflow.load import Endpoint, Program, load_program
+from tilewright.frontend.tensorflow.schema import described, type_name
+from tilewright.frontend.tensorflow.values import expression
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.module import IRModule
+from tilewright.support.dtype import DType
+
+
+def convert_model(
+    model: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None,
+    outputs: Sequence[str] | None,
+    signature: str | None,
+) -> tuple[IRModule, list[InputSpec]]:
+    """See `tilewright.frontend.tensorflow.from_tensorflow`."""
+    program = load_program(model, outputs, signature)
+    specs = resolve_inputs([_declared(one, program) for one in program.inputs], input_shapes)
+    params: list[Var] = [var(spec.name, spec.type) for spec in specs]
+    importer = Importer(program)
+    given = dict(zip((one.tensor for one in program.inputs), params))
+    found = [expression(value) for value in importer.run(given, [one.tensor for one in program.outputs])]
+    importer.missing.refuse(program.label)
+    if not found:
+        raise ModelError(f"{program.label} has no outputs")
+    for value, one in zip(found, program.outputs):
+        if not isinstance(value, Expr):
+            raise UnsupportedError(f"{program.label}: the output {one.name!r} is no tensor")
+    body = found[0] if len(found) == 1 else Tuple(found)
+    main = Function(params, body, attrs={"output_names": tuple(one.name for one in program.outputs)})
+    return IRModule({**importer.loops, GlobalVar("main"): main}), specs
+
+
+def _declared(one: Endpoint, program: Program) -> Declared:
+    name = type_name(one.dtype)
+    if name is None:
+        raise UnsupportedError(
+            f"{program.label}: the input {one.name!r} holds {described(one.dtype)}, which is not supported"
+        )
+    if one.shape is None:
+        return Declared(one.name, None, DType(name))
+    dims: list[int | str] = [
+        extent if extent >= 0 else "?" if axis else "batch" for axis, extent in enumerate(one.shape)
+    ]
+    return Declared(one.name, tuple(dims), DType(name))

@@ -1,0 +1,13 @@
+"""All families of converters: importing this registers them."""
+
+from tilewright.frontend.tensorflow import (  # noqa: F401
+    control,
+    image,
+    indexing,
+    lists,
+    math,
+    nn,
+    reduce,
+    shape,
+    signal,
+)

@@ -1,0 +1,39 @@
+"""TensorFlow among the formats: what its files begin like, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.source import Source
+from tilewright.frontend.tensorflow import from_tensorflow, supported_operators
+from tilewright.frontend.tensorflow.load import is_graph, is_saved_model
+from tilewright.relay.ir.module import IRModule
+
+
+class TensorflowFrontend(Frontend):
+    """SavedModels, which are folders, and frozen graphs."""
+
+    name = "tensorflow"
+    kind = "a TensorFlow SavedModel or frozen graph"
+
+    def recognizes(self, source: Source) -> bool:
+        """A folder with saved_model.pb, or a message that begins with a node."""
+        return is_saved_model(source) or (not source.is_folder and is_graph(source))
+
+    def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
+        """As `from_tensorflow`."""
+        return from_tensorflow(model, input_shapes)
+
+    def companions(self, path: Path) -> Sequence[Path]:
+        """The files of a SavedModel's folder."""
+        if not path.is_dir():
+            return ()
+        return [path / "saved_model.pb", *sorted(found for found in (path / "variables").glob("*") if found.is_file())]
+
+    def operators(self) -> dict[str, list[str]]:
+        """Operators by their raw names."""
+        return {"operators": supported_operators()}

@@ -1,0 +1,259 @@
+"""The walk over a TensorFlow graph from its results: operators converted, constants folded, problems collected.
+
+Values are computed once, when something reads them, so that what saves or checks the model is never looked at.
+Operators of branches (Switch) give all their results; Merge chooses among them by the condition that they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.frontend.finish import Finisher
+from tilewright.frontend.folding import fold_call
+from tilewright.frontend.graph_walk import UNAVAILABLE
+from tilewright.frontend.messages import Record
+from tilewright.frontend.tensorflow.load import Program
+from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
+from tilewright.frontend.tensorflow.outputs import place_of_output
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import DEAD, Dims, Items
+from tilewright.frontend.unsupported import Unsupported
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
+from tilewright.relay.ir.type_of import type_of
+
+_OF_DATA = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError)
+#: Operators converted at most, those of a function as often as it is called.
+_MOST_OPERATORS = 1 << 18
+#: Functions that call functions.
+_MOST_DEPTH = 60
+#: What changes a variable while the model runs.
+_ASSIGNS = (
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "Assign", "AssignAdd", "AssignSub",
+    "ResourceScatterUpdate", "ResourceScatterAdd",
+)  # fmt: skip
+
+
+class Scope:
+    """One graph, or one call of a function: its nodes, what is known of their results, and where it is."""
+
+    def __init__(self, nodes: Mapping[str, Record], name: str, is_function: bool) -> None:
+        self.nodes = nodes
+        self.name = name
+        self.is_function = is_function
+        self.values: dict[str, list[Any]] = {}
+        #: Of values behind a Switch, on which side of which condition they are.
+        self.sides: dict[str, dict[Expr, bool]] = {}
+
+
+class Importer(GraphImporter):
+    """Converts one program; `missing` gathers what cannot be converted."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.missing = Unsupported()
+        self.loops: dict[GlobalVar, Function] = {}
+        self._finisher = Finisher(fold_call)
+        self._converted = 0
+        self._depth = 0
+        self._variables: dict[str, Constant] = {}
+        self._bodies: dict[str, dict[str, Record]] = {}
+
+    # ---------------------------------------------------------------------------------------------------- the results
+    def run(self, inputs: Mapping[str, Expr], outputs: Sequence[str]) -> list[Any]:
+        """The tensors `outputs` of the graph, given others by name."""
+        scope = Scope(self.program.nodes, "", False)
+        for tensor, value in inputs.items():
+            name, _, place = tensor.partition(":")
+            if name not in scope.nodes or (place or "0") != "0":
+                raise ModelError(f"{self.program.label}: the input {tensor!r} is no tensor of the graph")
+            scope.values[name] = [value]
+        return [self._tensor(scope, tensor) for tensor in outputs]
+
+    def call(self, function: str, arguments: Sequence[Any], scope: str) -> list[Any]:
+        """The results of a function of the library."""
+        found = self.program.functions.get(function)
+        if found is None:
+            raise ModelError(f"{self.program.label}: {scope or 'the graph'} calls {function!r}, which is not there")
+        args = found.signature.input_arg
+        if len(args) != len(arguments):
+            raise ModelError(f"{function!r} takes {len(args)} values, not {len(arguments)}")
+        if self._depth >= _MOST_DEPTH:
+            raise ModelError(f"{self.program.label}: functions call each other {_MOST_DEPTH} deep")
+        if function not in self._bodies:
+            self._bodies[function] = {node.name: node for node in found.node_def}
+        inner = Scope(self._bodies[function], scope, True)
+        inner.values = {arg.name: [value] for arg, value in zip(args, arguments)}
+        self._depth += 1
+        try:
+            for name in found.control_ret.values():
+                self._check_effects(inner, name)
+            return [self._tensor(inner, found.ret[arg.name]) for arg in found.signature.output_arg]
+        finally:
+            self._depth -= 1
+
+    def _check_effects(self, scope: Scope, name: str) -> None:
+        node = scope.nodes.get(name)
+        if node is not None and node.op in _ASSIGNS:
+            self.missing.add(node.op, f"{node.op} {scope.name + name!r}", "it changes a variable while the model runs")
+
+    def variable(self, name: str) -> Constant:
+        """The value of a variable, by the name of its node."""
+        if name not in self._variables:
+            node = self.program.nodes.get(name)
+            shared = (
+                bytes(node.attr["shared_name"].s).decode() if node is not None and "shared_name" in node.attr else ""
+            )
+            stored = self.program.variables
+            keys = [self.program.keys.get(name), name, shared, f"{shared}/.ATTRIBUTES/VARIABLE_VALUE"]
+            key = next((one for one in keys if one and stored is not None and stored.is_numbers(one)), None)
+            if stored is None or key is None:
+                raise ModelError(f"{self.program.label} has no value for the variable {shared or name!r}")
+            self._variables[name] = Constant(stored.array(key))
+        return self._variables[name]
+
+    # ------------------------------------------------------------------------------------------------------- the walk
+    def _tensor(self, scope: Scope, tensor: str) -> Any:
+        """A value by its name, everything that it needs first."""
+        stack = [tensor]
+        entered: set[str] = set()
+        while stack:
+            name = _node_of(stack[-1])
+            if name in scope.values:
+                stack.pop()
+                continue
+            node = scope.nodes.get(name)
+            if node is None:
+                raise ModelError(f"{self.program.label}: {tensor!r} needs {name!r}, which is not there")
+            needed = [one for one in node.input if not one.startswith("^") and _node_of(one) not in scope.values]
+            if needed and name not in entered:
+                entered.add(name)
+                stack.extend(needed)
+                continue
+            if needed:
+                raise UnsupportedError(
+                    f"{self.program.label}: {node.op} {scope.name + name!r} needs its own result: loops of graphs of "
+                    "TensorFlow 1 are not supported; freeze the graph with control flow v2"
+                )
+            stack.pop()
+            self._convert(scope, node)
+        return self._known(scope, tensor)
+
+    def _known(self, scope: Scope, tensor: str) -> Any:
+        name = _node_of(tensor)
+        values = scope.values[name]
+        if values == [UNAVAILABLE]:
+            return UNAVAILABLE
+        node = scope.nodes.get(name)
+        place = place_of_output(node, tensor, scope.is_function) if node is not None else 0
+        if not 0 <= place < len(values):
+            raise ModelError(f"{self.program.label}: {tensor!r} is read of {len(values)} results")
+        return values[place]
+
+    def _convert(self, scope: Scope, record: Record) -> None:
+        self._converted += 1
+        if self._converted > _MOST_OPERATORS:
+            raise ModelError(f"{self.program.label}: it comes to more than {_MOST_OPERATORS} operators")
+        given = [one for one in record.input if not one.startswith("^")]
+        values = [self._known(scope, one) for one in given]
+        node = TfNode(record, scope.name + record.name, values, self)
+        scope.sides[record.name] = sides = self._sides(scope, record)
+        if any(value is UNAVAILABLE for value in values):
+            scope.values[record.name] = [UNAVAILABLE]
+        elif record.op == "Switch":
+            scope.values[record.name] = _switched(node)
+            sides[node[1]] = True  # of which place is read, `_merged` tells
+        elif record.op == "Merge":
+            scope.values[record.name] = self._merged(scope, given, node)
+        elif any(value is DEAD for value in values):
+            scope.values[record.name] = [DEAD] * 16
+        else:
+            scope.values[record.name] = self._results(node)
+
+    def _sides(self, scope: Scope, record: Record) -> dict[Expr, bool]:
+        found: dict[Expr, bool] = {}
+        for one in record.input:
+            name = _node_of(one.lstrip("^"))
+            found.update(scope.sides.get(name, {}))
+            giver = scope.nodes.get(name)
+            if giver is not None and giver.op == "Switch" and name in scope.values:
+                condition = list(scope.sides.get(name, {}))[-1:]
+                found.update({key: one.endswith(":1") for key in condition})
+        return found
+
+    def _merged(self, scope: Scope, given: Sequence[str], node: TfNode) -> list[Any]:
+        """What comes out where branches meet, and which of them it was."""
+        alive = [place for place, value in enumerate(node.values) if value is not DEAD]
+        if len(alive) == 1:
+            return [node.values[alive[0]], Dims([alive[0]], scalar=True)]
+        if len(node.values) != 2 or not alive:
+            node.unsupported("branches that meet other than in pairs")
+        first, second = (self._side_of(scope, one) for one in given)
+        apart = [key for key in first if key in second and first[key] != second[key]]
+        if len(apart) != 1:
+            node.unsupported("branches whose condition is not found")
+        condition = apart[0]
+        scope.sides[node.name.removeprefix(scope.name)].pop(condition, None)
+        places = (0, 1) if first[condition] else (1, 0)
+        chosen = op.where(condition, node[places[0]], node[places[1]])
+        return [chosen, op.where(condition, Dims([places[0]], scalar=True).expression(),
+                                 Dims([places[1]], scalar=True).expression())]  # fmt: skip
+
+    def _side_of(self, scope: Scope, tensor: str) -> dict[Expr, bool]:
+        name = _node_of(tensor)
+        found = dict(scope.sides.get(name, {}))
+        giver = scope.nodes.get(name)
+        if giver is not None and giver.op == "Switch":
+            for key in list(found)[-1:]:
+                found[key] = tensor.endswith(":1")
+        return found
+
+    def _results(self, node: TfNode) -> list[Any]:
+        converter = converts.find(node.operator)
+        if converter is None:
+            self.missing.add(node.operator, node.label, f"no converter for the operator {node.operator}")
+            return [UNAVAILABLE]
+        try:
+            result: Any = converter(node)
+            values = list(result) if isinstance(result, list | tuple) else [result]
+            if any(value is UNAVAILABLE for value in values):
+                return [UNAVAILABLE]
+            done: dict[Expr, Expr] = {}
+            return [self._finished(value, node.name, done) for value in values]
+        except UnsupportedError as error:
+            self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
+            return [UNAVAILABLE]
+        except TypeMismatchError as error:
+            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
+        except TilewrightError:
+            raise
+        except _OF_DATA as error:
+            types = ", ".join(str(type_of(one)) if isinstance(one, Expr) else type(one).__name__ for one in node.values)
+            raise ModelError(
+                f"{node.label} does not fit its inputs ({types}): {type(error).__name__}: {error}"
+            ) from error
+        except Exception as error:
+            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+
+    def _finished(self, value: Any, span: str, done: dict[Expr, Expr]) -> Any:
+        if isinstance(value, Expr):
+            return self._finisher.finish(value, span, done)
+        if isinstance(value, Items):
+            value.items = [None if one is None else self._finisher.finish(one, span, done) for one in value.items]
+        return value
+
+
+def _node_of(tensor: str) -> str:
+    """The node that a tensor is a result of."""
+    return tensor.lstrip("^").partition(":")[0]
+
+
+def _switched(node: TfNode) -> list[Any]:
+    """The results of Switch: what goes on where the condition is false, and where it is true."""
+    condition = node[1]
+    if isinstance(condition, Constant):
+        taken = bool(condition.data)
+        return [DEAD if taken else node.values[0], node.values[0] if taken else DEAD]
+    return [node.values[0], node.values[0]]

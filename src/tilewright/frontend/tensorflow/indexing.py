@@ -1,0 +1,96 @@
+"""Gathering, scattering and one-hot codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, move_axis, reshape, shape_of
+from tilewright.frontend.tensorflow.control import resolved
+from tilewright.frontend.tensorflow.node import TfNode
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import Dims, dims_of
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+@converts("Gather", "GatherV2", "ResourceGather")
+def convert_gather(node: TfNode) -> Any:
+    value = node.values[0]
+    if isinstance(value, Dims):
+        found = dims_of(node.values[1])
+        if found is not None and all(isinstance(one, int) for one in found):
+            scalar = isinstance(node.values[1], Constant) and node.values[1].data.ndim == 0
+            return Dims([value.extents[one] for one in found], value.dtype, scalar)
+    data = resolved(node, 0)
+    rank = len(shape_of(data))
+    axis = node.axis(node.ints(2, "axis")[0], rank) if node.operator == "GatherV2" else 0
+    batch = node.i("batch_dims", 0)
+    if not batch:
+        return op.take(data, node[1], axis=axis)
+    batch = batch + node.rank(1) if batch < 0 else batch
+    return _batched(node, data, axis, batch)
+
+
+def _batched(node: TfNode, data: Expr, axis: int, batch: int) -> Expr:
+    """Of each sample of the batch its own places."""
+    shape, places = shape_of(data), node[1]
+    lead, own = shape[:batch], shape_of(places)[batch:]
+    moved = move_axis(data, axis, batch)
+    rest = shape_of(moved)[batch + 1 :]
+    count = int(np.prod([int(extent) for extent in own], initial=1))
+    flat = reshape(places, (*lead, count, *[1] * len(rest)))
+    found = op.gather(moved, batch, broadcast_to(flat, (*lead, count, *rest)))
+    made = reshape(found, (*lead, *own, *rest))
+    between = axis - batch
+    order = [*range(batch), *range(batch + len(own), batch + len(own) + between), *range(batch, batch + len(own))]
+    return op.transpose(made, axes=[*order, *range(len(order), len(shape_of(made)))])
+
+
+@converts("GatherNd", "ResourceGatherNd")
+def convert_gather_nd(node: TfNode) -> Expr:
+    places = move_axis(node[1], node.rank(1) - 1, 0)
+    return op.gather_nd(resolved(node, 0), places)
+
+
+_MODES = {"Update": "update", "Add": "add", "Sub": "sub", "Max": "max", "Min": "min"}
+
+
+@converts("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin")
+def convert_tensor_scatter(node: TfNode) -> Expr:
+    kind = node.operator.removeprefix("TensorScatter")
+    updates = op.negative(node[2]) if kind == "Sub" else node[2]
+    places = move_axis(node[1], node.rank(1) - 1, 0)
+    return op.scatter_nd(node[0], places, updates, mode="add" if kind == "Sub" else _MODES[kind])
+
+
+@converts("ScatterNd")
+def convert_scatter_nd(node: TfNode) -> Expr:
+    table = full(0, node.dims(2), node.dtype(1))
+    return op.scatter_nd(table, move_axis(node[0], node.rank(0) - 1, 0), node[1], mode="add")
+
+
+@converts("OneHot")
+def convert_one_hot(node: TfNode) -> Expr:
+    axis = node.i("axis", -1)
+    return op.one_hot(node[0], node[2], node[3], depth=node.ints(1, "depth")[0], axis=axis, dtype=node.dtype(2))
+
+
+@converts("Where")
+def convert_where(node: TfNode) -> Expr:
+    data = node[0] if node.dtype() == "bool" else op.not_equal(node[0], like(0, node[0]))
+    return cast(op.argwhere(data), "int64")
+
+
+@converts("DynamicStitch", "ParallelDynamicStitch")
+def convert_stitch(node: TfNode) -> Expr:
+    count = len(node.values) // 2
+    places = [node.static(index, "places") for index in range(count)]
+    total = max((int(one.max(initial=-1)) for one in places), default=-1) + 1
+    own = node.shape(count)[places[0].ndim :]
+    made: Expr = full(0, (total, *own), node.dtype(count))
+    for index, one in enumerate(places):
+        rows = reshape(node[count + index], (one.size, *own))
+        made = op.scatter_nd(made, constant(one.reshape(1, -1), "int32"), rows, mode="update")
+    return made

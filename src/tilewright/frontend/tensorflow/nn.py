@@ -1,0 +1,213 @@
+"""Matrix products, convolutions, pooling, normalization and what networks end with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, like, rank_of, shape_of, transpose
+from tilewright.frontend.product import einsum, matmul
+from tilewright.frontend.sliding import (
+    Window,
+    channel_kernel,
+    convolution,
+    depthwise_kernel,
+    patches,
+    pool,
+    transposed_convolution,
+)
+from tilewright.frontend.tensorflow.node import TfNode
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+@converts("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def convert_matmul(node: TfNode) -> Expr:
+    plain = node.operator == "MatMul"
+    turned = (node.b("transpose_a"), node.b("transpose_b")) if plain else (node.b("adj_x"), node.b("adj_y"))
+    parts = []
+    for value, turn in zip((node[0], node[1]), turned):
+        rank = rank_of(value)
+        parts.append(transpose(value, (*range(rank - 2), rank - 1, rank - 2)) if turn else value)
+    return matmul(*parts)
+
+
+@converts("Einsum")
+def convert_einsum(node: TfNode) -> Expr:
+    return einsum(node.s("equation"), node.given())
+
+
+# ------------------------------------------------------------------------------------------------------------- windows
+def _spatial(node: TfNode, values: Sequence[int]) -> tuple[int, ...]:
+    """Of numbers for all axes those of the spatial ones."""
+    if not values:
+        return (1,) * (node.rank() - 2)
+    return tuple(values[1:-1] if node.last else values[2:])
+
+
+def _window(node: TfNode, size: Sequence[Any]) -> Window:
+    strides, dilation = _spatial(node, node.i_list("strides")), _spatial(node, node.i_list("dilations"))
+    padding = node.s("padding").lower()
+    if padding == "explicit":
+        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
+        chosen = pads[1:-1] if node.last else pads[2:]
+        return Window(tuple(size), strides, dilation, tuple((int(b), int(e)) for b, e in chosen))
+    if padding not in ("same", "valid"):
+        node.bad(f"padding {padding!r}")
+    return Window(tuple(size), strides, dilation, padding)
+
+
+@converts("Conv2D", "Conv3D", "Conv")
+def convert_convolution(node: TfNode) -> Expr:
+    kernel = node[1]
+    size = shape_of(kernel)[:-2]
+    channels = node.shape()[-1 if node.last else 1]
+    taken = shape_of(kernel)[-2]
+    if not isinstance(channels, int) or channels % taken:
+        node.bad(f"its kernel takes {taken} channels, the data has {channels}")
+    return convolution(node[0], channel_kernel(kernel), _window(node, size), channels // taken, node.last)
+
+
+@converts("DepthwiseConv2dNative", "DepthwiseConv2D")
+def convert_depthwise(node: TfNode) -> Expr:
+    kernel = node[1]
+    return convolution(
+        node[0], depthwise_kernel(kernel), _window(node, shape_of(kernel)[:2]), shape_of(kernel)[2], node.last
+    )
+
+
+@converts("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+def convert_backprop(node: TfNode) -> Expr:
+    """A transposed convolution: the result has the sizes that the first input gives, cut as the forward one pads."""
+    data, kernel = node[2], node[1]
+    size = tuple(int(extent) for extent in shape_of(kernel)[:-2])
+    whole = node.dims(0, "output shape")
+    extents = whole[1:-1] if node.last else whole[2:]
+    strides, dilation = _values(node, "strides", len(size)), _values(node, "dilations", len(size))
+    shape = Window(size, strides, dilation, node.s("padding").lower())
+    if shape.padding == "explicit":
+        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
+        shape = Window(size, strides, dilation, tuple(map(tuple, pads[1:-1] if node.last else pads[2:])))
+    given = shape_of(data)[1:-1] if node.last else shape_of(data)[2:]
+    cut = []
+    for axis, (extent, here) in enumerate(zip(extents, given)):
+        reach = (size[axis] - 1) * dilation[axis] + 1
+        if isinstance(extent, int) and isinstance(here, int):
+            before = shape.pads(extents)[axis][0]
+            cut.append((before, (here - 1) * strides[axis] + reach - extent - before))
+        else:
+            total = max(reach - strides[axis], 0) if shape.padding == "same" else -max(strides[axis] - reach, 0)
+            cut.append((total // 2, total - total // 2) if total >= 0 else (0, total))
+    return transposed_convolution(data, channel_kernel(kernel), shape, cut, 1, node.last)
+
+
+def _values(node: TfNode, name: str, axes: int) -> tuple[int, ...]:
+    found = node.i_list(name)
+    return tuple(found[1:-1] if node.last else found[2:]) if found else (1,) * axes
+
+
+@converts("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
+def convert_pool(node: TfNode) -> Expr:
+    if node.operator == "MaxPoolV2":
+        size, strides = (node.ints(index, "window") for index in (1, 2))
+    else:
+        size, strides = node.i_list("ksize"), node.i_list("strides")
+    if any(one != 1 for one in (size[0], strides[0], size[-1 if node.last else 1])):
+        node.unsupported("windows over samples or channels")
+    axes = len(size) - 2
+    padding: Any = node.s("padding").lower()
+    if padding == "explicit":
+        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
+        padding = tuple(map(tuple, pads[1:-1] if node.last else pads[2:]))
+    shape = Window(_spatial(node, size), _spatial(node, strides), (1,) * axes, padding)
+    return pool("max" if node.operator.startswith("Max") else "avg", node[0], shape, node.last)
+
+
+@converts("ExtractImagePatches")
+def convert_patches(node: TfNode) -> Expr:
+    size, strides, rates = (tuple(node.i_list(name)[1:-1]) for name in ("ksizes", "strides", "rates"))
+    return patches(node[0], Window(size, strides, rates, node.s("padding").lower()))
+
+
+@converts("Dilation2D")
+def convert_dilation(node: TfNode) -> Expr:
+    size = shape_of(node[1])[:2]
+    shape = Window(
+        tuple(size), tuple(node.i_list("strides")[1:-1]), tuple(node.i_list("rates")[1:-1]), node.s("padding").lower()
+    )
+    pads = shape.pads(node.shape()[1:3])
+    made = op.image.dilation2d(
+        channels_first(node[0]), transpose(node[1], (2, 0, 1)), strides=shape.strides, dilations=shape.dilation,
+        padding=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
+    )  # fmt: skip
+    return channels_last(made)
+
+
+# ------------------------------------------------------------------------------------------------------- normalization
+@converts("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+def convert_batch_norm(node: TfNode) -> list[Expr]:
+    data = cast(node[0], "float32")
+    axis = node.rank() - 1 if node.last else 1
+    if node.b("is_training", True):
+        axes = tuple(one for one in range(node.rank()) if one != axis)
+        mean = op.mean(data, axis=axes)
+        apart = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
+        variance = op.mean(op.multiply(apart, apart), axis=axes)
+    else:
+        mean, variance = node[3], node[4]
+    made = op.nn.batch_norm(data, node[1], node[2], mean, variance, axis=axis, epsilon=node.f("epsilon", 1e-4))
+    return [cast(made[0], node.dtype()), mean, variance, mean, variance, mean]
+
+
+@converts("LRN")
+def convert_lrn(node: TfNode) -> Expr:
+    radius = node.i("depth_radius", 5)
+    size = 2 * radius + 1
+    made = op.nn.lrn(
+        channels_first(node[0]), size=size, axis=1, bias=node.f("bias", 1.0), alpha=node.f("alpha", 1.0) * size,
+        beta=node.f("beta", 0.5),
+    )  # fmt: skip
+    return channels_last(made)
+
+
+@converts("L2Loss")
+def convert_l2_loss(node: TfNode) -> Expr:
+    return op.multiply(op.sum(op.multiply(node[0], node[0])), like(0.5, node[0]))
+
+
+@converts("Softmax", "LogSoftmax")
+def convert_softmax(node: TfNode) -> Expr:
+    return (op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(node[0], axis=node.rank() - 1)
+
+
+@converts("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
+def convert_cross_entropy(node: TfNode) -> list[Expr]:
+    logs, truth = op.nn.log_softmax(node[0], axis=1), node[1]
+    if node.operator.startswith("Sparse"):
+        kind = node.dtype()
+        truth = op.one_hot(truth, constant(1, kind), constant(0, kind), depth=node.shape()[1], axis=-1, dtype=kind)
+    loss = op.negative(op.sum(op.multiply(truth, logs), axis=(1,)))
+    return [loss, op.subtract(op.exp(logs), truth)]
+
+
+# -------------------------------------------------------------------------------------------------------- quantization
+@converts("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
+def convert_fake_quant(node: TfNode) -> Expr:
+    """Numbers rounded to so many steps between two ends, which are moved so that 0 is a step."""
+    low: Any
+    high: Any
+    if node.operator == "FakeQuantWithMinMaxArgs":
+        low, high = np.float32(node.f("min", -6.0)), np.float32(node.f("max", 6.0))
+    else:
+        low, high = node.static(1, "range").astype("float32"), node.static(2, "range").astype("float32")
+    least, most = int(node.b("narrow_range")), (1 << node.i("num_bits", 8)) - 1
+    scale = (high - low) / np.float32(most - least)
+    zero = np.clip(np.floor(least - low / scale + np.float32(0.5)), least, most).astype("float32")
+    low, high = (least - zero) * scale, (most - zero) * scale
+    bounded = op.minimum(op.maximum(node[0], constant(low, "float32")), constant(high, "float32"))
+    steps = op.multiply(op.subtract(bounded, constant(low, "float32")), constant(1 / scale, "float32"))
+    whole = op.floor(op.add(steps, constant(0.5, "float32")))
+    return op.add(op.multiply(whole, constant(scale, "float32")), constant(low, "float32"))

@@ -1,0 +1,133 @@
+"""Sums and the like, orders, and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import cast, constant, full, is_float, like, product
+from tilewright.frontend.tensorflow.node import TfNode
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import Dims
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+_REDUCTIONS: dict[str, Callable[..., Expr]] = {
+    "Sum": op.sum, "Prod": op.prod, "Max": op.max, "Min": op.min, "Mean": op.mean, "All": op.all, "Any": op.any,
+}  # fmt: skip
+
+
+@converts(*_REDUCTIONS)
+def convert_reduction(node: TfNode) -> Any:
+    keep = node.b("keep_dims")
+    if node.operator == "Prod" and isinstance(node.values[0], Dims) and not keep:
+        return Dims([product(node.values[0].extents)], node.values[0].dtype, True)
+    axes = tuple(node.axis(axis) for axis in node.ints(1))
+    if not axes:
+        return node[0]
+    data = node[0]
+    if node.operator == "Mean" and not is_float(node.dtype()):
+        node.unsupported(f"the mean of {node.dtype()}")
+    return _REDUCTIONS[node.operator](data, axis=axes, keepdims=keep)
+
+
+@converts("EuclideanNorm")
+def convert_norm(node: TfNode) -> Expr:
+    axes = tuple(node.axis(axis) for axis in node.ints(1))
+    return op.sqrt(op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=node.b("keep_dims")))
+
+
+@converts("ArgMax", "ArgMin")
+def convert_argmax(node: TfNode) -> Expr:
+    function = op.argmax if node.operator == "ArgMax" else op.argmin
+    data = cast(node[0], "int32") if node.dtype() == "bool" else node[0]
+    return cast(function(data, axis=node.axis(node.ints(1, "axis")[0])), node.type("output_type", "int64"))
+
+
+@converts("Cumsum", "Cumprod")
+def convert_cumulative(node: TfNode) -> Expr:
+    axis, exclusive, reverse = node.axis(node.ints(1, "axis")[0]), node.b("exclusive"), node.b("reverse")
+    if node.operator == "Cumsum":
+        return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)
+    data = op.reverse(node[0], axis=axis) if reverse else node[0]
+    made = op.cumprod(data, axis=axis, exclusive=exclusive)
+    return op.reverse(made, axis=axis) if reverse else made
+
+
+@converts("TopK", "TopKV2")
+def convert_top_k(node: TfNode) -> list[Expr]:
+    count = node.ints(1, "count")[0] if node.operator == "TopKV2" else node.i("k")
+    made = op.topk(node[0], k=count, axis=-1, dtype="int32")
+    return [made[0], cast(made[1], node.type("index_type", "int32"))]
+
+
+@converts("InTopK", "InTopKV2")
+def convert_in_top_k(node: TfNode) -> Expr:
+    scores, places = node[0], op.expand_dims(cast(node[1], "int32"), axis=1)
+    count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.i("k")
+    own = op.gather(scores, 1, places)
+    above = op.sum(cast(op.greater(scores, own), "int32"), axis=(1,))
+    return op.logical_and(op.less(above, constant(count, "int32")), op.isfinite(op.squeeze(own, axis=(1,))))
+
+
+@converts("LowerBound", "UpperBound")
+def convert_bound(node: TfNode) -> Expr:
+    made = op.searchsorted(node[0], node[1], right=node.operator == "UpperBound", dtype="int32")
+    return cast(made, node.type("out_type", "int32"))
+
+
+_SEGMENTS = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
+
+
+@converts(
+    "SegmentSum", "SegmentProd", "SegmentMax", "SegmentMin", "UnsortedSegmentSum", "UnsortedSegmentProd",
+    "UnsortedSegmentMax", "UnsortedSegmentMin", "SegmentMean",
+)  # fmt: skip
+def convert_segments(node: TfNode) -> Expr:
+    kind = node.operator.rpartition("Segment")[2]
+    data, ids = node[0], node[1]
+    if node.operator.startswith("Unsorted"):
+        count = node.ints(2, "number of segments")[0]
+        start = _start(kind, node.dtype())
+    else:
+        places = node.static(1, "segments") if hasattr(ids, "data") else None
+        if places is None:
+            node.unsupported("segments whose number is computed; use an unsorted segment operator")
+        count, start = int(places.max(initial=-1)) + 1, 0
+    if node.rank(1) != 1:
+        node.unsupported("segments of more than one axis")
+    table = full(start, (count, *node.shape()[1:]), node.dtype())
+    where = op.expand_dims(ids, axis=0)
+    if kind == "Mean":
+        ones = full(1, (node.shape(1)[0],), node.dtype())
+        total = op.scatter_nd(table, where, data, mode="add")
+        sizes = op.scatter_nd(full(0, (count,), node.dtype()), where, ones, mode="add")
+        sizes = op.maximum(sizes, like(1, sizes))
+        return op.divide(total, op.expand_dims(sizes, axis=1, num_newaxis=node.rank() - 1))
+    if start == 0 and kind in ("Max", "Min", "Prod"):
+        table = full(_start(kind, node.dtype()), (count, *node.shape()[1:]), node.dtype())
+    return op.scatter_nd(table, where, data, mode=_SEGMENTS[kind])
+
+
+def _start(kind: str, dtype: str) -> Any:
+    """What an empty segment holds."""
+    if kind in ("Sum", "Prod", "Mean"):
+        return int(kind == "Prod")
+    low, high = (
+        (np.finfo(dtype).min, np.finfo(dtype).max) if is_float(dtype) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    )
+    return low if kind == "Max" else high
+
+
+@converts("Bincount", "DenseBincount")
+def convert_bincount(node: TfNode) -> Expr:
+    size = node.ints(1, "size")[0]
+    if node.rank() != 1 or node.shape(2) not in ((0,), node.shape()):
+        node.unsupported("counts of other than one axis")
+    data = node[0]
+    counted = op.one_hot(data, constant(1, "int32"), constant(0, "int32"), depth=size, axis=-1, dtype="int32")
+    if node.shape(2) == (0,):
+        return cast(op.sum(counted, axis=(0,)), node.type("T", "int32"))
+    return op.sum(op.multiply(cast(counted, node.dtype(2)), op.expand_dims(node[2], axis=1)), axis=(0,))

@@ -1,0 +1,412 @@
+"""Shapes, and operators that move, repeat, join and pad; what works on shapes keeps their extents known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    full,
+    index_axis,
+    like,
+    move_axis,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    transpose,
+)
+from tilewright.frontend.product import broadcast_shape
+from tilewright.frontend.tensorflow.node import TfNode
+from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import Dims, dims_of
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+@converts("Shape", "ShapeN", "Rank", "Size")
+def convert_shape(node: TfNode) -> Any:
+    kind = node.type("out_type", "int32")
+    if node.operator == "ShapeN":
+        return [Dims(node.shape(index), kind) for index in range(len(node.values))]
+    if node.operator == "Rank":
+        return Dims([node.rank()], "int32", True)
+    return Dims([product(node.shape())], kind, True) if node.operator == "Size" else Dims(node.shape(), kind)
+
+
+@converts("Reshape")
+def convert_reshape(node: TfNode) -> Any:
+    target = list(node.dims(1))
+    value = node.values[0]
+    if isinstance(value, Dims) and target in ([-1], [1], []):
+        return Dims(value.extents, value.dtype, not target)
+    open_places = [place for place, extent in enumerate(target) if isinstance(extent, int) and extent == -1]
+    if len(open_places) > 1:
+        node.bad(f"a shape of {len(open_places)} open extents")
+    if open_places:
+        known = product([extent for place, extent in enumerate(target) if place not in open_places])
+        whole = product(node.shape())
+        target[open_places[0]] = _divided(node.shape(), target, whole, known)
+    return reshape(node[0], target)
+
+
+def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any) -> Any:
+    """whole / known; an open extent that is on both sides is taken off first."""
+    if isinstance(known, int) and known == 0:
+        return 0
+    left, right = list(shape), [extent for extent in target if not (isinstance(extent, int) and extent == -1)]
+    for extent in list(right):
+        match = next((one for one in left if one is extent or (isinstance(one, int) and one == extent)), None)
+        if match is not None:
+            left.remove(match)
+            right.remove(extent)
+    rest = product(right)
+    return product(left) if isinstance(rest, int) and rest == 1 else product(left) // rest
+
+
+@converts("Squeeze")
+def convert_squeeze(node: TfNode) -> Any:
+    value = node.values[0]
+    if isinstance(value, Dims) and len(value.extents) == 1:
+        return Dims(value.extents, value.dtype, True)
+    axes = [node.axis(axis) for axis in node.i_list("squeeze_dims", node.i_list("axis"))]
+    axes = axes or [axis for axis, extent in enumerate(node.shape()) if isinstance(extent, int) and extent == 1]
+    return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
+
+
+@converts("ExpandDims")
+def convert_expand_dims(node: TfNode) -> Any:
+    value = node.values[0]
+    if isinstance(value, Dims) and value.scalar:
+        return Dims(value.extents, value.dtype)
+    rank = node.rank() + 1
+    return op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], rank))
+
+
+@converts("Transpose", "ConjugateTranspose")
+def convert_transpose(node: TfNode) -> Expr:
+    return transpose(node[0], [node.axis(axis) for axis in node.ints(1)])
+
+
+@converts("InvertPermutation")
+def convert_invert_permutation(node: TfNode) -> Expr:
+    return op.invert_permutation(node[0])
+
+
+@converts("BroadcastTo")
+def convert_broadcast_to(node: TfNode) -> Expr:
+    return broadcast_to(node[0], node.dims(1))
+
+
+@converts("BroadcastArgs")
+def convert_broadcast_args(node: TfNode) -> Dims:
+    return Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32"))
+
+
+@converts("Fill", "Empty")
+def convert_fill(node: TfNode) -> Expr:
+    value = node[1] if node.operator == "Fill" else constant(0, node.type("dtype"))
+    return broadcast_to(value, node.dims(0))
+
+
+@converts("Range")
+def convert_range(node: TfNode) -> Expr:
+    found = [node.static(index, "limits") for index in range(3)] if not node.all_dims() else None
+    if found is None:
+        limits = [node.dims(index)[0] for index in range(3)]
+        if limits[0] == 0 and limits[2] == 1:
+            ones = full(1, (limits[1],), "int32")
+            return cast(op.subtract(op.cumsum(ones, axis=0), constant(1, "int32")), node.type("Tidx", "int32"))
+        node.unsupported("a range of open length that does not count up from 0")
+    begin, end, step = (value.item() for value in found)
+    return constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
+
+
+@converts("LinSpace")
+def convert_linspace(node: TfNode) -> Expr:
+    begin, end, count = (node.static(index, "limits").item() for index in range(3))
+    return constant(np.linspace(begin, end, int(count)), node.dtype())
+
+
+@converts("Tile")
+def convert_tile(node: TfNode) -> Expr:
+    times = node.dims(1, "repeats")
+    if all(isinstance(one, int) for one in times):
+        return op.tile(node[0], reps=[int(one) for one in times])
+    value = node[0]
+    for axis, count in enumerate(times):
+        extent = shape_of(value)[axis]
+        if isinstance(count, int) and count == 1:
+            continue
+        wide = op.expand_dims(value, axis=axis)
+        shape = (*shape_of(value)[:axis], count, *shape_of(value)[axis:])
+        value = reshape(
+            broadcast_to(wide, shape), (*shape_of(value)[:axis], count * extent, *shape_of(value)[axis + 1 :])
+        )
+    return value
+
+
+@converts("Pack")
+def convert_pack(node: TfNode) -> Any:
+    axis = node.i("axis", 0)
+    if node.all_dims() and axis == 0 and all(len(dims_of(value) or ()) == 1 for value in node.values):
+        kind = next(value.dtype for value in node.values if isinstance(value, Dims))
+        return Dims([(dims_of(value) or ())[0] for value in node.values], kind)
+    return op.stack(node.given(), axis=node.axis(axis, node.rank() + 1))
+
+
+@converts("Unpack")
+def convert_unpack(node: TfNode) -> list[Any]:
+    value = node.values[0]
+    if isinstance(value, Dims):
+        return [Dims([extent], value.dtype, True) for extent in value.extents]
+    axis = node.axis(node.i("axis", 0))
+    return [index_axis(node[0], axis, place) for place in range(node.i("num"))]
+
+
+@converts("ConcatV2", "Concat")
+def convert_concat(node: TfNode) -> Any:
+    new = node.operator == "ConcatV2"
+    parts = node.values[:-1] if new else node.values[1:]
+    if any(isinstance(value, Dims) for value in parts) and all(dims_of(value) is not None for value in parts):
+        kind = next(value.dtype for value in parts if isinstance(value, Dims))
+        return Dims([extent for value in parts for extent in dims_of(value) or ()], kind)
+    places = range(len(node.values) - 1) if new else range(1, len(node.values))
+    axis = node.ints(len(node.values) - 1 if new else 0, "axis")[0]
+    return concatenate([node[place] for place in places], node.axis(axis, node.rank(places[0])))
+
+
+@converts("Split", "SplitV")
+def convert_split(node: TfNode) -> list[Expr]:
+    new = node.operator == "SplitV"
+    data = node[0] if new else node[1]
+    axis = node.axis(node.ints(2 if new else 0, "axis")[0], rank_of(data))
+    extent = shape_of(data)[axis]
+    if new:
+        sizes = node.ints(1, "sizes")
+        sizes = [extent - sum(one for one in sizes if one >= 0) if one < 0 else one for one in sizes]
+    else:
+        count = node.i("num_split")
+        sizes = [extent // count] * count
+    edges = [0, *np.cumsum(sizes).tolist()] if all(isinstance(one, int) for one in sizes) else None
+    if edges is None:
+        node.unsupported("parts of an axis of open extent; give it with input_shapes")
+    return [op.strided_slice(data, begin=(b,), end=(b + n,), strides=(1,), axes=(axis,)) for b, n in zip(edges, sizes)]
+
+
+# ------------------------------------------------------------------------------------------------------------- slices
+@converts("Slice")
+def convert_slice(node: TfNode) -> Any:
+    begin, size = node.dims(1, "begin"), node.dims(2, "size")
+    value = node.values[0]
+    if isinstance(value, Dims):
+        first = begin[0]
+        return Dims(value.extents[first:] if size[0] == -1 else value.extents[first : first + size[0]], value.dtype)
+    ends = [extent if isinstance(n, int) and n == -1 else b + n for b, n, extent in zip(begin, size, node.shape())]
+    axes = [
+        a for a, (b, e) in enumerate(zip(begin, ends)) if not (isinstance(b, int) and b == 0 and e is node.shape()[a])
+    ]
+    if not axes:
+        return node[0]
+    return op.strided_slice(
+        node[0], begin=[begin[a] for a in axes], end=[ends[a] for a in axes], strides=[1] * len(axes), axes=axes
+    )
+
+
+@converts("StridedSlice")
+def convert_strided_slice(node: TfNode) -> Any:
+    """By the masks of Python's slices: begin and end left out, an ellipsis, new axes, axes that disappear."""
+    begin, end, strides = (list(node.dims(index, "slices")) for index in (1, 2, 3))
+    value = node.values[0]
+    if isinstance(value, Dims) and len(begin) == 1:
+        return _slice_of_dims(node, value, begin[0], end[0], strides[0])
+    masks = {name: node.i(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    data, axis = node[0], 0
+    used = sum(1 for place in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> place & 1)
+    for place in range(len(begin)):
+        if masks["ellipsis"] >> place & 1:
+            axis += node.rank() - used
+        elif masks["new_axis"] >> place & 1:
+            data = op.expand_dims(data, axis=axis)
+            axis += 1
+        elif masks["shrink_axis"] >> place & 1:
+            data = _element(node, data, axis, begin[place])
+        else:
+            first = None if masks["begin"] >> place & 1 else begin[place]
+            last = None if masks["end"] >> place & 1 else end[place]
+            data = _slice(node, data, axis, first, last, strides[place])
+            axis += 1
+    return data
+
+
+def _slice_of_dims(node: TfNode, value: Dims, begin: Any, end: Any, stride: Any) -> Dims:
+    if node.i("shrink_axis_mask", 0) & 1:
+        return Dims([value.extents[begin]], value.dtype, True)
+    first = None if node.i("begin_mask", 0) & 1 else begin
+    last = None if node.i("end_mask", 0) & 1 else end
+    return Dims(value.extents[slice(first, last, stride)], value.dtype)
+
+
+def _element(node: TfNode, data: Expr, axis: int, place: Any) -> Expr:
+    extent = shape_of(data)[axis]
+    if isinstance(extent, int) and isinstance(place, int):
+        if not -extent <= place < extent:
+            node.bad(f"element {place} of an axis of {extent}")
+        return index_axis(data, axis, place % extent)
+    if isinstance(place, int) and place < 0:
+        return index_axis(op.reverse(data, axis=axis), axis, -place - 1)
+    return index_axis(data, axis, place)
+
+
+def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: Any) -> Expr:
+    extent = shape_of(data)[axis]
+    if begin is None and end is None and stride == 1:
+        return data
+    if all(isinstance(one, int) for one in (extent, stride, 0 if begin is None else begin, 0 if end is None else end)):
+        first, last, step = slice(begin, end, stride).indices(extent)
+        if step < 0:
+            return op.take(data, Constant(np.arange(first, last, step, dtype=np.int32)), axis=axis)
+        return op.strided_slice(data, begin=(first,), end=(max(last, first),), strides=(step,), axes=(axis,))
+    if begin is None and end is None and stride == -1:
+        return op.reverse(data, axis=axis)
+    if not isinstance(stride, int) or stride < 0 or (isinstance(begin, int) and begin < 0):
+        node.unsupported("a slice from the end of an axis of open extent; give it with input_shapes")
+    last = extent if end is None else extent + end if isinstance(end, int) and end < 0 else end
+    return op.strided_slice(data, begin=(0 if begin is None else begin,), end=(last,), strides=(stride,), axes=(axis,))
+
+
+# ------------------------------------------------------------------------------------------------------------- padding
+@converts("Pad", "PadV2", "MirrorPad")
+def convert_pad(node: TfNode) -> Expr:
+    widths = node.static(1, "padding").reshape(-1, 2).tolist()
+    if node.operator == "MirrorPad":
+        mode = node.s("mode")
+        if mode == "REFLECT":
+            return op.nn.pad(node[0], pad_width=widths, pad_mode="reflect")
+        return op.nn.mirror_pad(node[0], mode="SYMMETRIC", pad_width=widths)
+    fill = node.static(2, "fill").item() if node.operator == "PadV2" else 0
+    return op.nn.pad(node[0], pad_width=widths, pad_value=fill)
+
+
+@converts("ReverseV2", "Reverse")
+def convert_reverse(node: TfNode) -> Expr:
+    value = node[0]
+    if node.operator == "Reverse":
+        axes = [axis for axis, one in enumerate(node.static(1, "axes").reshape(-1)) if one]
+    else:
+        axes = [node.axis(axis) for axis in node.ints(1)]
+    for axis in axes:
+        value = op.reverse(value, axis=axis)
+    return value
+
+
+@converts("ReverseSequence")
+def convert_reverse_sequence(node: TfNode) -> Expr:
+    return op.reverse_sequence(node[0], node[1], seq_axis=node.i("seq_dim"), batch_axis=node.i("batch_dim", 0))
+
+
+@converts("Roll")
+def convert_roll(node: TfNode) -> Expr:
+    value = node[0]
+    for by, axis in zip(node.ints(1, "shift"), (node.axis(axis) for axis in node.ints(2))):
+        extent = shape_of(value)[axis]
+        cut = -by % extent
+        if cut:
+            ends = ((cut, extent), (0, cut))
+            parts = [op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(axis,)) for b, e in ends]
+            value = concatenate(parts, axis)
+    return value
+
+
+# ------------------------------------------------------------------------------------------------------------ diagonals
+@converts("MatrixBandPart")
+def convert_band_part(node: TfNode) -> Expr:
+    rows, columns = node.shape()[-2:]
+    lower, upper = node.ints(1, "band")[0], node.ints(2, "band")[0]
+    apart = np.arange(rows)[:, None] - np.arange(columns)
+    kept = ((lower < 0) | (apart <= lower)) & ((upper < 0) | (-apart <= upper))
+    return op.where(Constant(kept), node[0], like(0, node[0]))
+
+
+@converts("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag")
+def convert_diag(node: TfNode) -> Expr:
+    plain = node.operator in ("MatrixDiag", "Diag")
+    if (not plain and node.ints(1, "diagonal") != [0]) or (node.operator == "Diag" and node.rank() != 1):
+        node.unsupported("other than the main diagonal")
+    extent = node.shape()[-1]
+    wide = op.expand_dims(node[0], axis=node.rank())
+    return op.where(Constant(np.eye(extent, dtype=bool)), wide, like(0, node[0]))
+
+
+@converts("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart")
+def convert_diag_part(node: TfNode) -> Expr:
+    if node.operator in ("MatrixDiagPartV2", "MatrixDiagPartV3") and node.ints(1, "diagonal") != [0]:
+        node.unsupported("other than the main diagonal")
+    if node.operator == "DiagPart" and node.rank() != 2:
+        node.unsupported("tensors of more than two axes")
+    rows, columns = node.shape()[-2:]
+    kept = Constant(np.eye(rows, columns, dtype=bool))
+    axis = node.rank() - 1 if rows <= columns else node.rank() - 2
+    return op.sum(op.where(kept, node[0], like(0, node[0])), axis=(axis,))
+
+
+@converts("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def convert_set_diag(node: TfNode) -> Expr:
+    if node.operator != "MatrixSetDiag" and node.ints(2, "diagonal") != [0]:
+        node.unsupported("other than the main diagonal")
+    return op.matrix_set_diag(node[0], node[1])
+
+
+# --------------------------------------------------------------------------------------------------------------- blocks
+@converts("SpaceToDepth", "DepthToSpace")
+def convert_blocks(node: TfNode) -> Expr:
+    block = node.i("block_size")
+    data = node[0] if node.last else move_axis(node[0], 1, 3)
+    batch, height, width, channels = shape_of(data)
+    if node.operator == "SpaceToDepth":
+        parts = reshape(data, (batch, height // block, block, width // block, block, channels))
+        shape: Any = (batch, height // block, width // block, channels * block * block)
+    else:
+        parts = reshape(data, (batch, height, width, block, block, channels // (block * block)))
+        shape = (batch, height * block, width * block, channels // (block * block))
+    made = reshape(op.transpose(parts, axes=(0, 1, 3, 2, 4, 5)), shape)
+    return made if node.last else move_axis(made, 3, 1)
+
+
+@converts("SpaceToBatchND", "SpaceToBatch")
+def convert_space_to_batch(node: TfNode) -> Expr:
+    new = node.operator == "SpaceToBatchND"
+    blocks = node.ints(1, "blocks") if new else [node.i("block_size")] * 2
+    pads = node.static(2 if new else 1, "padding").reshape(-1, 2).tolist()
+    rest = node.rank() - 1 - len(blocks)
+    data = op.nn.pad(node[0], pad_width=[(0, 0), *pads, *[(0, 0)] * rest])
+    batch, *extents = shape_of(data)
+    count = len(blocks)
+    split = [n for extent, block in zip(extents, blocks) for n in (extent // block, block)]
+    parts = reshape(data, (batch, *split, *extents[count:]))
+    order = [2 * one + 2 for one in range(count)] + [0] + [2 * one + 1 for one in range(count)]
+    moved = transpose(parts, [*order, *range(2 * count + 1, 2 * count + 1 + rest)])
+    return reshape(moved, (batch * product(blocks), *split[::2], *extents[count:]))
+
+
+@converts("BatchToSpaceND", "BatchToSpace")
+def convert_batch_to_space(node: TfNode) -> Expr:
+    new = node.operator == "BatchToSpaceND"
+    blocks = node.ints(1, "blocks") if new else [node.i("block_size")] * 2
+    crops = node.static(2 if new else 1, "crops").reshape(-1, 2).tolist()
+    batch, *extents = node.shape()
+    count, rest = len(blocks), node.rank() - 1 - len(blocks)
+    parts = reshape(node[0], (*blocks, batch // product(blocks), *extents))
+    order = [count] + [n for one in range(count) for n in (count + 1 + one, one)]
+    moved = transpose(parts, [*order, *range(2 * count + 1, 2 * count + 1 + rest)])
+    wide = [extent * block for extent, block in zip(extents, blocks)]
+    made = reshape(moved, (batch // product(blocks), *wide, *extents[count:]))
+    ends = [extent - behind for extent, (_, behind) in zip(wide, crops)]
+    begins = [before for before, _ in crops]
+    return op.strided_slice(made, begin=begins, end=ends, strides=[1] * count, axes=list(range(1, 1 + count)))

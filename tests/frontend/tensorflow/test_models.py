@@ -1,0 +1,95 @@
+"""Whole SavedModels: the given one against its twin in ONNX, and those that TensorFlow writes against TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.frontend.tensorflow import from_tensorflow
+from tilewright.relay import interpret
+
+MODELS = Path(__file__).resolve().parents[3].parent / "shared/models/real"
+PITCH = MODELS / "tf_savedmodel/basic_pitch/nmp"
+
+
+@pytest.mark.skipif(not PITCH.is_dir(), reason="../shared/models/real/tf_savedmodel is absent")
+def test_basic_pitch_agrees_with_its_twin_in_onnx() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 43844, 1)).astype("float32")
+    session = onnxruntime.InferenceSession(str(MODELS / "onnx/basic_pitch/nmp.onnx"))
+    wanted = session.run(None, {session.get_inputs()[0].name: x})
+    exe = tw.compile(str(PITCH), input_shapes={"input_2": x.shape})
+    for found in exe.run({"input_2": x}):
+        assert min(np.abs(found - one).max() for one in wanted if one.shape == found.shape) < 5e-5
+
+
+@pytest.fixture
+def tf() -> Any:
+    return pytest.importorskip(
+        "tensorflow", reason="tensorflow, which these numbers are compared with, is not installed"
+    )
+
+
+def saved(tf: Any, folder: Path, function: Any, *specs: Any, **variables: Any) -> tuple[Any, str]:
+    """A SavedModel of a function and its variables."""
+    module = tf.Module()
+    for name, value in variables.items():
+        setattr(module, name, value)
+    module.run = tf.function(function, input_signature=list(specs))
+    path = str(folder / "saved")
+    tf.saved_model.save(module, path, signatures=module.run)
+    return module, path
+
+
+def test_variables_functions_and_any_batch(tf: Any, tmp_path: Path) -> None:
+    kernel = tf.Variable(np.random.default_rng(1).normal(size=(4, 3)).astype("float32"), name="kernel")
+    other = tf.Variable(np.float32([1, 2, 3]), name="kernel")  # of the same name
+    inner = tf.function(lambda x: tf.nn.relu(x @ kernel) + other)
+    _, path = saved(
+        tf, tmp_path, lambda x: {"y": inner(x), "sizes": tf.reshape(inner(x), [-1])},
+        tf.TensorSpec([None, 4], tf.float32, name="x"), kernel=kernel, other=other,
+    )  # fmt: skip
+    exe = tw.compile(path)
+    for batch in (1, 3):
+        x = np.random.default_rng(2).normal(size=(batch, 4)).astype("float32")
+        found = exe.run({"x": x})
+        np.testing.assert_allclose(found[1], inner(tf.constant(x)), atol=1e-5)
+        np.testing.assert_allclose(found[0], np.asarray(inner(tf.constant(x))).reshape(-1), atol=1e-5)
+
+
+def test_recurrent_keras_layers_unroll(tf: Any, tmp_path: Path) -> None:
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("Keras runs on another backend than TensorFlow")
+    model = keras.Sequential([keras.Input((5, 4)), keras.layers.LSTM(3, return_sequences=True), keras.layers.GRU(2)])
+    path = str(tmp_path / "saved")
+    model.export(path, verbose=False)
+    x = np.random.default_rng(2).normal(size=(2, 5, 4)).astype("float32")
+    (name,) = [spec.name for spec in from_tensorflow(path)[1]]
+    mod, _ = from_tensorflow(path, {name: x.shape})
+    np.testing.assert_allclose(interpret(mod, {name: x})[0], model(x), atol=1e-5)
+
+
+def test_changed_variables_are_refused(tf: Any, tmp_path: Path) -> None:
+    count = tf.Variable(0.0)
+
+    def run(x: Any) -> Any:
+        count.assign_add(1.0)
+        return {"y": x + count}
+
+    _, path = saved(tf, tmp_path, run, tf.TensorSpec([2], tf.float32, name="x"), count=count)
+    with pytest.raises(UnsupportedError, match="it changes a variable while the model runs"):
+        from_tensorflow(path)
+
+
+def test_signatures_are_chosen_by_name(tf: Any, tmp_path: Path) -> None:
+    _, path = saved(tf, tmp_path, lambda x: {"y": x + 1}, tf.TensorSpec([2], tf.float32, name="x"))
+    with pytest.raises(InputError, match="has no signature 'other'; there are serving_default"):
+        from_tensorflow(path, signature="other")
