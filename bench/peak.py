@@ -14,14 +14,15 @@ from pathlib import Path
 
 from report import machine, table, thread_counts
 
-from tilewright.cli.peak import copy_bandwidth, dot_peak, fma_peak, memory_sizes, read_bandwidth
+from tilewright.cli.peak import copy_bandwidth, dot_peak, fma_peak, memory_sizes, read_bandwidth, tile_peak
 
-_PEAKS = {"fma": "FMA peak, GFLOP/s", "dot": "int8 dot product peak, G/s"}
+_PEAKS = {"fma": "FMA peak, GFLOP/s", "tile": "the same beside a product's loads", "dot": "int8 dot product peak, G/s"}
 
 
 def measure_machine(threads: int, seconds: float, sizes: dict[str, int]) -> dict[str, float]:
-    """The figures of one number of threads: "fma" and "dot" in 10^9 a second, "read L2", "copy DRAM"... in GB/s."""
-    figures = {"fma": fma_peak(threads, seconds), "dot": dot_peak(threads, seconds)}
+    """The figures of one number of threads: "fma", "tile" and "dot" in 10^9 a second, "read L2", "copy DRAM"... in GB/s."""
+    peaks = {"fma": fma_peak, "tile": tile_peak, "dot": dot_peak}
+    figures = {name: peak(threads, seconds) for name, peak in peaks.items()}
     for level, nbytes in sizes.items():
         figures[f"read {level}"] = read_bandwidth(nbytes, threads, seconds)
         figures[f"copy {level}"] = copy_bandwidth(nbytes, threads, seconds)

@@ -18,6 +18,20 @@ def test_the_multiply_adds_are_all_done() -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_tile_is_a_product(threads: int) -> None:
+    """Whole numbers, so that the sums of all rows and columns are exact in any order."""
+    rows, vectors, depth = peak_kernels.tile_shape()
+    lanes = peak_kernels.lanes()
+    generator = np.random.default_rng(0)
+    data = generator.integers(-2, 3, (depth, rows)).astype(np.float32)
+    panel = generator.integers(-2, 3, (depth, vectors * lanes)).astype(np.float32)
+    out = np.zeros(threads * lanes, np.float32)
+    peak._module(threads)["tile_peak"](data.ravel(), panel.ravel(), out, 3)
+    expected = 3 * (data.T @ panel).reshape(rows, vectors, lanes).sum(axis=(0, 1))
+    np.testing.assert_array_equal(out.reshape(threads, lanes), np.broadcast_to(expected, (threads, lanes)))
+
+
 def test_the_dot_products_are_all_done() -> None:
     out = np.zeros(Target.host().vector_bits // 32, np.int32)
     peak._module(1)["dot_peak"](out, 3, 0x01FF0203)  # 1, 255 and -1, 2, 3
@@ -41,6 +55,7 @@ def test_reading_and_copying_reach_every_element(threads: int) -> None:
 
 def test_the_figures_are_possible() -> None:
     assert 0.5 < peak.fma_peak(1, 0.01) < 2000
+    assert 0.5 < peak.tile_peak(1, 0.01) < 2000
     assert 0.5 < peak.dot_peak(1, 0.01) < 8000
     assert 0.1 < peak.read_bandwidth(1 << 18, 1, 0.01) < 5000
     assert 0.1 < peak.copy_bandwidth(1 << 18, 1, 0.01) < 5000

@@ -1,6 +1,7 @@
 """What this machine can do: its fused multiply-add peak and its memory bandwidth, measured by compiled loop IR.
 
     fma_peak(threads=1)                  # GFLOP/s
+    tile_peak(threads=1)                 # the same beside the loads of a matrix product
     dot_peak(threads=1)                  # the same of dot products of bytes
     read_bandwidth(1 << 30, threads=2)   # GB/s
     copy_bandwidth(1 << 30, threads=2)   # GB/s, bytes read plus bytes written
@@ -25,6 +26,8 @@ from tilewright.cli.peak_kernels import (
     lanes,
     read_kernel,
     stride,
+    tile_kernel,
+    tile_shape,
 )
 from tilewright.codegen.build import build
 from tilewright.runtime.memory import Array, aligned_empty
@@ -47,6 +50,21 @@ def fma_peak(threads: int = 1, seconds: float = 0.1) -> float:
     flops = 2.0 * lanes() * ACCUMULATORS * STEPS * _ROUNDS * threads
     best = fastest(_module(threads), "fma_peak", (out, _ROUNDS, 0.5), seconds)
     return flops / best / 1e9
+
+
+def tile_peak(threads: int = 1, seconds: float = 0.1) -> float:
+    """GFLOP/s of a matrix product's register tile whose operands lie in the first-level cache.
+
+    No product can be faster. On some processors the loads beside the multiply-adds lower the clock, so that this is less
+    than `fma_peak` though the arithmetic is never waiting.
+    """
+    rows, vectors, depth = tile_shape()
+    data = aligned_empty((depth * rows,), np.dtype(np.float32))
+    panel, out = aligned_empty((depth * vectors * lanes(),), data.dtype), np.zeros(threads * lanes(), np.float32)
+    data[:], panel[:] = 0.5, 0.5
+    rounds = max(1, STEPS * ACCUMULATORS * _ROUNDS // (rows * vectors * depth))
+    best = fastest(_module(threads), "tile_peak", (data, panel, out, rounds), seconds)
+    return 2.0 * lanes() * rows * vectors * depth * rounds * threads / best / 1e9
 
 
 def dot_peak(threads: int = 1, seconds: float = 0.1) -> float:
@@ -114,4 +132,4 @@ def _passes(nbytes: int) -> int:
 
 @functools.lru_cache(maxsize=8)
 def _module(threads: int) -> Module:
-    return build([fma_kernel(), dot_kernel(), read_kernel(), copy_kernel()], Target.host(), threads)
+    return build([fma_kernel(), tile_kernel(), dot_kernel(), read_kernel(), copy_kernel()], Target.host(), threads)

@@ -21,6 +21,8 @@ ACCUMULATORS = 12
 STEPS = 8
 #: Vectors in one step of the kernels that go through memory.
 _STREAMS = 8
+#: Vectors of the register tile that `tile_kernel` computes.
+_TILE_VECTORS = 2
 #: Vectors that are shuffled with one another.
 _SHUFFLED = 8
 
@@ -60,6 +62,43 @@ def fma_kernel(name: str = "fma_peak", accumulators: int = ACCUMULATORS, width: 
         _put(out, _at(_worker() * width, width), _sum(local, places)),
     )
     return PrimFunc(name, (out, rounds, factor), tir.Allocate(local, body), {"spmd": True})
+
+
+def tile_shape() -> tuple[int, int, int]:
+    """Rows, vectors and depth of `tile_kernel`: as the registers of this machine and half of its L1 hold."""
+    target = Target.host()
+    rows = max(1, (target.vector_registers - 2 * _TILE_VECTORS) // _TILE_VECTORS)
+    return rows, _TILE_VECTORS, target.machine.l1.size // 2 // (4 * (rows + _TILE_VECTORS * lanes()))
+
+
+def tile_kernel() -> PrimFunc:
+    """The register tile of a matrix product again and again: `rounds` times rows of `data` by vectors of `panel`.
+
+    out[worker] = sum of all accumulators. In each step of the depth a few vectors are loaded and a number a row is spread
+    over one, so that this is the peak beside the loads that a product cannot do without.
+    """
+    rows, vectors, depth = tile_shape()
+    out, rounds = _per_worker(), tir.Var("rounds", "int32")
+    i, k = tir.Var("i", "int32"), tir.Var("k", "int32")
+    data, panel = tir.Buffer("data", (depth * rows,)), tir.Buffer("panel", (depth * vectors * lanes(),))
+    local = tir.Buffer("accumulators", (rows * vectors * lanes(),), scope="local")
+    places = [_at(a * lanes()) for a in range(rows * vectors)]
+    loaded = [tir.Var(f"v{b}", f"float32x{lanes()}") for b in range(vectors)]
+    steps: list[Stmt] = []
+    for row in range(rows):
+        value = tir.Var(f"x{row}", f"float32x{lanes()}")
+        parts = zip(places[row * vectors :], loaded, strict=False)
+        added = seq(*(_put(local, at, call_intrin(v.dtype, "fma", value, v, _get(local, at))) for at, v in parts))
+        steps.append(LetStmt(value, spread_element(data, k * rows + row), added))
+    step = seq(*steps)
+    for b, vector in enumerate(loaded):
+        step = LetStmt(vector, _vector(panel, (k * vectors + b) * lanes()), step)
+    body = seq(
+        *(_put(local, at, broadcast(tir.const(0.0, "float32"), lanes())) for at in places),
+        _loop(i, 0, rounds, _loop(k, 0, tir.const(depth, "int32"), step)),
+        _put(out, _at(_worker() * lanes()), _sum(local, places)),
+    )
+    return PrimFunc("tile_peak", (data, panel, out, rounds), tir.Allocate(local, body), {"spmd": True})
 
 
 def dot_kernel() -> PrimFunc:

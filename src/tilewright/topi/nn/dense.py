@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir
@@ -39,20 +40,50 @@ def dense(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
 
 
 def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
-    """`data` [..., K] times the transpose of a weight packed in panels of b rows, [N/b, K, b]: [..., N]."""
+    """`data` [..., K] times the transpose of a weight packed in panels of b rows, [N/b, K, b]: [..., N].
+
+    Stages: dense_pack; over several axes of rows, whose sizes are known, it is [rows, N], and dense_rows has its axes.
+    """
     panels, depth, block = extents(weight)
     wide = sum_dtype(data, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
+    *leading, _ = extents(data)
     data = rows_in_different_sets(data)
+    flat = all(isinstance(size, int) for size in leading) and sum(size > 1 for size in leading) > 1
 
     def body(*i: Any) -> Any:
         panel = weight(i[-1] // block, k, i[-1] % block)
-        return te.sum(data(*i[:-1], k).astype(wide) * panel.astype(wide), axis=k)
+        row = _unflattened(i[0], leading) if flat else i[:-1]
+        return te.sum(data(*row, k).astype(wide) * panel.astype(wide), axis=k)
 
-    out = te.compute(
-        (*data.shape[:-1], panels * block), body, name="dense_pack", tag=tag.DENSE_PACK, attrs={"block": block}
-    )
+    rows = (math.prod(leading),) if flat else leading
+    out = te.compute((*rows, panels * block), body, "dense_pack", tag.DENSE_PACK, {"block": block})
+    if flat:
+        product = out
+        out = te.compute(
+            (*leading, panels * block),
+            lambda *i: product(_flattened(i[:-1], leading), i[-1]),
+            name="dense_rows",
+            tag=tag.INJECTIVE,
+        )
     return finish(out, data, out_dtype)
+
+
+def _flattened(place: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The number of the element at `place` of an array of `sizes`."""
+    found = place[0]
+    for index, size in zip(place[1:], sizes[1:], strict=True):
+        found = found * size + index
+    return found
+
+
+def _unflattened(number: Any, sizes: Sequence[int]) -> list[Any]:
+    """The place of the element with this number."""
+    found: list[Any] = []
+    for size in reversed(sizes[1:]):
+        found.insert(0, number % size)
+        number = number // size
+    return [number, *found]
 
 
 def rows_in_different_sets(data: Tensor) -> Tensor:

@@ -9,7 +9,14 @@ from tests.topi.schedule.cpu.kernels import sample
 from tilewright import codegen, te, topi
 from tilewright.target import Target
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
-from tilewright.topi.schedule.cpu.product import Blocking, ProductWorkload, blocking_cost, product_cost, worth_sharing
+from tilewright.topi.schedule.cpu.product import (
+    Blocking,
+    ProductWorkload,
+    blocking_cost,
+    dense_workload,
+    product_cost,
+    worth_sharing,
+)
 from tilewright.topi.schedule.cpu.product_spaces import DENSE, dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import RecurrentWorkload, recurrent_cost, unit_block
 
@@ -53,6 +60,25 @@ def test_parts_of_the_depth_and_an_epilogue() -> None:
         func = te.lower(schedule([out], target, config), [*places, out], "product")
         result = np.full((2, 19, 64), np.nan, np.float32)
         codegen.build([func], target, threads=2)["product"](x, w, bias, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
+
+
+def test_all_leading_axes_are_rows_of_one_product() -> None:
+    """Tiles reach over the borders of 3 * 2 * 7 rows, and the epilogue reads them by their own axes."""
+    x, w, more = sample(3, 2, 7, 24), sample(2, 24, 16, seed=1), sample(2, 1, 32, seed=2)
+    expected = x @ w.transpose(1, 0, 2).reshape(24, 32) + more
+    places = [te.placeholder(a.shape, name=name) for name, a in (("x", x), ("w", w), ("more", more))]
+    dense = topi.nn.dense_pack(*places[:2])
+    out = topi.add(dense, places[2])
+    workload = dense_workload(dense.op.input_tensors[0], out)
+    assert (workload.batch, workload.rows) == (1, 42)
+    space = space_of([out], Target("cpu"))
+    assert space is not None
+    configs = {c["tile_rows"]: c for c in space}
+    for config in configs.values():
+        func = te.lower(schedule([out], Target("cpu"), config), [*places, out], "product")
+        result = np.full((3, 2, 7, 32), np.nan, np.float32)
+        codegen.build([func], Target("cpu"), threads=2)["product"](x, w, more, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 

@@ -18,12 +18,14 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     level-2 cache while the tiles of rows pass by. See `product.Blocking` for the knobs.
     """
     schedule_pad_at_root(s, dense.op.input_tensors[0], target)
-    row_axis = row_axis_of(out)
+    row_axis = row_axis_of(dense)
     workload = dense_workload(dense, out)
     blocking, panel = Blocking.of(workload, config), workload.panel
     accumulator = inline_between(s, dense, out)
 
     *others, column = s[out].op.axis
+    if len(dense.shape) < len(out.shape):
+        others = [s[out].fuse(*others)]
     shared = []
     if row_axis is not None:
         row = others.pop(row_axis)

@@ -83,17 +83,17 @@ class _Shares(NamedTuple):
     workers: int
 
 
-def row_axis_of(out: te.Tensor) -> int | None:
-    """The axis of `out` whose elements are rows of tiles: the longest before the columns; None of a vector."""
-    leading = shape_of(out)[:-1]
+def row_axis_of(dense: te.Tensor) -> int | None:
+    """The axis of `dense` whose elements are rows of tiles: the longest before the columns; None of a vector."""
+    leading = shape_of(dense)[:-1]
     return max(range(len(leading)), key=lambda i: leading[i], default=None)
 
 
 def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A product with packed panels; the width of a panel is in the layout of the weights."""
-    *leading, columns = shape_of(out)
-    rows, axis = max(leading, default=1), row_axis_of(out)
-    symbolic = axis is not None and not isinstance(out.shape[axis], IntImm)
+    *leading, columns = shape_of(dense)
+    rows, axis = max(leading, default=1), row_axis_of(dense)
+    symbolic = axis is not None and not isinstance(dense.shape[axis], IntImm)
     batch = math.prod(leading) // rows
     return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, symbolic=symbolic)
 
