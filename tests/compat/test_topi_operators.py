@@ -170,7 +170,7 @@ def test_images_resized_sampled_and_cut_out() -> None:
 
     volume = floats(1, 2, 3, 3, 3)
     expected = topi.testing.resize3d_python(volume, (2, 2, 2), "NCDHW", "trilinear", "half_pixel")
-    made = run(topi.image.resize3d, volume, [0.0] * 6, (6, 6, 6), "NCDHW", "trilinear", "half_pixel")
+    made = run(topi.image.resize3d, volume, (6, 6, 6), "NCDHW", "trilinear", "half_pixel")
     np.testing.assert_allclose(made, expected, 1e-4, 1e-5)
     theta = np.tile(np.array([[1, 0, 0], [0, 1, 0]], "float32"), (1, 1, 1))
     grid = run(topi.image.affine_grid, theta, (4, 4))

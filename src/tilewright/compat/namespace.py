@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewright.compat.classic.target_options import emulate_devices
 from tilewright.compat.refused import Refused
+from tilewright.compat.signatures import adapted
 from tilewright.compat.tables import ROOTS, TABLES, Table
 
 
@@ -51,13 +52,13 @@ def find(table: Table, name: str) -> Any:
     Raises `AttributeError` with what to use instead.
     """
     if name in table.names:
-        return resolve(table.names[name])
+        return adapted(f"{table.name}.{name}", resolve(table.names[name]))
     if f"{table.name}.{name}" in TABLES:
         return importlib.import_module(f"{table.name}.{name}")
     for module_name in table.open:
         module = importlib.import_module(module_name)
         if not name.startswith("_") and name in exported(module):
-            return getattr(module, name)
+            return adapted(f"{table.name}.{name}", getattr(module, name))
     if name in table.refused:
         return Refused(f"{table.name}.{name}", table.refused[name])
     raise AttributeError(missing(table, name))

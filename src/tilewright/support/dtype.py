@@ -28,7 +28,8 @@ _ALLOWED = {
     "float16", "bfloat16", "float32", "float64", "string",
 } | _NARROW  # fmt: skip
 #: Spellings of the field without a width; one bit is a bool.
-_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "int1": "bool", "uint1": "bool"}
+_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32"}
+_ONE_BIT = re.compile(r"^u?int1(?=x|$)")
 _INTERNED: dict[str, DType] = {}
 
 
@@ -43,7 +44,8 @@ class DType(str):
         known = _INTERNED.get(spelling) if isinstance(spelling, str) else None
         if known is not None:
             return known
-        text = _from_numpy(spelling) if not isinstance(spelling, str) else _ALIASES.get(spelling, spelling)
+        text = _from_numpy(spelling) if not isinstance(spelling, str) else _ONE_BIT.sub("bool", spelling)
+        text = _ALIASES.get(text, text)
         match = _PATTERN.match(text)
         if match is None or match.group(1) not in _ALLOWED:
             raise TypeError(

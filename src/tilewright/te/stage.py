@@ -188,8 +188,8 @@ class Stage(HasAxisAttrs):
 
     # ------------------------------------------------------------------------------------------ how loops run
     @step
-    def vectorize(self, axis: IterVar) -> None:
-        """The iterations of `axis` as the lanes of vector instructions; its extent must come out constant.
+    def vectorize(self, var: IterVar) -> None:
+        """The iterations of `var` as the lanes of vector instructions; its extent must come out constant.
 
         A reduction axis may be vectorized if the reduction is one sum, product, minimum or maximum: each lane reduces
         its share, and the lanes are reduced at the end (which changes the rounding of a floating point sum).
@@ -198,35 +198,35 @@ class Stage(HasAxisAttrs):
         call: s[C].vectorize(i)
         after: for i in vectorized(64): C[i] = A[i] + 1.0
         """
-        self._no_scan(axis, "vectorize")
+        self._no_scan(var, "vectorize")
         if not reduces_by_lanes(self.op):
-            self._no_reduction(axis, "vectorize")
-        self._set_kind(axis, ForKind.VECTORIZED, "vectorize")
+            self._no_reduction(var, "vectorize")
+        self._set_kind(var, ForKind.VECTORIZED, "vectorize")
 
     @step
-    def unroll(self, axis: IterVar) -> None:
-        """The loop of `axis` written out; its extent must come out constant.
+    def unroll(self, var: IterVar) -> None:
+        """The loop of `var` written out; its extent must come out constant.
 
         before: for i in range(64): C[i] = A[i] + 1.0
         call: s[C].unroll(i)
         after: for i in unrolled(64): C[i] = A[i] + 1.0
         """
-        self._set_kind(axis, ForKind.UNROLLED, "unroll")
+        self._set_kind(var, ForKind.UNROLLED, "unroll")
 
     @step
-    def parallel(self, axis: IterVar) -> None:
-        """The iterations of `axis` shared out over the worker threads, in contiguous blocks.
+    def parallel(self, var: IterVar) -> None:
+        """The iterations of `var` shared out over the worker threads, in contiguous blocks.
 
         before: for i in range(64): C[i] = A[i] + 1.0
         call: s[C].parallel(i)
         after: for i in parallel(64): C[i] = A[i] + 1.0
         """
-        self._no_reduction(axis, "parallel")
-        self._set_kind(axis, ForKind.PARALLEL, "parallel")
+        self._no_reduction(var, "parallel")
+        self._set_kind(var, ForKind.PARALLEL, "parallel")
 
     @step
-    def bind(self, axis: IterVar, thread: IterVar) -> None:
-        """The iterations of `axis` each on one thread of the hardware axis `thread` (from `te.thread_axis`).
+    def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
+        """The iterations of `ivar` each on one thread of the hardware axis `thread_ivar` (from `te.thread_axis`).
 
         A reduction axis may be bound to threads of a block: each reduces its part, then they combine the parts.
 
@@ -234,39 +234,39 @@ class Stage(HasAxisAttrs):
         call: s[C].bind(i, te.thread_axis("threadIdx.x"))
         after: for i in threadIdx.x(64): C[i] = A[i] + 1.0
         """
-        if not isinstance(thread, IterVar) or thread.iter_type is not IterType.THREAD:
-            raise ScheduleError(f"bind of {self._axis(axis)}: needs a te.thread_axis; got {thread!r}")
-        if not thread.thread_tag.startswith("threadIdx"):
-            self._no_reduction(axis, "bind")
-        self._set_kind(axis, ForKind.THREAD_BINDING, "bind")
-        self.attrs[axis].thread = thread
+        if not isinstance(thread_ivar, IterVar) or thread_ivar.iter_type is not IterType.THREAD:
+            raise ScheduleError(f"bind of {self._axis(ivar)}: needs a te.thread_axis; got {thread_ivar!r}")
+        if not thread_ivar.thread_tag.startswith("threadIdx"):
+            self._no_reduction(ivar, "bind")
+        self._set_kind(ivar, ForKind.THREAD_BINDING, "bind")
+        self.attrs[ivar].thread = thread_ivar
 
     @step
-    def pragma(self, axis: IterVar, key: str, value: Any = True) -> None:
-        """The hint `key` = `value` on the loop of `axis` (`For.annotations`), such as ``("unroll", 4)``.
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = True) -> None:
+        """The hint `pragma_type` = `pragma_value` on the loop of `var` (`For.annotations`), such as ``("unroll", 4)``.
 
         before: for i in range(64): C[i] = A[i] + 1.0
         call: s[C].pragma(i, "unroll", 4)
         after: for i in range(64) [unroll=4]: C[i] = A[i] + 1.0
         """
-        self._position(axis, "pragma")
-        self.attrs.setdefault(axis, AxisAttr()).pragmas[key] = value
+        self._position(var, "pragma")
+        self.attrs.setdefault(var, AxisAttr()).pragmas[pragma_type] = pragma_value
 
     @step
-    def tensorize(self, axis: IterVar, intrin: TensorIntrin) -> None:
-        """The loops from `axis` inwards replaced by the declared intrinsic, whose computation must match theirs.
+    def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
+        """The loops from `var` inwards replaced by the declared intrinsic, whose computation must match theirs.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].tensorize(j, plus_one)
         after: for i in range(4): call_extern("int32", 'plus_one', address_of(C[i, 0]), address_of(A[i, 0], 'r'))
         """
-        self._set_kind(axis, ForKind.SERIAL, "tensorize")
-        self.attrs[axis].intrin = intrin
+        self._set_kind(var, ForKind.SERIAL, "tensorize")
+        self.attrs[var].intrin = tensor_intrin
 
     # -------------------------------------------------------------------------------- where and when computed
     @step
-    def compute_at(self, parent: Any, axis: IterVar) -> None:
-        """Computed inside the loop `axis` of the stage `parent`, only as much as is read there.
+    def compute_at(self, parent: Any, scope: IterVar) -> None:
+        """Computed inside the loop `scope` of the stage `parent`, only as much as is read there.
 
         before: B in global[16]: (for i in range(16): B[i] = A[i] + 1.0; for i in range(16): C[i] = B[i] * 2.0)
         call: s[B].compute_at(s[C], i)
@@ -275,13 +275,13 @@ class Stage(HasAxisAttrs):
         stage = parent if isinstance(parent, Stage) else self.schedule[parent]
         self.check_may_move("compute_at")
         if stage is self:
-            raise ScheduleError(f"compute_at: stage {self.name} cannot be computed inside its own loop {axis.name}")
-        if axis not in stage.leaf_iter_vars:
+            raise ScheduleError(f"compute_at: stage {self.name} cannot be computed inside its own loop {scope.name}")
+        if scope not in stage.leaf_iter_vars:
             order = ", ".join(iv.name for iv in stage.leaf_iter_vars)
             raise ScheduleError(
-                f"compute_at of {self.name}: {axis.name} is not a loop of {stage.name}; its loops are ({order})"
+                f"compute_at of {self.name}: {scope.name} is not a loop of {stage.name}; its loops are ({order})"
             )
-        self.attach_type, self.attach_stage, self.attach_ivar = AT, stage, axis
+        self.attach_type, self.attach_stage, self.attach_ivar = AT, stage, scope
 
     @step
     def compute_inline(self) -> None:
@@ -355,21 +355,21 @@ class Stage(HasAxisAttrs):
         self.predicate = condition
 
     @step
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int = 1, spread: bool = False) -> None:
-        """What the loop `axis` reads of `tensor` is brought to the cache `offset` iterations ahead; `spread`: the part
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: int = 1, spread: bool = False) -> None:
+        """What the loop `var` reads of `tensor` is brought to the cache `offset` iterations ahead; `spread`: the part
         that a loop around it moves on to, to the level-2 cache, a little in each iteration.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].prefetch(A, i, 2)
         after: for i in range(4): (prefetch(A[i + 2, 0]); for j in range(8): C[i, j] = A[i, j] + 1.0)
         """
-        self._position(axis, "prefetch")
+        self._position(var, "prefetch")
         if self.schedule.tensor(tensor) not in self.op.input_tensors:
             raise ScheduleError(f"prefetch of {tensor.name}: stage {self.name} does not read it")
         if offset < 1:
             where = f"prefetch of {tensor.name} in stage {self.name}"
             raise ScheduleError(f"{where}: {offset} iterations ahead; at least 1")
-        self.prefetches.append(Prefetch(self.schedule.tensor(tensor), axis, offset, spread))
+        self.prefetches.append(Prefetch(self.schedule.tensor(tensor), var, offset, spread))
 
     @step
     def double_buffer(self) -> None:

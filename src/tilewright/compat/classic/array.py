@@ -9,11 +9,19 @@ import numpy as np
 
 from tilewright.compat.classic.device import Device, cpu
 from tilewright.errors import InputError
+from tilewright.relay.ir.constant_data import ConstantData
 from tilewright.runtime.tensor import Tensor
 from tilewright.target import DeviceTarget
 
 
-class NDArray(Tensor):
+class _Arrays(type(Tensor)):  # type: ignore[misc]
+    """The data of constants are arrays of NumPy that answer `numpy()`; to classic programs they are `NDArray`s."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (cls is NDArray and isinstance(instance, ConstantData))
+
+
+class NDArray(Tensor, metaclass=_Arrays):
     """A tensor in CPU memory; `numpy()` and `asnumpy()` give its elements."""
 
     __slots__ = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,24 +162,30 @@ def resize3d_python(
     return _resized3d(data, size, layout, method, coordinate_transformation_mode)
 
 
+_KINDS = {"trilinear": "linear", "bilinear": "linear"}
+
+
 def _resized3d(data: Expr, size: Sequence[int], layout: str, method: str, mode: str) -> Expr:
-    kind = {"trilinear": "linear", "bilinear": "linear"}.get(method, method)
+    kind = _KINDS.get(method, method)
     rounding = "round" if kind == "nearest_neighbor" and mode == "align_corners" else ""
     return op.image.resize3d(data, size, layout, kind, mode, rounding)
 
 
 def resize3d(
     data: Expr,
-    roi: Any,
     size: Sequence[int],
     layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "align_corners",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
     rounding_method: str = "",
-    **_: Any,
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: bool = False,
 ) -> Expr:
     """A volume of another size."""
-    return _resized3d(data, size, layout, method, coordinate_transformation_mode)
+    kind = _KINDS.get(method, method)
+    return op.image.resize3d(
+        data, size, layout, kind, coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude
+    )
 
 
 def resize1d_python(
@@ -218,6 +225,41 @@ def crop_and_resize_python(
 ) -> Expr:
     """Boxes cut out of images, each resized."""
     return op.image.crop_and_resize(image, boxes, box_indices, crop_size, layout, method, extrapolation_value)
+
+
+def grid_sample(data: Expr, grid: Expr, method: str = "bilinear", layout: str = "NCHW") -> Expr:
+    """An image sampled where the grid says, zeros outside of it."""
+    return op.image.grid_sample(data, grid, method, layout)
+
+
+def crop_and_resize(
+    data: Expr,
+    boxes: Expr,
+    box_indices: Expr,
+    crop_size: Sequence[int],
+    layout: str = "NCHW",
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Expr:
+    """Boxes cut out of images, each resized."""
+    return op.image.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value)
+
+
+def resize2d(
+    data: Expr,
+    size: Sequence[int],
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: bool = False,
+) -> Expr:
+    """An image of another size."""
+    kind = _KINDS.get(method, method)
+    return op.image.resize2d(
+        data, size, layout, kind, coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- boxes
@@ -276,15 +318,19 @@ def get_valid_counts(data: Expr, score_threshold: Any = 0, id_index: int = 0, sc
     return getattr(made, "tuple_value", made)
 
 
-def non_max_suppression(data: Expr, valid_count: Expr, indices: Expr, *args: Any, **kwargs: Any) -> Expr:
+def non_max_suppression(*args: Any, **kwargs: Any) -> Expr:
     """Boxes without those that better ones cover."""
-    made = op.vision.non_max_suppression(data, valid_count, indices, *args, **kwargs)
+    made = op.vision.non_max_suppression(*args, **kwargs)
     return getattr(made, "tuple_value", made)
 
 
-def proposal(cls_prob: Expr, bbox_pred: Expr, im_info: Expr, *args: Any) -> Expr:
+def proposal(*args: Any, **kwargs: Any) -> Expr:
     """Regions that may hold an object."""
-    return op.vision.proposal(cls_prob, bbox_pred, im_info, *args)
+    return op.vision.proposal(*args, **kwargs)
+
+
+for _made, _own in ((non_max_suppression, op.vision.non_max_suppression), (proposal, op.vision.proposal)):
+    _made.__signature__ = inspect.signature(_own)  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------------------------------------ random

@@ -27,13 +27,24 @@ class BenchmarkResult:
         return "Execution time in ms: " + ", ".join(f"{name} {seconds * 1e3:.4f}" for name, seconds in rows)
 
 
-def measure(function: Callable[[], object], number: int, repeat: int) -> BenchmarkResult:
-    """`repeat` times the mean seconds of `number` calls, after one call that is not counted."""
+def measure(
+    function: Callable[[], object], number: int, repeat: int, min_repeat_ms: float | None = None
+) -> BenchmarkResult:
+    """`repeat` times the mean seconds of `number` calls, after one call that is not counted.
+
+    `number` grows until as many calls take `min_repeat_ms` at least.
+    """
     function()
     results = []
     for _ in range(repeat):
-        start = time.perf_counter()
-        for _ in range(number):
-            function()
-        results.append((time.perf_counter() - start) / number)
+        while (seconds := _seconds(function, number)) * 1e3 < (min_repeat_ms or 0):
+            number = max(number + 1, min(number * 10, int(number * (min_repeat_ms or 0) / max(seconds * 1e3, 1e-6))))
+        results.append(seconds / number)
     return BenchmarkResult(results)
+
+
+def _seconds(function: Callable[[], object], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        function()
+    return time.perf_counter() - start

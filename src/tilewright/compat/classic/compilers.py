@@ -39,17 +39,27 @@ def _compile(flags: Sequence[str], output: str, objects: Any, options: Any, cc: 
 
 
 def cross_compiler(
-    compile_func: Any, options: Sequence[str] | None = None, output_format: str = "so", **_: Any
+    compile_func: Any,
+    options: Sequence[str] | None = None,
+    output_format: str | None = None,
+    get_target_triple: Callable[[], str] | None = None,
+    add_files: Sequence[str] | None = None,
 ) -> Callable[..., None]:
-    """A function like `create_shared` that runs another compiler: its name, or a function of (output, objects)."""
+    """A function like `create_shared` that runs another compiler: its name, or a function of (output, objects).
+
+    It makes files of the kind `output_format` ("so"), links `add_files` along, and tells the target by
+    `get_target_triple`.
+    """
 
     def run(output: str, objects: Any, more: Sequence[str] | None = None) -> None:
+        objects = [*([objects] if isinstance(objects, str) else objects), *(add_files or ())]
         if callable(compile_func):
             compile_func(output, objects, options=[*(options or ()), *(more or ())])
         else:
             create_shared(output, objects, [*(options or ()), *(more or ())], compile_func)
 
-    run.output_format = output_format  # type: ignore[attr-defined]
+    run.output_format = output_format or "so"  # type: ignore[attr-defined]
+    run.get_target_triple = get_target_triple  # type: ignore[attr-defined]
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from tilewright.compat.classic.array import NDArray, array, require_cpu, to_nump
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.functions import get_global_func
+from tilewright.compat.classic.interpreter_values import own_value
 from tilewright.compat.classic.linked import is_object
 from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
@@ -101,6 +104,7 @@ class ExecutorFactory:
         self.target = target
         self.params = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
         self.libmod_name = name
+        self._entries: dict[str, Callable[..., Any]] = {}
 
     @property
     def executable(self) -> Model:
@@ -127,6 +131,40 @@ class ExecutorFactory:
 
         return put_on
 
+    def with_entries(self, **entries: Callable[..., Any]) -> ExecutorFactory:
+        """This model with functions of an executor that runs it, by name."""
+        made = copy.copy(self)
+        made._entries = entries
+        return made
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float | None = None,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times calls of a function of the executor: `repeat` times the mean of `number` calls, or of
+        as many as take `min_repeat_ms`, each after a call of the function registered as `f_preproc`.
+
+        Raises `UnsupportedError` for functions that no executor has put there.
+        """
+        if func_name not in self._entries:
+            known = ", ".join(map(repr, self._entries)) or "none before it is put on a device"
+            raise UnsupportedError(f"{func_name!r} of a compiled model is not timed; the functions that are: {known}")
+        require_cpu(dev)
+        function = self._entries[func_name]
+        before = get_global_func(f_preproc) if f_preproc else None
+
+        def call(*args: Any) -> None:
+            if before is not None:
+                before()
+            function(*args)
+
+        return lambda *args: measure(lambda: call(*args), number, repeat, min_repeat_ms)
+
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_json, self, self.params))
 
@@ -137,6 +175,11 @@ class ExecutorFactory:
 
     @property
     def module(self) -> ExecutorFactory:
+        """What holds the code: this object."""
+        return self
+
+    @property
+    def mod(self) -> ExecutorFactory:
         """What holds the code: this object."""
         return self
 
@@ -159,8 +202,23 @@ class ExecutorFactory:
         """The parameters given to `build`; they are constants of the code already."""
         return self.params
 
-    def export_library(self, file_name: str | os.PathLike[str], *_: Any, **__: Any) -> None:
-        """Write the model to `file_name` in this package's own format, which `tvm.runtime.load_module` reads."""
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Any = None,
+        addons: Sequence[Any] | None = None,
+        workspace_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Write the model to `file_name` in this package's own format, which `tvm.runtime.load_module` reads.
+
+        No compiler is run, so `fcompile` and its options and a directory for its files change nothing. Raises
+        `UnsupportedError` for `addons`.
+        """
+        if addons:
+            raise UnsupportedError(
+                "export_library(addons=…): a model is one file; link other objects with your program"
+            )
         self.executable.save(file_name)
 
 
@@ -183,7 +241,7 @@ class GraphModule:
     def __init__(self, module: ExecutorFactory) -> None:
         if not isinstance(module, ExecutorFactory):
             raise InputError(f'a GraphModule is made of factory["default"](device), not of a {type(module).__name__}')
-        self.module = module
+        self.module = module.with_entries(run=self.run)
         self.executable = module.executable
         self._inputs: dict[str, NDArray] = {}
         self._outputs: Sequence[NDArray] = []
@@ -244,18 +302,40 @@ class GraphModule:
         self.set_input(**load_param_dict(params_bytes))
 
     def benchmark(
-        self, device: Any = None, func_name: str = "run", repeat: int = 5, number: int = 5, **_: Any
+        self,
+        device: Any = None,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        end_to_end: bool = False,
+        **inputs: Any,
     ) -> BenchmarkResult:
-        """Seconds of a run: `repeat` times the mean of `number` runs."""
-        return self.time_evaluator(func_name, device, number=number, repeat=repeat)()
+        """Seconds of a run on the inputs given: `repeat` times the mean of `number` runs, or of as many as take
+        `min_repeat_ms`; with `end_to_end` copying the inputs into the model and the outputs out of it counts."""
+        self.set_input(**inputs)
+        if not end_to_end:
+            return self.module.time_evaluator(func_name, device, number, repeat, min_repeat_ms)()
+
+        def copy_and_run() -> None:
+            self.run(**inputs)
+            for index in range(self.get_num_outputs()):
+                self.get_output(index).asnumpy().copy()
+
+        timed = self.module.with_entries(run=copy_and_run)
+        return timed.time_evaluator(func_name, device, number, repeat, min_repeat_ms)()
 
     def time_evaluator(
-        self, func_name: str, device: Any = None, number: int = 10, repeat: int = 1, **_: Any
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float | None = None,
+        f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times runs: `repeat` times the mean of `number` runs."""
-        if func_name != "run":
-            raise UnsupportedError(f"only 'run' of a compiled model is timed, not {func_name!r}")
-        return lambda *_args: measure(self.run, number, repeat)
+        """A function that times runs: see `benchmark`."""
+        return self.module.time_evaluator(func_name, dev, number, repeat, min_repeat_ms, f_preproc)
 
 
 def create(graph_json: Any, libmod: ExecutorFactory, device: Any = None) -> GraphModule:
@@ -329,7 +409,7 @@ def _in_dtype(param: relay.Var, value: Any) -> Any:
     type_ = param.checked_type
     if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
         return np.asarray(value, type_.dtype.numpy)
-    return to_numpy(value)
+    return own_value(value)
 
 
 def _converted(param: relay.Var, value: Any) -> Any:

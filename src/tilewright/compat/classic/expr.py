@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilewright.errors import InputError
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import substitute
 from tilewright.runtime.tensor import Tensor
+from tilewright.support.named import named
 
 
 def var(
@@ -65,8 +67,8 @@ def tuple_valued(builder: Callable[..., relay.Expr], size: Callable[..., int] | 
         count = None if size is None else size(*args, **options)
         return TupleWrapper(builder(*args, **options), count)
 
-    build.__name__, build.__doc__ = getattr(builder, "__name__", "build"), builder.__doc__
-    return build
+    build.__signature__ = inspect.signature(builder)  # type: ignore[attr-defined]
+    return named(build, getattr(builder, "__name__", "build"), builder.__doc__)
 
 
 def _sections(data: Any, indices_or_sections: Any, axis: int = 0) -> int:
@@ -112,8 +114,12 @@ def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:
 def bind_params_by_name(func: relay.Function, params: Mapping[str, Any]) -> relay.Function:
     """`func` with the parameters that `params` names replaced by constants."""
     by_name = {param.name: param for param in func.params}
-    if len(by_name) != len(func.params):
-        raise InputError("two parameters of the function share a name; bind them by the variable: relay.bind")
+    twice = {param.name for param in func.params if by_name[param.name] is not param}
+    if twice & set(params):
+        raise InputError(
+            f"several parameters of the function are called {', '.join(sorted(twice & set(params)))}; "
+            "bind them by the variable: relay.bind"
+        )
     bound = bind(func, {by_name[name]: value for name, value in params.items() if name in by_name})
     assert isinstance(bound, relay.Function)
     return bound

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilewright.compat.classic.containers import Map
 from tilewright.compat.classic.standard_library import standard_module
 from tilewright.compat.classic.weights import infer_weights
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.ir.adt import TypeData
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar
 from tilewright.relay.ir.module import IRModule as RelayModule
@@ -20,7 +21,8 @@ class IRModule(RelayModule):
     """`mod["main"] = func` adds or replaces a function; passes leave the module they get as it is."""
 
     def __init__(self, functions: Mapping[Any, Any] | None = None, type_definitions: Any = None) -> None:
-        super().__init__({}, type_definitions)
+        super().__init__()
+        self.functions, self.type_definitions = Map(), Map(type_definitions or {})
         for key, value in (functions or {}).items():
             self[key] = value
 
@@ -99,6 +101,12 @@ class IRModule(RelayModule):
             if gvar.name not in self:
                 self[gvar] = func
 
+    def _add(self, var: Any, val: Any, update: bool = False) -> None:
+        """Add a function; one of that name must not be there, unless it is to be updated."""
+        if not update and (var if isinstance(var, str) else var.name) in self:
+            raise InputError(f"the module has a function {var} already; give update=True to replace it")
+        self[var] = val
+
     def update_func(self, var: GlobalVar, func: Function) -> None:
         """Put `func` in the place of the function called `var`."""
         self[var] = func
@@ -123,8 +131,12 @@ class IRModule(RelayModule):
         return (data.header, *data.constructors)
 
     def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
-        """The module as text."""
-        return repr(self)
+        """The module as text; without `show_meta_data` no contents of constants. `annotate` is refused."""
+        if self.prim_funcs:
+            return repr(self)
+        if annotate is not None:
+            raise UnsupportedError("IRModule.astext(annotate=…): remarks are not written; look at the nodes")
+        return super().astext(show_meta_data)
 
 
 def as_module(subject: Any) -> IRModule:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.relay.transform.manager.pass_manager import PassContext, register_config_option
+from tilewright.relay.transform.manager import pass_manager
+from tilewright.relay.transform.manager.pass_manager import register_config_option
 from tilewright.tir import stmt as s
 from tilewright.tir.stmt import For, ForKind, PrimFunc
 from tilewright.tir.visitor import Rewriter
@@ -20,6 +24,21 @@ for _name in (
     "relay.FuseOps.max_depth",
 ):
     register_config_option(_name, "a hint to classic passes; results are the same with and without it")
+
+
+class PassContext(pass_manager.PassContext):
+    """Which passes run while it is open, and how; the classic level is 2."""
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(opt_level, required_pass, disabled_pass, instruments, config)
+
 
 #: The phase of added passes that follows a stage of this package's pipelines. Those of phase 3 come last of all.
 _PHASES = {"schedule_to_tir": 0, "flatten_buffers": 1, "unroll_loop": 2, "remove_no_op": 3}

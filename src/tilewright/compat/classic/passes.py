@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import Pass
 from tilewright.relay.transform.passes import PASSES, create
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
+from tilewright.support.named import named
 
 
 class ClassicPass(Pass):
@@ -34,11 +36,19 @@ def classic(one: Pass) -> ClassicPass:
 def constructor(name: str) -> Callable[..., ClassicPass]:
     """The classic constructor called `name`: `FoldConstant()` is a pass."""
 
+    function = PASSES[name][0]
+    own = inspect.signature(function)
+    signature = own.replace(parameters=list(own.parameters.values())[1:])  # without the module
+
     def build(*args: Any, **options: Any) -> ClassicPass:
+        try:
+            signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
         return classic(create(name, *args, **options))
 
-    build.__name__, build.__doc__ = name, PASSES[name][0].__doc__
-    return build
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return named(build, name, function.__doc__)
 
 
 def FuseOps(fuse_opt_level: int = -1) -> ClassicPass:
@@ -63,9 +73,14 @@ class Sequential(pass_manager.Sequential):
     """Passes one after the other; those that the context switches off are skipped."""
 
     def __init__(
-        self, passes: Sequence[Pass], opt_level: int = 0, name: str = "sequential", required: Sequence[str] = ()
+        self,
+        passes: Sequence[Pass] | None = None,
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
     ) -> None:
-        super().__init__(passes, opt_level, name, required)
+        super().__init__(passes or (), opt_level, name, required or ())
 
     def __call__(self, mod: RelayModule) -> IRModule:
         """The module after all passes."""
@@ -112,7 +127,7 @@ def PrintIR(header: str = "", show_meta_data: bool = False) -> ClassicPass:
 
 def unchanged(name: str) -> Callable[..., ClassicPass]:
     """The constructor of a pass that has nothing to do here."""
-    return lambda *_, **__: classic(Pass(PassInfo(0, name), lambda mod, _context: mod))
+    return lambda: classic(Pass(PassInfo(0, name), lambda mod, _context: mod))
 
 
 #: Errors show the line of a program's text without it; calls keep the positions that they have.

@@ -8,27 +8,39 @@ from typing import Any
 from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.transform.quantize import QConfig
 from tilewright.relay.transform.quantize import qconfig as own_qconfig
 from tilewright.relay.transform.quantize import quantize as own_quantize
 
 _EIGHT = {"nbit_input": 8, "nbit_weight": 8, "nbit_activation": 32}
+#: Options that have one value here: scales are floats, so nothing is rounded to a shift and nothing simulated.
+_ONLY = {
+    "do_simulation": (False, 0),
+    "round_for_shift": (True, 1),
+    "debug_enabled_ops": (None,),
+    "rounding": ("UPWARD",),
+    "partition_conversions": ("disabled",),
+}
 _TYPES = {"dtype_input": "int8", "dtype_weight": "int8", "dtype_activation": "int32"}
 
 
 def qconfig(**options: Any) -> QConfig:
-    """A configuration, to be opened by `with`. Raises `UnsupportedError` for integers of other than 8 bits."""
+    """A configuration, to be opened by `with`. Raises `UnsupportedError` for integers of other than 8 bits, and for
+    other values of the options that have one value here.
+
+    `calibrate_chunk_by`, over how many processes the data set is spread, changes no result: batches run one by one.
+    """
     for name, only in (_EIGHT | _TYPES).items():
         if options.pop(name, only) != only:
             raise UnsupportedError(
                 f"relay.quantize.qconfig: {name} is {only} here: layers compute in int8, sums in int32"
             )
-    if options.pop("partition_conversions", "disabled") != "disabled":
-        raise UnsupportedError(
-            'relay.quantize.qconfig: partition_conversions is "disabled" here: a model takes and gives floats'
-        )
-    for name in ("do_simulation", "round_for_shift", "debug_enabled_ops", "rounding"):
-        options.pop(name, None)
+    for name, allowed in _ONLY.items():
+        if (given := options.pop(name, allowed[0])) not in allowed:
+            raise UnsupportedError(f"relay.quantize.qconfig: {name} is {allowed[0]!r} here, not {given!r}")
+    if not isinstance(options.pop("calibrate_chunk_by", -1), int):
+        raise UnsupportedError("relay.quantize.qconfig: calibrate_chunk_by is a number of batches")
     return own_qconfig(**options)
 
 
@@ -37,5 +49,14 @@ def quantize(
 ) -> Any:
     """The module with the layers that the current configuration chooses in integers."""
     values = {name: to_numpy(value) for name, value in (params or {}).items()}
-    batches = None if dataset is None else [{name: to_numpy(x) for name, x in batch.items()} for batch in dataset]
-    return IRModule.of(own_quantize(as_module(mod), values, batches))
+    subject = as_module(mod)
+    types = {param.name: param.type_annotation for param in subject["main"].params}
+
+    def fed(name: str, value: Any) -> Any:
+        """The array in the dtype of the parameter, as the classic executors copy numbers into buffers of their own."""
+        type_ = types.get(name)
+        array = to_numpy(value)
+        return array.astype(type_.dtype.numpy, copy=False) if isinstance(type_, TensorType) else array
+
+    batches = None if dataset is None else [{name: fed(name, x) for name, x in batch.items()} for batch in dataset]
+    return IRModule.of(own_quantize(subject, values, batches))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,13 +12,14 @@ from tilewright.compat.classic.convolutions import pads
 from tilewright.compat.classic.executor import ExecutorFactory, optimize, vm_compile
 from tilewright.compat.classic.target import Target
 from tilewright.driver.lower import lower_function
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.scope_builder import ScopeBuilder
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.pass_manager import PassContext
+from tilewright.support.named import named
 
 
 def logsumexp(data: relay.Expr, axis: Any = None, keepdims: bool = False) -> relay.Expr:
@@ -70,6 +72,97 @@ def global_avg_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str =
 def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
     """The maximum of each volume."""
     return op.nn.adaptive_max_pool3d(data, 1, layout)
+
+
+def conv1d_transpose(
+    data: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1,),
+    padding: Any = (0,),
+    dilation: Any = (1,),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Any = None,
+    data_layout: str = "NCW",
+    kernel_layout: str = "OIW",
+    out_layout: str = "",
+    output_padding: Any = (0,),
+    out_dtype: str = "",
+) -> relay.Expr:
+    """Transposed convolution of rows; the classic "OIW" means a kernel [C, O/groups, KW], which is "IOW" elsewhere."""
+    refuse("relay.nn.conv1d_transpose", out_layout=(out_layout, ("", data_layout)))
+    return op.nn.conv1d_transpose(
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        channels=channels,
+        kernel_size=kernel_size,
+        data_layout=data_layout,
+        kernel_layout="IOW" if kernel_layout == "OIW" else kernel_layout,
+        output_padding=output_padding,
+        out_dtype=out_dtype,
+    )
+
+
+def conv3d_transpose(
+    data: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1, 1),
+    padding: Any = (0, 0, 0),
+    dilation: Any = (1, 1, 1),
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Any = None,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "OIDHW",
+    out_layout: str = "",
+    output_padding: Any = (0, 0, 0),
+    out_dtype: str = "",
+) -> relay.Expr:
+    """Transposed convolution of volumes; the classic "OIDHW" means a kernel [C, O/groups, KD, KH, KW]."""
+    refuse("relay.nn.conv3d_transpose", out_layout=(out_layout, ("", data_layout)))
+    return op.nn.conv3d_transpose(
+        data,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        channels=channels,
+        kernel_size=kernel_size,
+        data_layout=data_layout,
+        kernel_layout="IODHW" if kernel_layout == "OIDHW" else kernel_layout,
+        output_padding=output_padding,
+        out_dtype=out_dtype,
+    )
+
+
+def _packed(build: Any) -> Any:
+    """`build(data, kernel, **attributes of conv2d)` with these attributes as parameters."""
+    data, kernel, *_ = inspect.signature(build).parameters.values()
+    more = list(inspect.signature(op.nn.conv2d).parameters.values())[2:]
+
+    def packed(*args: Any, **attrs: Any) -> relay.Expr:
+        return build(*args, **attrs)
+
+    packed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [data, kernel, *[param.replace(kind=param.KEYWORD_ONLY) for param in more]]
+    )
+    return named(packed, build.__name__, build.__doc__)
+
+
+contrib_conv2d_nchwc = _packed(op.nn.contrib_conv2d_NCHWc)
+contrib_depthwise_conv2d_nchwc = _packed(op.nn.contrib_depthwise_conv2d_NCHWc)
+
+
+def refuse(what: str, **options: tuple[Any, tuple[Any, ...]]) -> None:
+    """Raise `UnsupportedError` for an option, given as (value, the values it may have), that has another value."""
+    for name, (value, allowed) in options.items():
+        if value not in allowed:
+            raise UnsupportedError(f"{what}: {name} is {allowed[-1]!r} here, not {value!r}")
 
 
 def get_pad_tuple2d(padding: Any) -> tuple[int, int, int, int]:

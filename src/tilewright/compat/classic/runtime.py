@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.classic.array import array
+from tilewright.relay.ir.values import ConstructorValue, RefValue
 from tilewright.runtime.vm.value import Data
 from tilewright.target import CpuTarget
 
@@ -35,6 +36,10 @@ def to_classic(value: Any) -> Any:
         return ADT(0, [to_classic(item) for item in value])
     if isinstance(value, Data):
         return ADT(value.tag, [to_classic(item) for item in value.fields])
+    if isinstance(value, ConstructorValue):
+        return ConstructorValue(value.constructor, tuple([to_classic(item) for item in value.fields]))
+    if isinstance(value, RefValue):
+        return RefValue(to_classic(value.value))
     return array(value) if isinstance(value, np.ndarray | np.generic) else value
 
 

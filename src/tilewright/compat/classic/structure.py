@@ -17,6 +17,10 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
         if names != sorted(gvar.name for gvar in rhs):
             return False
         return all(relay.structural_equal(lhs[name], rhs[name]) for name in names)
+    if isinstance(lhs, list | tuple) and isinstance(rhs, list | tuple):
+        return len(lhs) == len(rhs) and all(
+            structural_equal(one, other, map_free_vars) for one, other in zip(lhs, rhs, strict=True)
+        )
     if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
         same_free = map_free_vars or relay.visitor.free_vars(lhs) == relay.visitor.free_vars(rhs)
         return same_free and relay.structural_equal(lhs, rhs)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
+from tilewright.errors import ParseError, UnsupportedError
 from tilewright.relay.ir import json as relay_json
 from tilewright.relay.ir import parser
 
@@ -13,8 +14,15 @@ from tilewright.relay.ir import parser
 def parse(
     source: str, source_name: str = "from_string", init_module: Any = None, init_meta_table: Any = None
 ) -> IRModule:
-    """The module that `source` spells, with what `init_module` defines. Raises `ParseError`."""
-    return IRModule.of(parser.parse(source, init_module))
+    """The module that `source` spells, with what `init_module` defines; errors name the text `source_name`.
+
+    `init_meta_table["relay.Constant"]` are the constants that the text names by number. Raises `ParseError`.
+    """
+    constants = dict(init_meta_table or {}).pop("relay.Constant", ())
+    try:
+        return IRModule.of(parser.parse(source, init_module, constants))
+    except ParseError as error:
+        raise ParseError(str(error) if source_name == "from_string" else f"{source_name}: {error}") from None
 
 
 def parse_expr(source: str) -> relay.Expr:
@@ -29,8 +37,10 @@ def fromtext(data: str, source_name: str = "from_string") -> Any:
 
 
 def astext(expr: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
-    """A module or expression as text that `fromtext` reads."""
-    return relay.astext(expr)
+    """A module or expression as text that `fromtext` reads; without `show_meta_data` no contents of constants."""
+    if annotate is not None:
+        raise UnsupportedError("relay.astext(annotate=…): remarks are not written; look at the nodes themselves")
+    return relay.astext(expr, show_meta_data)
 
 
 def save_json(node: Any) -> str:

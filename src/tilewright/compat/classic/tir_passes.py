@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.passes import ClassicPass
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.ir.module import IRModule as RelayModule
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import PassContext
+from tilewright.support.named import named
 from tilewright.tir.stmt import PrimFunc
 
 #: Classic pass -> the passes of this package that do its work, in order.
@@ -35,6 +37,15 @@ PASSES: dict[str, tuple[str, ...]] = {
     "LowerIntrin": ("lower_intrinsics",),
     "LowerTVMBuiltin": ("lower_packed_call",),
     "BF16Legalize": ("legalize_float16",),
+}
+
+#: The options of the classic constructors, and the values that these passes work by, the default first.
+OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "StorageFlatten": {"cache_line_size": (64,), "create_bound_attribute": (False,)},
+    "VectorizeLoop": {"enable_vectorize": (True,)},
+    "HoistIfThenElse": {"variant": (None, "basic")},
+    "NarrowDataType": {"target_bits": (32,)},
+    "ThreadSync": {"storage_scope": ("shared",)},
 }
 
 
@@ -80,18 +91,31 @@ def _over_functions(name: str, function: Callable[[PrimFunc, Any, Any], PrimFunc
 
 
 def constructor(name: str) -> Callable[..., PrimFuncPass]:
-    """The classic constructor called `name`: `Simplify()` is a pass. Its options make no difference."""
+    """The classic constructor called `name`: `Simplify()` is a pass.
+
+    `OPTIONS` lists the values that its options may have; others raise `UnsupportedError`.
+    """
 
     def run(func: PrimFunc, mod: Any, context: Any) -> PrimFunc:
         for own in PASSES[name]:
             func = getattr(importlib.import_module(f"tilewright.tir.transform.{own}"), own)(func)
         return func
 
-    def build(*_: Any, **__: Any) -> PrimFuncPass:
+    options = OPTIONS.get(name, {})
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature(
+        [inspect.Parameter(option, kind, default=allowed[0]) for option, allowed in options.items()]
+    )
+
+    def build(*args: Any, **named_options: Any) -> PrimFuncPass:
+        for option, value in signature.bind(*args, **named_options).arguments.items():
+            if value not in options[option]:
+                only = ", ".join(map(repr, options[option]))
+                raise UnsupportedError(f"tir.transform.{name}: {option} is one of {only} here, not {value!r}")
         return _over_functions(f"tir.{name}", run, 0)
 
-    build.__name__, build.__doc__ = name, f"The pass {' and '.join(PASSES[name])}."
-    return build
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return named(build, name, f"The pass {' and '.join(PASSES[name])}.")
 
 
 CONSTRUCTORS = {name: constructor(name) for name in PASSES}

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.array import require_cpu, to_numpy
-from tilewright.compat.classic.benchmark import BenchmarkResult, measure
+from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.executor import ExecutorFactory, unflatten
 from tilewright.compat.classic.runtime import to_classic
 from tilewright.errors import InputError, UnsupportedError
@@ -20,6 +20,7 @@ class VirtualMachine:
 
     def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
         require_cpu(device if not isinstance(device, list | tuple) else device[0])
+        self._exe = exe.with_entries(invoke=self.invoke)
         self._model = exe.executable
         self._type = _result_type(exe)
         self._inputs: dict[str, list[Any]] = {}
@@ -52,7 +53,8 @@ class VirtualMachine:
             raise UnsupportedError(f"compiled programs are entered at 'main', not at {func_name!r}")
         if args or named:
             self.set_input(func_name, *args, **named)
-        found = self._model(*[to_numpy(value) for value in self._inputs.get(func_name, [])])
+        values = [to_numpy(value) for value in self._inputs.get(func_name, [])]
+        found = self._model(*map(_fitting, values, self._model.inputs))
         leaves = found if isinstance(found, list) else [found]
         value = to_classic(found if self._type is None else unflatten(leaves, self._type))
         self._outputs = flatten(value)
@@ -84,15 +86,19 @@ class VirtualMachine:
         end_to_end: bool = False,
         **named: Any,
     ) -> BenchmarkResult:
-        """Seconds of a run on the inputs given: `repeat` times the mean of `number` runs.
+        """Seconds of a run on the inputs given: `repeat` times the mean of `number` runs, or of as many as take
+        `min_repeat_ms`.
 
         Inputs and outputs lie in the memory that the processor computes in, so `end_to_end`, which counts copying
-        them to the device, times the same. Raises `UnsupportedError` for `min_repeat_ms`.
+        them to the device, times the same.
         """
-        if min_repeat_ms is not None:
-            raise UnsupportedError("benchmark(min_repeat_ms=…): give repeat= and number= instead")
-        require_cpu(device)
-        return measure(lambda: self.invoke(func_name, *args, **named), number, repeat)
+        self.set_input(func_name, *args, **named)
+        return self._exe.time_evaluator("invoke", device, number, repeat, min_repeat_ms)(func_name)
+
+
+def _fitting(value: Any, spec: Any) -> Any:
+    """An array of one element as the scalar that is expected: the classic machine looks at elements, not at axes."""
+    return value.reshape(()) if not tuple(spec.shape) and getattr(value, "size", 0) == 1 else value
 
 
 def _result_type(exe: ExecutorFactory) -> relay.Type | None:

@@ -61,11 +61,10 @@ def _conv2d(data: Any, attrs: Any) -> Shapes | None:
 
 
 def _conv2d_transpose(data: Any, attrs: Any) -> Shapes | None:
-    if attrs.channels is None or attrs.kernel_size is None or attrs.data_layout != "NCHW":
+    if attrs.channels is None or attrs.kernel_size is None or len(attrs.data_layout) != 4:
         return None
-    if attrs.kernel_layout == "OIHW":
-        return [(attrs.channels, data[1], *attrs.kernel_size)]
-    return [(data[1], attrs.channels // attrs.groups, *attrs.kernel_size)]
+    shape = (data[attrs.data_layout.index("C")], attrs.channels // attrs.groups, *attrs.kernel_size)
+    return [transform_shape(shape, "IOHW", attrs.kernel_layout)]
 
 
 def _conv(dimensions: int) -> Callable[[Any, Any], Shapes | None]:

@@ -68,12 +68,17 @@ NN = {
     **leads_to(f"{_CLASSIC}.expr", "batch_norm"),
     **leads_to(
         f"{_CLASSIC}.relay_extras",
-        *("get_pad_tuple2d", "global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"),
-    ),
-    **leads_to(
-        "tilewright.relay.op.nn",
-        contrib_conv2d_nchwc="contrib_conv2d_NCHWc",
-        contrib_depthwise_conv2d_nchwc="contrib_depthwise_conv2d_NCHWc",
+        *(
+            "conv1d_transpose",
+            "conv3d_transpose",
+            "contrib_conv2d_nchwc",
+            "contrib_depthwise_conv2d_nchwc",
+            "get_pad_tuple2d",
+            "global_avg_pool1d",
+            "global_avg_pool3d",
+            "global_max_pool1d",
+            "global_max_pool3d",
+        ),
     ),
 }
 

@@ -13,7 +13,17 @@ _VM = {
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }
-_REGISTRY = leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get")
+_REGISTRY = {
+    **leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get"),
+    **leads_to(
+        f"{_CLASSIC}.own_operators",
+        "register",
+        "register_compute",
+        "register_gradient",
+        "register_pattern",
+        "register_stateful",
+    ),
+}
 
 TABLES = (
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
@@ -62,7 +72,10 @@ TABLES = (
     Table(
         "tvm.relay.backend.interpreter",
         "Values of the interpreter.",
-        names=leads_to("tilewright.relay.ir.values", "ConstructorValue", "RefValue", "Closure"),
+        names={
+            **leads_to(f"{_CLASSIC}.interpreter_values", "ConstructorValue"),
+            **leads_to("tilewright.relay.ir.values", "RefValue", "Closure"),
+        },
     ),
     Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY}, open=("tilewright.relay.op",)),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),

@@ -35,7 +35,7 @@ _VISION = leads_to(
     *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
     "roi_pool_nchw",
 )
-_IMAGE = leads_to(f"{_CLASSIC}.topi_computes", "affine_grid", "resize3d")
+_IMAGE = leads_to(f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize2d", "resize3d")
 #: Computations that the classic library has once more for a kind of device, by another name or the same.
 _FOR_DEVICES = {
     **_NN,

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.errors import InternalError, TypeMismatchError
+from tilewright.relay.ir.constant_data import ConstantData
 from tilewright.relay.ir.node import Node, binder, label, node, operand
 from tilewright.relay.ir.node_methods import METHODS
 from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeVar
@@ -118,6 +119,10 @@ class Expr(Node):
         """Keep the type that `infer_type` derived (None: it is to be derived again); of no concern to anyone else."""
         object.__setattr__(self, "_type", type_)
 
+    def same_as(self, other: object) -> bool:
+        """True if both are one object."""
+        return self is other
+
     def __repr__(self) -> str:
         return METHODS.to_text(self)
 
@@ -191,12 +196,20 @@ class Var(Expr):
         """The name, in the classic spelling."""
         return self.name
 
+    @property
+    def vid(self) -> Var:
+        """What tells variables of one name apart: the variable itself."""
+        return self
+
 
 @node
 class Constant(Expr):
     """A tensor known at compile time. `data` is never written to; a view is fine."""
 
     data: np.ndarray[Any, Any]
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        object.__setattr__(self, "data", data.view(ConstantData))
 
     @property
     def tensor_type(self) -> TensorType:
@@ -235,12 +248,25 @@ class Call(Expr):
     span: str = label(default="")
 
     def __init__(
-        self, op: Operator | Expr, args: Iterable[Expr], attrs: Mapping[str, Any] = NO_ATTRS, span: str = ""
+        self,
+        op: Operator | Expr,
+        args: Iterable[Expr],
+        attrs: Mapping[str, Any] | None = NO_ATTRS,
+        span: str | Iterable[Type] | None = "",
     ) -> None:
+        # Classic programs give the types that type variables stand for in fourth place; they follow from the arguments.
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
-        object.__setattr__(self, "span", span)
+        object.__setattr__(self, "span", span if isinstance(span, str) else "")
+
+    @property
+    def type_args(self) -> tuple[Type, ...]:
+        """What the callee's type variables stand for in this call; of an operator the types of the arguments.
+
+        Known once `infer_type` has run.
+        """
+        return METHODS.type_args(self)
 
     def operands(self) -> tuple[Expr, ...]:
         """The callee, unless it is an operator, a fused function or a mere name, and the arguments."""
@@ -386,7 +412,11 @@ def var(
 
 
 def const(value: Any, dtype: Any = None) -> Constant:
-    """A constant from a number or array. Without `dtype`, Python floats become float32 and Python ints int32."""
+    """A constant from a number or array. Without `dtype`, Python floats become float32 and Python ints int32.
+
+    The type of a scalar says its dtype, too.
+    """
+    dtype = dtype.dtype if isinstance(dtype, TensorType) else dtype
     if isinstance(value, np.ndarray | np.generic):
         data = np.asarray(value)
         return Constant(data if dtype is None else data.astype(DType(dtype).numpy))

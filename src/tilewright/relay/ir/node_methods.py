@@ -21,6 +21,7 @@ class NodeMethods:
     to_text: Callable[..., str]
     astext: Callable[..., str]
     type_of: Callable[..., Any]
+    type_args: Callable[..., Any]
     get: Callable[[str], Any]
 
 

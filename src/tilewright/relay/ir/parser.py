@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -59,17 +59,24 @@ _METADATA = re.compile(r"^#\[metadata\]\s*$", re.MULTILINE)
 _HEADER = re.compile(r'\s*#\[version = "([0-9.]+)"\]')
 
 
-def parse(text: str, base: IRModule | None = None) -> IRModule:
+def parse(text: str, base: IRModule | None = None, constants: Sequence[Constant] = ()) -> IRModule:
     """The module that `text` describes, on top of `base`, whose functions and data types it may use.
 
-    An expression behind (or instead of) the definitions becomes `main`. Raises ParseError.
+    An expression behind (or instead of) the definitions becomes `main`. `constants` are what `meta[relay.Constant][0]`,
+    `[1]` … name where the text has no metadata of its own. Raises ParseError.
     """
-    return _parser(text, base).module()
+    parser = _parser(text, base)
+    parser.constants = parser.constants or list(constants)
+    return parser.module()
 
 
 def parse_expr(text: str, base: IRModule | None = None) -> Expr:
-    """The expression that `text` describes; `free_var %x: type;` lines declare free variables. Raises ParseError."""
+    """The expression that `text` describes; `free_var %x: type;` lines declare free variables. Raises ParseError.
+
+    Without `base` it may name any function: which ones there are is up to the module that it is put in.
+    """
     parser = _parser(text, base)
+    parser.names_any_function = base is None
     parser.free_variables()
     expr = parser.block()
     parser.tokens.expect_kind("end", "the end of the text")
@@ -125,6 +132,7 @@ class _Parser(TypeParser):
         self.constructors = {c.name: c for data in base.type_definitions.values() for c in data.constructors}
         self.scopes: list[dict[str, Expr]] = [{}]
         self.places: dict[Expr, int] = {}
+        self.names_any_function = False
 
     # --------------------------------------------------------------------------------------------------- modules
     def module(self) -> IRModule:
@@ -340,6 +348,8 @@ class _Parser(TypeParser):
         token = self.tokens.take()
         if token.text in self.globals:
             return self.globals[token.text]
+        if self.names_any_function:
+            return self.globals.setdefault(token.text, GlobalVar(token.text))
         self._unknown(f"@{token.text}", {f"@{known}": None for known in self.globals}, token)
 
     def _unknown(self, name: str, known: Mapping[str, None], token: Token) -> NoReturn:
@@ -390,7 +400,7 @@ class _Parser(TypeParser):
         """What begins with a keyword, or a constructor."""
         token = self.tokens.take()
         read = _WORDS.get(token.text)
-        if read is not None:
+        if read is not None and token.text not in self.constructors:
             return read(self)
         if token.text not in self.constructors:
             self.tokens.fail(f"{token.text!r} begins no expression", token.start, token.end)

@@ -245,14 +245,18 @@ _GRADIENTS: dict[str, Gradient] = {}
 def _registering(make: Callable[P, Op]) -> Callable[P, Op]:
     def register(*args: P.args, **fields: P.kwargs) -> Op:
         """Enter an operator into the table and return it. A second registration of a name is an internal error."""
-        op = make(*args, **fields)
-        if op.name in _OPS:
-            raise InternalError(f"the operator {op.name!r} is registered twice")
-        _OPS[op.name] = op
-        plugins.note("operator", op.name, op)
-        return op
+        return enter(make(*args, **fields))
 
     return register
+
+
+def enter(op: Op) -> Op:
+    """Enter `op` into the table and return it. A second registration of a name is an internal error."""
+    if op.name in _OPS:
+        raise InternalError(f"the operator {op.name!r} is registered twice")
+    _OPS[op.name] = op
+    plugins.note("operator", op.name, op)
+    return op
 
 
 #: Takes the fields of an `Op`, its name first.

@@ -22,7 +22,7 @@ from tilewright.relay.ir.adt import (
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Tuple, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import FuncType, TensorType, Type, TypeCall, TypeVar, parts
+from tilewright.relay.ir.type import FuncType, IncompleteType, TensorType, Type, TypeCall, TypeVar, parts
 from tilewright.relay.ir.visitor import binders, children, post_order
 from tilewright.support.recursion import nested
 from tilewright.tir.expr import SizeVar
@@ -133,7 +133,12 @@ def _plain(value: Any, types: _TypeTexts) -> Any:
 def _binding(var: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     """A variable that a `Let` or a pattern binds: its type is that of its value, so only what is declared counts."""
     assert isinstance(var, Var)
-    return ("var", types.text(var.type_annotation))
+    return ("var", types.text(_declared(var)))
+
+
+def _declared(var: Var) -> Type | None:
+    """The type that a program gives `var`; `_` says nothing."""
+    return None if isinstance(var.type_annotation, IncompleteType) else var.type_annotation
 
 
 def _function_row(node: Function, types: _TypeTexts) -> tuple[Any, ...]:
@@ -168,7 +173,7 @@ def _definition_key(data: TypeData) -> tuple[Any, ...]:
 #: Classes that are alike by more, or less, than their fields.
 _OWN: dict[type, Callable[..., tuple[Any, ...]]] = {
     Call: lambda node, types: ("call", _callee_key(node.op, types), attrs_key(node.attrs)),
-    Var: lambda node, types: ("var", types.text(node.type_annotation or node.inferred_type)),
+    Var: lambda node, types: ("var", types.text(_declared(node) or node.inferred_type)),
     Constructor: lambda node, types: ("constructor", f"{node.belong_to}.{node.name}"),
     Function: _function_row,
     Match: lambda node, types: ("match", node.complete, tuple([_pattern_key(c.lhs) for c in node.clauses])),

@@ -172,10 +172,18 @@ class FuncType(Type):
     ret_type: Type = operand()
     type_params: tuple[TypeVar, ...] = binder(default=())
 
-    def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Iterable[TypeVar] = ()) -> None:
+    def __init__(
+        self,
+        arg_types: Iterable[Type],
+        ret_type: Type,
+        type_params: Iterable[TypeVar] | None = (),
+        type_constraints: Iterable[Type] | None = (),
+    ) -> None:
+        if type_constraints:
+            raise TypeMismatchError("a function's type has no constraints here: operators say what they take")
         object.__setattr__(self, "arg_types", tuple(arg_types))
         object.__setattr__(self, "ret_type", ret_type)
-        object.__setattr__(self, "type_params", tuple(type_params))
+        object.__setattr__(self, "type_params", tuple(type_params or ()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FuncType) or len(self.type_params) != len(other.type_params):

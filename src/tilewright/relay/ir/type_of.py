@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tilewright.errors import TypeMismatchError
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.node_methods import node_method
-from tilewright.relay.ir.type import TensorType, Type
+from tilewright.relay.ir.type import FuncType, IncompleteType, TensorType, Type
 from tilewright.relay.ir.typing_rules import Inference
+from tilewright.relay.ir.unify import Unifier
 
 
 @node_method
@@ -30,3 +31,18 @@ def tensor_type_of(expr: Expr) -> TensorType:
     if not isinstance(found, TensorType):
         raise TypeMismatchError(f"a tensor is needed here, not {found}")
     return found
+
+
+@node_method
+def type_args(call: Call) -> tuple[Type, ...]:
+    """What the type variables of the callee stand for in `call`; of an operator the types of its arguments."""
+    found = tuple([arg.checked_type for arg in call.args])
+    if not isinstance(call.op, Expr):
+        return found
+    callee = call.op.checked_type
+    if not isinstance(callee, FuncType) or not callee.type_params:
+        return ()
+    unifier, holes = Unifier(), [IncompleteType() for _ in callee.type_params]
+    for wanted, given in zip(callee.instantiate(holes)[0], found, strict=True):
+        unifier.unify(wanted, given)
+    return tuple(map(unifier.resolve, holes))

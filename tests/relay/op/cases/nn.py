@@ -42,6 +42,9 @@ CASES = {
     "nn.conv2d_transpose": [
         op.nn.conv2d_transpose(f(1, 3, 5, 7), f(3, 4, 4, 4), strides=2, padding=1),
         op.nn.conv2d_transpose(f(1, 4, 5, 7), f(4, 3, 3, 2), strides=(3, 1), groups=2, output_padding=(1, 0)),
+        op.nn.conv2d_transpose(
+            f(1, 5, 7, 3), f(4, 2, 4, 3), strides=2, padding=1, data_layout="NHWC", kernel_layout="HWOI"
+        ),
     ],
     "nn.contrib_conv2d_winograd_weight_transform": [
         op.nn.contrib_conv2d_winograd_weight_transform(f(24, 5, 3, 3), 4, block=8),

@@ -14,7 +14,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.quantize import qconfig, quantize
-from tilewright.relay.transform.quantize.thresholds import kl_threshold
+from tilewright.relay.transform.quantize.thresholds import kl_threshold, percentile_threshold
 
 RNG = np.random.default_rng(5)
 
@@ -69,6 +69,18 @@ def test_ranges_from_a_data_set() -> None:
     assert len(scales) == 2 and all(0 < scale < 4 / 128 for scale in scales)
 
 
+def test_the_largest_value_but_for_outliers() -> None:
+    values = np.linspace(-2, 1, 1_000_000)
+    assert abs(percentile_threshold(values) - 2) < 1e-3
+    values[:5] = 1e6
+    assert abs(percentile_threshold(values) - 2) < 1e-3
+    assert percentile_threshold(np.zeros(3)) == 1.0
+    mod = model()
+    images = [{"x": RNG.standard_normal((1, 8, 12, 12)).astype("float32")} for _ in range(3)]
+    with qconfig(calibrate_mode="percentile", weight_scale="max"):
+        near(mod, quantize(mod, dataset=images), 0.08)
+
+
 def test_outliers_are_cut_off() -> None:
     values = RNG.standard_normal(200_000)
     assert 3 < kl_threshold(values) <= np.abs(values).max()
@@ -79,8 +91,8 @@ def test_outliers_are_cut_off() -> None:
 def test_what_is_wrong_with_a_configuration_or_a_data_set() -> None:
     with pytest.raises(InputError, match="qconfig has no option 'nbits'; it has: calibrate_mode"):
         qconfig(nbits=8)
-    with pytest.raises(InputError, match="calibrate_mode is one of global_scale, kl_divergence; got 'percentile'"):
-        qconfig(calibrate_mode="percentile")
+    with pytest.raises(InputError, match=r"calibrate_mode is one of global_scale, .*percentile; got 'largest'"):
+        qconfig(calibrate_mode="largest")
     with qconfig(calibrate_mode="kl_divergence"):
         with pytest.raises(InputError, match="needs a dataset= of inputs by name"):
             quantize(model())

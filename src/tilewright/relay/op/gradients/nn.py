@@ -88,14 +88,12 @@ def _conv2d_transpose_gradient(call: Call, g: Expr) -> list[Expr | None]:
     data, kernel = call.args
     attrs = call.attrs
     window = {name: attrs[name] for name in ("strides", "padding", "dilation", "groups")}
-    by_input = attrs["kernel_layout"] == "IOHW"
-    straight = kernel if by_input else transform.transpose(kernel, (1, 0, 2, 3))
-    kernel_size = tuple(shape_of(kernel)[2:])
+    layout, order = attrs["data_layout"], attrs["kernel_layout"]
+    data, g = _to_layout(data, layout, "NCHW"), _to_layout(g, layout, "NCHW")
+    kernel_size = tuple(transform_shape(shape_of(kernel), order, "IOHW")[2:])
     of_kernel = nn.conv2d_backward_weight(data, g, kernel_size=kernel_size, **window)
-    return [
-        nn.conv2d(g, straight, **window),
-        of_kernel if by_input else transform.transpose(of_kernel, (1, 0, 2, 3)),
-    ]
+    of_data = nn.conv2d(g, _to_layout(kernel, order, "IOHW"), **window)
+    return [_to_layout(of_data, "NCHW", layout), _to_layout(of_kernel, "IOHW", order)]
 
 
 def _backward_weight_gradient(call: Call, g: Expr) -> list[Expr | None]:

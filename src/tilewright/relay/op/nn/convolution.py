@@ -194,18 +194,20 @@ def _conv2d_transpose_type(types: Types, attrs: Attrs) -> Type:
     dtype = attrs["out_dtype"] or data.dtype
     if blocks:
         return TensorType((n, o // blocks[1], oh, ow, blocks[1]), dtype)
-    return TensorType((n, o * attrs["groups"], oh, ow), dtype)
+    return TensorType(transform_shape((n, o * attrs["groups"], oh, ow), "NCHW", attrs["data_layout"]), dtype)
 
 
 def _transpose_blocks(attrs: Attrs) -> tuple[int, int] | None:
-    """(input block, output block) of the blocked form, None for the plain one; other layouts are refused."""
+    """(input block, output block) of the blocked form, None for any order of plain axes; other layouts are refused."""
     layouts = (attrs["data_layout"], attrs["kernel_layout"])
-    if layouts in (("NCHW", "IOHW"), ("NCHW", "OIHW")):
-        require(layouts[1] == "IOHW" or attrs["groups"] == 1, "a grouped transposed convolution takes an IOHW kernel")
+    if (sorted(layouts[0]), sorted(layouts[1])) == (sorted("NCHW"), sorted("IOHW")):
+        first = layouts[1].index("I") < layouts[1].index("O")
+        require(first or attrs["groups"] == 1, "a grouped transposed convolution takes a kernel with I before O")
         return None
     data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"OIHW(\d+)i(\d+)o", layouts[1])
     blocked = data is not None and kernel is not None and data[1] == kernel[1]
-    require(blocked, f"layouts {layouts}; NCHW with IOHW or OIHW, or NCHW{{i}}c with OIHW{{i}}i{{o}}o are supported")
+    known = "orders of NCHW with orders of IOHW, or NCHW{i}c with OIHW{i}i{o}o are supported"
+    require(blocked, f"layouts {layouts}; {known}")
     assert kernel is not None
     return int(kernel[1]), int(kernel[2])
 
@@ -216,10 +218,22 @@ _TRANSPOSE_ATTRS = ("strides", "padding", "dilation", "groups", "output_padding"
 def _conv2d_transpose_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
     data, kernel = inputs
     if _transpose_blocks(attrs):
-        values = (attrs[name] for name in ("strides", "padding", "output_padding", "out_dtype"))
-        return [topi.nn.conv2d_transpose_NCHWc(data, kernel, *values)]
-    values = (attrs[name] for name in (*_TRANSPOSE_ATTRS, "kernel_layout"))
-    return [topi.nn.conv2d_transpose_nchw(data, kernel, *values)]
+        blocked = (attrs[name] for name in ("strides", "padding", "output_padding", "out_dtype"))
+        return [topi.nn.conv2d_transpose_NCHWc(data, kernel, *blocked)]
+    values = {name: attrs[name] for name in _TRANSPOSE_ATTRS}
+    layout, native = attrs["data_layout"], attrs["kernel_layout"] in ("IOHW", "OIHW")
+    if not native:
+        kernel = _in_order(kernel, attrs["kernel_layout"], "IOHW")
+    data = _in_order(data, layout, "NCHW")
+    out = topi.nn.conv2d_transpose_nchw(
+        data, kernel, **values, kernel_layout=attrs["kernel_layout"] if native else "IOHW"
+    )
+    return [_in_order(out, "NCHW", layout)]
+
+
+def _in_order(x: te.Tensor, layout: str, wanted: str) -> te.Tensor:
+    """`x` with its axes, which are in the order `layout`, in the order `wanted`."""
+    return x if layout == wanted else topi.transpose(x, [layout.index(axis) for axis in wanted])
 
 
 def _conv2d_transpose_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
@@ -227,7 +241,7 @@ def _conv2d_transpose_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarr
     data = layout_transform(data, attrs["data_layout"], "NCHW")
     kernel = layout_transform(kernel, attrs["kernel_layout"], "IOHW")
     out = ref.conv2d_transpose_nchw(data, kernel, **{name: attrs[name] for name in _TRANSPOSE_ATTRS})
-    return layout_transform(out, "NCHW", f"NCHW{blocks[1]}c") if blocks else out
+    return layout_transform(out, "NCHW", f"NCHW{blocks[1]}c" if blocks else attrs["data_layout"])
 
 
 register(
@@ -269,7 +283,10 @@ def conv2d_transpose(
     output_padding: int | Sequence[int] = (0, 0),
     out_dtype: str = "",
 ) -> Call:
-    """Transposed 2-D convolution of [N, C, H, W] with a kernel [C, O/groups, KH, KW]; `padding` is cut off."""
+    """Transposed 2-D convolution of [N, C, H, W] with a kernel [C, O/groups, KH, KW]; `padding` is cut off.
+
+    The layouts name other orders of the axes of data and kernel, such as NHWC and HWOI.
+    """
     return call(
         "nn.conv2d_transpose",
         data,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.ir.expr import Attrs
+from tilewright.topi.reference.layout import layout_transform
 
 Array = np.ndarray[Any, Any]
 
@@ -17,8 +18,10 @@ def scale_outer(weight: Array, factor: Array, _attrs: Attrs) -> Array:
 
 
 def scale_transposed(weight: Array, factor: Array, attrs: Attrs) -> Array:
-    """IOHW weights, the output channels of each group behind that group's input channels."""
-    groups = attrs["groups"]
-    inputs, outputs, *rest = weight.shape
-    grouped = weight.reshape(groups, inputs // groups, outputs, *rest)
-    return (grouped * factor.reshape(groups, 1, outputs, *(1,) * len(rest))).reshape(weight.shape)
+    """Weights of any order of IOHW, the output channels of each group behind that group's input channels."""
+    groups, layout = attrs["groups"], attrs["kernel_layout"]
+    plain = layout_transform(weight, layout, "IOHW")
+    inputs, outputs, *rest = plain.shape
+    grouped = plain.reshape(groups, inputs // groups, outputs, *rest)
+    scaled = (grouped * factor.reshape(groups, 1, outputs, *(1,) * len(rest))).reshape(plain.shape)
+    return layout_transform(scaled, "IOHW", layout)

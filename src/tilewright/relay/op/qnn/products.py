@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,15 @@ def _builder(name: str, plain: Callable[..., Call], doc: str) -> Callable[..., C
             name, data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, **attrs
         )
 
+    own, more = inspect.signature(build), inspect.signature(plain)
+    keywords = [
+        param.replace(kind=param.KEYWORD_ONLY)
+        for param in list(more.parameters.values())[2:]
+        if param.name not in own.parameters
+    ]
+    build.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*list(own.parameters.values())[:-1], *keywords]
+    )
     short = name.rpartition(".")[2]
     return named(build, short, doc)
 

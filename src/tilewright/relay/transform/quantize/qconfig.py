@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.errors import InputError
 
-CALIBRATIONS = ("global_scale", "kl_divergence")
+CALIBRATIONS = ("global_scale", "kl_divergence", "percentile")
 WEIGHT_SCALES = ("power2", "max")
 
 

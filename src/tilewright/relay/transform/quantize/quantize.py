@@ -25,13 +25,15 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op import qnn
 from tilewright.relay.transform.quantize.qconfig import QConfig, current_qconfig
-from tilewright.relay.transform.quantize.thresholds import kl_threshold
+from tilewright.relay.transform.quantize.thresholds import kl_threshold, percentile_threshold
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 
 _LEVELS = 128
+#: How a calibration by a data set finds the magnitude that values are cut off at.
+_THRESHOLDS = {"kl_divergence": kl_threshold, "percentile": percentile_threshold}
 
 
 def quantize(
@@ -40,7 +42,7 @@ def quantize(
     """The module with the layers that the current `qconfig` chooses in integers.
 
     `params` are values of parameters by name, `dataset` inputs by name: some tens of typical ones, which the
-    calibration "kl_divergence" runs the model on in NumPy. Raises `InputError` where it is missing.
+    calibrations "kl_divergence" and "percentile" run the model on in NumPy. Raises `InputError` where it is missing.
     """
     config = current_qconfig()
     main = mod["main"]
@@ -105,10 +107,11 @@ def _ranges(
     if config.calibrate_mode == "global_scale":
         return dict.fromkeys(layers, config.global_scale)
     if dataset is None:
-        raise InputError('quantize with calibrate_mode="kl_divergence" needs a dataset= of inputs by name')
+        raise InputError(f'quantize with calibrate_mode="{config.calibrate_mode}" needs a dataset= of inputs by name')
     probe = Function(main.params, Tuple([layer.args[0] for layer in layers]))
     seen = [interpret(probe, dict(batch)) for batch in dataset]
     if not seen:
         raise InputError("quantize: the dataset is empty; give some tens of typical inputs")
     joined = [np.concatenate([np.ravel(values[i]) for values in seen]) for i in range(len(layers))]
-    return {layer: kl_threshold(values) for layer, values in zip(layers, joined, strict=True)}
+    threshold = _THRESHOLDS[config.calibrate_mode]
+    return {layer: threshold(values) for layer, values in zip(layers, joined, strict=True)}

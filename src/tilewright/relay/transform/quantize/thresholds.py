@@ -12,6 +12,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 _BINS, _LEVELS = 2048, 128
+_SHARE = 0.99999
 
 
 def kl_threshold(values: Array) -> float:
@@ -25,6 +26,13 @@ def kl_threshold(values: Array) -> float:
     cuts = range(_LEVELS, _BINS + 1, 16)
     best = min(cuts, key=lambda cut: _divergence(counts, cut))
     return float(edges[best])
+
+
+def percentile_threshold(values: Array) -> float:
+    """The magnitude that all but one of 100,000 of `values` stay below; 1 where all are zero."""
+    magnitudes = np.abs(np.asarray(values, "float64")).ravel()
+    place = min(int(magnitudes.size * _SHARE), magnitudes.size - 1)
+    return float(np.partition(magnitudes, place)[place]) or 1.0
 
 
 def _divergence(counts: Array, cut: int) -> float:
