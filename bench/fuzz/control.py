@@ -66,7 +66,9 @@ def loop(draw: Draft, operator: str) -> None:
     """Loop over a state that keeps its shape, with an output that is scanned; it ends by count or by condition."""
     element = draw.choice([T.FLOAT, T.INT64, T.INT32, T.DOUBLE])
     state = draw.operand([element], fits=lambda v: v.rank < 4)
-    trips = draw.known(np.array(draw.integer(0, 4), np.int64), 0.5)
+    scanned = draw.chance(0.6)
+    # What no iteration gives has no size where sizes are open.
+    trips = draw.known(np.array(draw.integer(int(scanned), 4), np.int64), 0.5)
     body = Draft(0, draw.opset, draw)
     count = Value(draw.name(), np.array(0, np.int64), T.INT64)
     going = Value(draw.name(), np.array(True), T.BOOL)
@@ -81,7 +83,7 @@ def loop(draw: Draft, operator: str) -> None:
     if draw.chance(0.4):
         again = body.emit("Less", [count, body.constant(np.array(draw.integer(0, 3), np.int64))])[0]
     outputs, wanted = [again, step], 1
-    if draw.chance(0.6):
+    if scanned:
         outputs.append(body.emit("Identity", [carried])[0])
         wanted = 2
     begin = draw.constant(np.array(True)) if draw.chance(0.5) else None

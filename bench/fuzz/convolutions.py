@@ -72,7 +72,10 @@ def conv(draw: Draft, operator: str) -> None:
         del attributes["kernel_shape"]
     bias = draw.operand([element], shape=(outputs,), kind="small") if draw.chance(0.5) else None
     filters = draw.operand([element], shape=weight, kind="small")
-    draw.emit(operator, [data, filters, bias], group=groups if groups > 1 else None, **attributes)
+    (made,) = draw.emit(operator, [data, filters, bias], group=groups if groups > 1 else None, **attributes)
+    if 0 in made.shape:
+        draw.withdraw()
+        raise Rejected("the padding leaves nothing")
 
 
 def deform_conv(draw: Draft, operator: str) -> None:

@@ -264,6 +264,11 @@ class Draft:
         self.values += made
         return made
 
+    def withdraw(self) -> None:
+        """Take the last node back, with what it gives."""
+        names = set(self.nodes.pop().output)
+        self.values = [value for value in self.values if value.name not in names]
+
     def captured(self) -> list[Value]:
         """The values of the surrounding graphs that this body reads."""
         own = {value.name for value in (*self.inputs, *self.constants)} | {o for n in self.nodes for o in n.output}

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
+from bench.fuzz import elementwise
 from bench.fuzz.draft import reads
 from bench.fuzz.references import ReferenceError_, evaluate_nodes
 from bench.fuzz.values import Array, element_of, is_float
@@ -23,98 +24,25 @@ from bench.fuzz.values import Array, element_of, is_float
 #: 16-bit floats, which are rounded between the steps of a node, a half, of others a hundredth.
 _BOUNDS = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-3, "bfloat16": 2e-2}
 #: Operators whose results are the same however they are computed: they move elements or compare them.
-EXACT = frozenset(
-    [
-        "Abs",
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "BitCast",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseNot",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "CenterCropPad",
-        "Clip",
-        "Compress",
-        "Concat",
-        "ConcatFromSequence",
-        "Constant",
-        "ConstantOfShape",
-        "DepthToSpace",
-        "Dropout",
-        "Equal",
-        "Expand",
-        "EyeLike",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Greater",
-        "GreaterOrEqual",
-        "Hardmax",
-        "Identity",
-        "IsInf",
-        "IsNaN",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "MaxPool",
-        "GlobalMaxPool",
-        "MaxUnpool",
-        "Min",
-        "Neg",
-        "NonMaxSuppression",
-        "NonZero",
-        "Not",
-        "OneHot",
-        "Optional",
-        "OptionalGetElement",
-        "OptionalHasElement",
-        "Or",
-        "Pad",
-        "Range",
-        "ReduceMax",
-        "ReduceMin",
-        "Relu",
-        "Reshape",
-        "ReverseSequence",
-        "Round",
-        "ScatterND",
-        "ScatterElements",
-        "Scatter",
-        "SequenceAt",
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SequenceLength",
-        "Shape",
-        "Sign",
-        "Size",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "SplitToSequence",
-        "Squeeze",
-        "TensorScatter",
-        "ThresholdedRelu",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Trilu",
-        "Unique",
-        "Unsqueeze",
-        "Where",
-        "Xor",
-    ]
-)
-_RUNS = 6
+EXACT = frozenset([
+    "Abs", "And", "ArgMax", "ArgMin", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+    "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat", "ConcatFromSequence", "Constant",
+    "ConstantOfShape", "DepthToSpace", "Dropout", "Equal", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity", "IsInf", "IsNaN", "Less",
+    "LessOrEqual", "Max", "MaxPool", "GlobalMaxPool", "MaxUnpool", "Min", "Neg", "NonMaxSuppression", "NonZero",
+    "Not", "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "Or", "Pad", "Range", "ReduceMax",
+    "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round", "ScatterND", "ScatterElements", "Scatter",
+    "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape",
+    "Sign", "Size", "Slice", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter",
+    "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor",
+])  # fmt: skip
+#: Operators that are not exact and add up nothing: what overflows there does so in any order.
+STEPWISE = frozenset([*elementwise.UNARY, *elementwise.BINARY, "Div", "Mod", "Pow"])
+#: Operators whose first stage is float32 of float64 too, by the attribute `stash_type`.
+STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalization"])
+#: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md).
+VANISHING = frozenset(["Gelu", "Swish"])
+RUNS = 6
 
 
 def is_plain_float(array: Array) -> bool:
@@ -174,22 +102,67 @@ def moved_runs(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int) -> l
     """The values of the graph as they are, and with inexact results moved by a few units in the last place."""
     rng = np.random.default_rng(seed)
 
-    def change(node: Any, results: list[Any]) -> list[Any]:
-        return results if node.op_type in EXACT else [moved(rng, value) for value in results]
+    def change(node: Any, inputs: list[Any], results: list[Any]) -> list[Any]:
+        return moved_results(rng, node.op_type, inputs, results)
 
     def before(node: Any, inputs: list[Any]) -> list[Any]:
-        return inputs if node.op_type in EXACT else [moved(rng, value, 0.0) for value in inputs]
+        return moved_inputs(rng, node.op_type, inputs)
 
-    return [evaluate_nodes(model, feeds), *(evaluate_nodes(model, feeds, change, before) for _ in range(_RUNS))]
+    return [evaluate_nodes(model, feeds), *(evaluate_nodes(model, feeds, change, before) for _ in range(RUNS))]
 
 
-def moved(rng: np.random.Generator, value: Any, share: float = 0.1) -> Any:
-    """An array of floats, each moved by up to four units in the last place, and by a share of those of the largest."""
+def moved_inputs(rng: np.random.Generator, operator: str, inputs: list[Any]) -> list[Any]:
+    """What a node reads, moved where the node is not exact."""
+    return inputs if operator in EXACT else [moved(rng, value, 0.0) for value in inputs]
+
+
+def moved_results(rng: np.random.Generator, operator: str, inputs: list[Any], results: list[Any]) -> list[Any]:
+    """The results of a node, moved where it is not exact; a sum that overflows on the way does so by its order."""
+    if operator in EXACT:
+        return results
+    results = [moved(rng, value, of=np.float32 if operator in STASHED else None) for value in results]
+    if operator in VANISHING:
+        results = [_moved_by(rng, value, 1e-6) for value in results]
+    if operator in STEPWISE or not any(_is_huge(value) for value in inputs):
+        return results
+    return [_overflowed(rng, value) for value in results]
+
+
+def _moved_by(rng: np.random.Generator, value: Any, step: float) -> Any:
+    """An array of float32, each element moved by up to `step`; others as they are."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.float32:
+        return value
+    return value + rng.uniform(-step, step, value.shape).astype(np.float32)
+
+
+def _is_huge(value: Any) -> bool:
+    """Whether an array has a number so large that products of such overflow."""
+    if not isinstance(value, np.ndarray) or not is_plain_float(value):
+        return False
+    exact = wide(value)
+    with np.errstate(all="ignore"):
+        return bool((np.isfinite(exact) & (np.abs(exact) > float(ml_dtypes.finfo(value.dtype).max) ** 0.45)).any())
+
+
+def _overflowed(rng: np.random.Generator, value: Any) -> Any:
+    """An array in which each element that is not finite may be any other such, or the largest number."""
+    if not isinstance(value, np.ndarray) or not is_plain_float(value):
+        return value
+    others = rng.choice([np.nan, np.inf, -np.inf, float(ml_dtypes.finfo(value.dtype).max)], value.shape)
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(wide(value)), value, others.astype(value.dtype))
+
+
+def moved(rng: np.random.Generator, value: Any, share: float = 0.1, of: Any = None) -> Any:
+    """An array of floats, each moved by up to four units in the last place, and by a share of those of the largest.
+
+    `of`: the type whose units are meant, where it is narrower than that of the array.
+    """
     if isinstance(value, list):
-        return [moved(rng, item, share) for item in value]
+        return [moved(rng, item, share, of) for item in value]
     if not isinstance(value, np.ndarray) or not is_plain_float(value) or not value.size:
         return value
-    step = 4 * float(ml_dtypes.finfo(value.dtype).eps)
+    step = 4 * float(max(ml_dtypes.finfo(kind).eps for kind in (value.dtype, of or value.dtype)))
     with np.errstate(all="ignore"):
         exact = wide(value)
         largest = min(np.abs(exact[np.isfinite(exact)]).max(initial=0.0), 1e30)
@@ -204,7 +177,7 @@ def unsteady(theirs: Any, runs: Sequence[Any]) -> tuple[Array, Array | None] | N
     None where sizes move. The first of the `runs` is the one that nothing was moved in.
     """
     base = runs[0]
-    if isinstance(base, list) or any(np.shape(run) != np.shape(base) for run in (*runs, theirs)):
+    if any(np.shape(run) != np.shape(base) for run in (*runs, theirs)):
         return None
     if not is_plain_float(base):
         return np.any([np.asarray(run != base) for run in runs], axis=0), None
@@ -222,29 +195,28 @@ def stands(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int, name: st
         runs = [run[name] for run in moved_runs(model, feeds, seed)]
     except ReferenceError_:
         runs = []
+    return verdict(runs, ours, theirs)
+
+
+def verdict(runs: Sequence[Any], ours: Any, theirs: Any) -> str:
+    """What is wrong with `ours` beside `theirs`, given what other rounding makes of the value; empty where nothing is.
+
+    The first of the `runs` is the one in which nothing was moved; there may be none.
+    """
+    if isinstance(theirs, list):
+        if not isinstance(ours, list) or {len(ours), *map(len, runs)} != {len(theirs)}:
+            return "" if len(set(map(len, runs))) > 1 else described(ours, theirs, differences(ours, theirs))
+        faults = ((i, verdict([run[i] for run in runs], ours[i], item)) for i, item in enumerate(theirs))
+        return next((f"item {i} of the sequence: {fault}" for i, fault in faults if fault), "")
     found = unsteady(theirs, runs) if runs else None
-    if found is None:  # no evaluator to move, or one whose sizes are others
-        sizes = {np.shape(run) for run in runs} if not isinstance(theirs, list) else set()
-        return "" if len(sizes) > 1 else described(ours, theirs, differences(ours, theirs))
+    if found is None:  # nothing was moved, or sizes are others by that
+        return "" if len({np.shape(run) for run in runs}) > 1 else described(ours, theirs, differences(ours, theirs))
     silent, spread = found
     differing = differences(ours, theirs, spread)
     if isinstance(differing, str):
         return differing
     differing = differing & ~silent
-    if is_plain_float(theirs) and _is_huge(model, feeds):  # sums that overflow on the way do so by their order
-        differing = differing & (np.isfinite(wide(ours)) | np.isfinite(wide(theirs)))
     return described(ours, theirs, differing) if differing.any() else ""
-
-
-def _is_huge(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> bool:
-    """Whether a value is so large that products of such overflow."""
-    values = [v for v in evaluate_nodes(model, feeds).values() if isinstance(v, np.ndarray) and is_plain_float(v)]
-    with np.errstate(all="ignore"):
-        return any(
-            (np.isfinite(w) & (np.abs(w) > float(ml_dtypes.finfo(v.dtype).max) ** 0.45)).any()
-            for v in values
-            for w in [wide(v)]
-        )
 
 
 def described(ours: Any, theirs: Any, differing: Array | str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto as T
 
 from bench.fuzz.draft import Draft, Rejected, Value
-from bench.fuzz.values import is_float
+from bench.fuzz.values import bounds, is_float
 
 REDUCTIONS = (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
@@ -36,7 +36,17 @@ def reduce(draw: Draft, operator: str) -> None:
         attributes["keepdims"] = draw.integer(0, 1)
     if draw.chance(0.2):
         attributes["noop_with_empty_axes"] = draw.integer(0, 1)
-    draw.emit(operator, inputs, **attributes)
+    draw.emit(operator, inputs, undefined=_overflows(operator, data, axes), **attributes)
+
+
+def _overflows(operator: str, data: Value, axes: list[int] | None) -> bool:
+    """Whether a root of squares is beyond the integer type of the data, or the sum for a mean beyond 64 bits."""
+    if is_float(data.element) or operator not in ("ReduceL2", "ReduceMean"):
+        return False
+    exact, axis = data.array.astype(np.float64), tuple(axes) if axes else None
+    if operator == "ReduceL2":
+        return bool((np.sqrt((exact**2).sum(axis)) >= bounds(data.element)[1]).any())
+    return bool((np.abs(exact).sum(axis) >= 2.0**63).any())
 
 
 def arg_reduce(draw: Draft, operator: str) -> None:
@@ -88,7 +98,13 @@ def top_k(draw: Draft, operator: str) -> None:
 
 def unique(draw: Draft, operator: str) -> None:
     """Unique, sorted or not, of all elements or along an axis."""
-    data = draw.operand([draw.element(operator)], fits=lambda v: v.array.size > 0)
+    made = {name for node in draw.nodes for name in node.output}
+
+    def fits(value: Value) -> bool:
+        """Rounding may not decide how many different elements there are."""
+        return value.array.size > 0 and not (is_float(value.element) and value.name in made)
+
+    data = draw.operand([draw.element(operator)], fits=fits)
     if is_float(data.element) and np.isnan(data.array.astype(np.float64)).any():
         raise Rejected("NaN equals nothing")
     axis = draw.axis(data.rank) if data.rank and draw.chance(0.4) else None

@@ -18,8 +18,10 @@ from tilewright.frontend.onnx.reference.evaluator import evaluator
 os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"  # onnxruntime otherwise refuses the newest opsets
 onnxruntime.set_default_logger_severity(4)
 
-#: What is done to the result of a node, given the node and its results, before others read it.
-Change = Callable[[Any, list[Any]], list[Any]]
+#: What is done to what a node reads, given the node and that.
+Before = Callable[[Any, list[Any]], list[Any]]
+#: What is done to the results of a node, given the node, what it read and they, before others read them.
+Change = Callable[[Any, list[Any], list[Any]], list[Any]]
 
 
 class ReferenceError_(Exception):
@@ -32,7 +34,7 @@ def ir_version(opset: int) -> int:
 
 
 def evaluate_nodes(
-    model: onnx.ModelProto, feeds: Mapping[str, Any], change: Change | None = None, before: Change | None = None
+    model: onnx.ModelProto, feeds: Mapping[str, Any], change: Change | None = None, before: Before | None = None
 ) -> dict[str, Any]:
     """Every value of the graph by ONNX's evaluator; raises `ReferenceError_` where it fails or a type is wrong.
 
@@ -48,7 +50,7 @@ def evaluate_nodes(
             context = {"context": values} if node.need_context() else {}
             with np.errstate(all="ignore"):
                 results = list(node.run(*inputs, **context))
-            results = change(node, results) if change is not None else results
+            results = change(node, inputs, results) if change is not None else results
             for name, value in zip(node.output, results):
                 values[name] = _checked(value, types.get(name), node.op_type) if name else None
     except ReferenceError_:
@@ -172,10 +174,21 @@ def run_node(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Sequence[Any]:
     error = ReferenceError_("the outputs have no types")
     for run in order if typed else order[:1]:
         try:
-            return run(model, feeds)
+            return _of_inferred_shapes(model, run(model, feeds))
         except ReferenceError_ as found:
             error = found
     raise error
+
+
+def _of_inferred_shapes(model: onnx.ModelProto, results: Sequence[Any]) -> Sequence[Any]:
+    """The results, which have the shapes that ONNX infers; another shape is a fault of the reference."""
+    for output, result in zip(model.graph.output, results):
+        type_ = output.type.tensor_type
+        if isinstance(result, np.ndarray) and type_.HasField("shape"):
+            sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in type_.shape.dim]
+            if len(sizes) != result.ndim or any(s not in (None, r) for s, r in zip(sizes, result.shape)):
+                raise ReferenceError_(f"{output.name} has shape {result.shape}, not {sizes}")
+    return results
 
 
 def _by_evaluator(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Sequence[Any]:

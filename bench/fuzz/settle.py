@@ -7,7 +7,8 @@ the value that ours agrees with is passed on; what ours agrees with nowhere is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +19,40 @@ from onnx import TensorProto as T
 from bench.fuzz.case import Case
 from bench.fuzz.causes import is_known
 from bench.fuzz.draft import reads
-from bench.fuzz.judge import differences, stands, tainted, wide
+from bench.fuzz.judge import (
+    RUNS,
+    described,
+    differences,
+    differs,
+    is_plain_float,
+    moved_inputs,
+    moved_results,
+    tainted,
+    verdict,
+    wide,
+)
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, one_node_model, run_onnxruntime, value_type
 from bench.fuzz.values import element_of, is_float, numpy_type
 from tilewright.errors import TilewrightError
 
 #: The newest opset that onnxruntime 1.31 knows whole.
 NEWEST_KNOWN = 26
-#: Runs a model of one node by us: the outputs in their order.
-Ours = Callable[[onnx.ModelProto, Mapping[str, Any]], list[Any]]
+#: Runs a model of one node: the outputs in their order. Of a reference it raises `ReferenceError_`.
+Engine = Callable[[onnx.ModelProto, Mapping[str, Any]], list[Any]]
+#: Makes of a model and its feeds others, which an engine can run.
+Change = Callable[[onnx.ModelProto, Mapping[str, Any]], tuple[onnx.ModelProto, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node by itself, and the engine that its values are from."""
+
+    model: onnx.ModelProto
+    engine: Engine
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """What the node gives, by name, of what it is fed."""
+        return dict(zip((output.name for output in self.model.graph.output), self.engine(self.model, feeds)))
 
 
 @dataclass
@@ -37,17 +63,40 @@ class Settled:
     disagreements: list[str] = field(default_factory=list)
     wrong: str = ""
     whole: bool = True
+    given: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    def moved_runs(self, seed: int, count: int) -> list[dict[str, Any]]:
+        """The values of the graph again, and with other rounding; what cannot be evaluated with it is left out."""
+        rng = np.random.default_rng(seed)
+        return [self.values, *(self._moved_run(rng) for _ in range(count))]
+
+    def _moved_run(self, rng: np.random.Generator) -> dict[str, Any]:
+        values = dict(self.given)
+        for step in self.steps:
+            if all(value.name in values for value in step.model.graph.input):
+                feeds = {value.name: values[value.name] for value in step.model.graph.input}
+                with contextlib.suppress(ReferenceError_, TilewrightError):
+                    values |= moved_step(rng, step, feeds)
+        return values
 
 
-def settle(case: Case, ours: Ours) -> Settled:
+def moved_step(rng: np.random.Generator, step: Step, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node gives with other rounding."""
+    operator = step.model.graph.node[0].op_type
+    inputs = moved_inputs(rng, operator, list(feeds.values()))
+    results = step.run(dict(zip(feeds, inputs)))
+    return dict(zip(results, moved_results(rng, operator, inputs, list(results.values()))))
+
+
+def settle(case: Case, ours: Engine) -> Settled:
     """Walk the graph of a case."""
-    found = Settled(dict(case.feeds))
-    for tensor in case.model.graph.initializer:
-        found.values[tensor.name] = _array(tensor)
-    opset = case.model.opset_import[0].version
+    given = dict(case.feeds) | {tensor.name: _array(tensor) for tensor in case.model.graph.initializer}
+    found = Settled(dict(given), given=given)
+    opsets = {entry.domain: entry.version for entry in case.model.opset_import}
     silent = tainted(case.model, case.undefined)
     for node in case.model.graph.node:
-        if not _step(node, opset, found, ours, bool(silent & set(node.output))) and not _passed(node, case, found):
+        if not _step(node, opsets, found, ours, bool(silent & set(node.output))) and not _passed(node, opsets, found):
             found.whole = False
             return found
         if found.wrong:
@@ -55,21 +104,25 @@ def settle(case: Case, ours: Ours) -> Settled:
     return found
 
 
-def _passed(node: onnx.NodeProto, case: Case, found: Settled) -> bool:
+def _passed(node: onnx.NodeProto, opsets: Mapping[str, int], found: Settled) -> bool:
     """Take the values of a node that cannot be run by itself from the evaluation of its own graph of values."""
-    opset = case.model.opset_import[0].version
     names = sorted(reads(node))
     if not all(name in found.values for name in names):
         return False
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    graph = onnx.helper.make_graph([node], "node", [onnx.ValueInfoProto(name=name) for name in names], outputs)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    step = Step(_untyped(node, opsets, names), _by_evaluator)
     try:
-        values = evaluate_nodes(model, {name: found.values[name] for name in names})
+        found.values |= step.run({name: found.values[name] for name in names})
     except (ReferenceError_, onnx.shape_inference.InferenceError):
         return False
-    found.values |= {name: values[name] for name in node.output if name}
+    found.steps.append(step)
     return True
+
+
+def _untyped(node: onnx.NodeProto, opsets: Mapping[str, int], names: Sequence[str] = ()) -> onnx.ModelProto:
+    """A model of a node, which says nothing of types."""
+    inputs, outputs = ([onnx.ValueInfoProto(name=name) for name in some if name] for some in (names, node.output))
+    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()])
 
 
 def _array(tensor: onnx.TensorProto) -> Any:
@@ -77,25 +130,32 @@ def _array(tensor: onnx.TensorProto) -> Any:
     return array.astype(object) if array.dtype.kind in "UST" else array
 
 
-def _engines(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The outputs of a model of one node by each reference that runs it."""
-    found: dict[str, list[Any]] = {}
-    try:
-        values = evaluate_nodes(model, feeds)
-        found["onnx"] = [values[output.name] for output in model.graph.output]
-    except ReferenceError_:
-        pass
-    ways = (("onnxruntime", _of_known_opset), ("onnxruntime in float32", _in_float32))
-    for name, change in ways:
-        try:
-            changed, fed = change(*time_first(model, feeds))
-            results = batch_first(model, run_onnxruntime(changed, fed))
-        except ReferenceError_:
-            continue
+def _by_evaluator(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
+    values = evaluate_nodes(model, feeds)
+    return [values[output.name] for output in model.graph.output]
+
+
+def _by_onnxruntime(change: Change) -> Engine:
+    def run(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
+        changed, fed = change(*time_first(model, feeds))
+        results = batch_first(model, run_onnxruntime(changed, fed))
         elements = [o.type.tensor_type.elem_type for o in model.graph.output]
-        found[name] = [r.astype(numpy_type(e)) if e else r for r, e in zip(results, elements)]
-        break
-    return found
+        return [r.astype(numpy_type(e)) if e else r for r, e in zip(results, elements)]
+
+    return run
+
+
+def _references(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[dict[str, Engine], dict[str, list[Any]]]:
+    """The references that can run a model of one node, and its outputs by each."""
+    engines: dict[str, Engine] = {}
+    found: dict[str, list[Any]] = {}
+    for name, engine in _REFERENCES.items():
+        if name == IN_FLOAT32 and "onnxruntime" in found:
+            break
+        with contextlib.suppress(ReferenceError_):
+            found[name] = engine(model, feeds)
+            engines[name] = engine
+    return engines, found
 
 
 _STATES = {"RNN": (5,), "GRU": (5,), "LSTM": (5, 6)}
@@ -139,7 +199,7 @@ def batch_first(model: onnx.ModelProto, results: list[Any]) -> list[Any]:
 def _of_known_opset(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
     """The model at the newest opset that onnxruntime knows, where the operator is the same there."""
     (node,), opset = model.graph.node, model.opset_import[0].version
-    if opset <= NEWEST_KNOWN or onnx.defs.get_schema(node.op_type, opset).since_version > NEWEST_KNOWN:
+    if node.domain or opset <= NEWEST_KNOWN or onnx.defs.get_schema(node.op_type, opset).since_version > NEWEST_KNOWN:
         return model, feeds
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
@@ -165,82 +225,122 @@ def _in_float32(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[onnx.
         return changed, {n: v.astype(np.float32) if element_of(v) in others else v for n, v in feeds.items()}
 
 
-def _step(node: onnx.NodeProto, opset: int, found: Settled, ours: Ours, silent: bool) -> bool:
+IN_FLOAT32 = "onnxruntime in float32"
+_REFERENCES: dict[str, Engine] = {
+    "onnx": _by_evaluator,
+    "onnxruntime": _by_onnxruntime(_of_known_opset),
+    IN_FLOAT32: _by_onnxruntime(_in_float32),
+}
+
+
+def _step(node: onnx.NodeProto, opsets: Mapping[str, int], found: Settled, ours: Engine, silent: bool) -> bool:
     """Settle one node; False where it cannot be run by itself."""
     if node.op_type == "Constant":
-        found.values[node.output[0]] = evaluate_nodes(_alone(node, opset), {})[node.output[0]]
+        found.values |= Step(_untyped(node, opsets), _by_evaluator).run({})
+        found.given[node.output[0]] = found.values[node.output[0]]
         return True
-    names = sorted(reads(node))
-    feeds = {name: found.values[name] for name in names}
+    feeds = {name: found.values.get(name) for name in sorted(reads(node))}
     if not all(hasattr(value, "dtype") for value in feeds.values()):
         return False  # a sequence, whose type its items do not tell
     types = {name: value_type(value, element_of(value)) for name, value in feeds.items()}
     try:
-        model = one_node_model(node, types, opset, {})
+        model = one_node_model(node, types, opsets[""], {d: v for d, v in opsets.items() if d})
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
         return False
-    engines = _engines(model, feeds)
-    outputs = [output.name for output in model.graph.output]
+    engines, results = _references(model, feeds)
     if not engines:
         return False
-    first = next(iter(engines.values()))
     if silent:
-        found.values |= dict(zip(outputs, first))
+        _take(found, Step(model, next(iter(engines.values()))), next(iter(results.values())))
         return True
     try:
         made = ours(model, feeds)
     except TilewrightError as error:
         found.wrong = f"{node.op_type}, alone: {error}"
         return True
-    what = f"{node.op_type} of {_type_of(feeds, first)}"
+    _decide(found, Step(model, ours), feeds, made, engines, results)
+    return True
+
+
+def _take(found: Settled, step: Step, results: list[Any]) -> None:
+    """Settle on the results of an engine."""
+    found.values |= dict(zip((output.name for output in step.model.graph.output), results))
+    found.steps.append(step)
+
+
+def _decide(
+    found: Settled,
+    step: Step,
+    feeds: Mapping[str, Any],
+    made: list[Any],
+    engines: Mapping[str, Engine],
+    results: Mapping[str, list[Any]],
+) -> None:
+    """Settle on the results of the engine that ours agrees with, or on ours where references are known to be off."""
+    what = _called(step.model.graph.node[0], feeds, next(iter(results.values())))
     faults = {
-        engine: next((f for n, a, b in zip(outputs, made, values) if (f := _fault(model, feeds, n, a, b, engine))), "")
-        for engine, values in engines.items()
+        e: _first_fault(Step(step.model, engines[e]), feeds, made, v, e == IN_FLOAT32) for e, v in results.items()
     }
     if any(faults.values()) and not all(faults.values()):
         found.disagreements.append(what)
-    right = next((engine for engine, fault in faults.items() if not fault), None)
-    if right is not None:
+    right = [engine for engine, fault in faults.items() if not fault]
+    if right:
+        equal = [e for e in right if not any(differs(a, b) for a, b in zip(made, results[e]))]
+        engine = (equal or right)[0]
         # float32 confirms what other floats are, and does not replace it
-        found.values |= dict(zip(outputs, made if right == "onnxruntime in float32" else engines[right]))
-        return True
-    agree = len(engines) < 2 or not any(
-        _fault(model, feeds, n, a, b, list(engines)[-1]) for n, a, b in zip(outputs, *engines.values())
-    )
+        _take(found, *(step, made) if engine == IN_FLOAT32 else (Step(step.model, engines[engine]), results[engine]))
+        return
+    first, *others = results
+    agree = not any(_first_fault(Step(step.model, engines[e]), feeds, results[first], results[e]) for e in others)
     if is_known(what, tuple(engines) if agree else ()):
         found.disagreements.append(f"{what}, by {' and '.join(engines)}")
-        found.values |= dict(zip(outputs, made))
+        _take(found, step, made)
     elif agree:
         found.wrong = f"{what}: beside {' and '.join(engines)} {next(iter(faults.values()))}"
     else:
         found.wrong = f"{what}: all three differ: {'; '.join(faults.values())[:160]}"
-    return True
 
 
-def _alone(node: onnx.NodeProto, opset: int) -> onnx.ModelProto:
-    """A model of a node that reads nothing."""
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
-    graph = onnx.helper.make_graph([node], "constant", [], outputs)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-
-
-def _fault(
-    model: onnx.ModelProto, feeds: Mapping[str, Any], name: str, ours: Any, theirs: Any, engine: str = ""
+def _first_fault(
+    step: Step, feeds: Mapping[str, Any], ours: list[Any], theirs: list[Any], in_float32: bool = False
 ) -> str:
-    """What is wrong with a result of ours; beside an engine that computes in less precision, in that precision."""
-    if engine == "onnxruntime in float32" and is_float(element_of(theirs)) and isinstance(ours, np.ndarray):
-        with np.errstate(all="ignore"):
-            near = np.allclose(
-                wide(ours), wide(theirs), 1e-2 if ours.dtype.itemsize < 4 else 1e-4, 1e-4, equal_nan=True
-            )
-        return "" if ours.shape == theirs.shape and near else "not near"
-    found = differences(ours, theirs)
-    if not isinstance(found, str) and not found.any():
+    """What is wrong with the first result of ours that is, beside what the engine of the step gives; or nothing."""
+    if in_float32:
+        return next((f for a, b in zip(ours, theirs) if (f := _far(a, b))), "")
+    suspects = [i for i, (a, b) in enumerate(zip(ours, theirs)) if differs(a, b)]
+    if not suspects:
         return ""
-    return stands(model, feeds, 0, name, ours, theirs)
+    runs, fault, rng = [theirs], "", np.random.default_rng(0)
+    for count in (RUNS, 4 * RUNS):  # more of them where a few do not explain it
+        try:
+            runs += [list(moved_step(rng, step, feeds).values()) for _ in range(count)]
+        except ReferenceError_:
+            return described(
+                ours[suspects[0]], theirs[suspects[0]], differences(ours[suspects[0]], theirs[suspects[0]])
+            )
+        fault = next((f for i in suspects if (f := verdict([run[i] for run in runs], ours[i], theirs[i]))), "")
+        if not fault:
+            break
+    return fault
 
 
-def _type_of(feeds: Mapping[str, Any], results: list[Any]) -> str:
-    """The type that tells most about a node: that of its first floats, or else of its first input."""
+def _far(ours: Any, theirs: Any) -> str:
+    """What is wrong with ours beside a result of less precision."""
+    if not isinstance(ours, np.ndarray) or not is_float(element_of(theirs)):
+        return described(ours, theirs, found) if np.any(found := differences(ours, theirs)) else ""
+    if ours.shape != theirs.shape:
+        return f"shape {ours.shape}, not {theirs.shape}"
+    with np.errstate(all="ignore"):
+        near = np.isclose(wide(ours), wide(theirs), 1e-2 if ours.dtype.itemsize < 4 else 1e-4, 1e-4, equal_nan=True)
+    return "" if near.all() else f"not near: {described(ours, theirs, ~near)}"
+
+
+def _called(node: onnx.NodeProto, feeds: Mapping[str, Any], results: list[Any]) -> str:
+    """A node in words: its operator, and the type that tells most, that of its first floats or of its first input."""
     arrays = [v for v in (*feeds.values(), *results) if hasattr(v, "dtype")]
-    return str(next((a.dtype for a in arrays if a.dtype.kind not in "iub"), arrays[0].dtype if arrays else "sequences"))
+    type_ = next((a.dtype for a in arrays if a.dtype.kind not in "iub"), arrays[0].dtype if arrays else "sequences")
+    finite = all(np.isfinite(wide(v)).all() for v in feeds.values() if hasattr(v, "dtype") and is_plain_float(v))
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    bodies = [inner.op_type for entry in node.attribute for inner in entry.g.node]
+    name += f"({', '.join(dict.fromkeys(bodies))})" if bodies else ""
+    return f"{name} of {type_}{'' if finite else ', not finite'}"

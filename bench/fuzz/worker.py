@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.fuzz.case import Case, Settings
-from bench.fuzz.judge import described, differences, stands, tainted
+from bench.fuzz.judge import RUNS, described, differences, differs, stands, tainted, verdict
 from bench.fuzz.operators import draw_case
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, run_onnxruntime
-from bench.fuzz.settle import settle
+from bench.fuzz.settle import Settled, settle
 from tilewright.compile import build
 from tilewright.errors import UserError
 from tilewright.frontend.onnx import from_onnx
@@ -74,12 +74,10 @@ def judge(case: Case) -> Outcome:
         kind = OPEN if not _attempt(replace(case, settings=replace(case.settings, fixed=True)))[0] else REFUSED
     if kind:
         return Outcome(case.seed, kind, message, operators, tuple(theirs))
-    if not theirs:
-        return Outcome(case.seed, NO_REFERENCE, "", operators)
     silent = tainted(case.model, case.undefined)
     names = [output.name for output in case.model.graph.output if output.name not in silent]
     faults = {engine: _faults(case, names, ours, values) for engine, values in theirs.items()}
-    if not any(faults.values()):
+    if faults and not any(faults.values()):
         return Outcome(case.seed, RIGHT, "", operators, tuple(theirs))
     return _settled(case, names, ours, faults)
 
@@ -97,11 +95,28 @@ def _settled(case: Case, names: list[str], ours: dict[str, Any], faults: dict[st
         return Outcome(case.seed, RIGHT, "", *head, cause or "rounding, or nodes that do not run alone")
     message = "; ".join(f"beside {engine} {fault}" for engine, fault in faults.items())
     if not found.whole:
-        return Outcome(case.seed, DISAGREE if len(faults) > 1 and cause else WRONG, message, *head, cause)
-    left = _faults(case, names, ours, found.values)
+        kind = NO_REFERENCE if not faults else DISAGREE if len(faults) > 1 and cause else WRONG
+        return Outcome(case.seed, kind, message, *head, cause)
+    left = _faults_of_settled(case, names, ours, found)
     if left:
         return Outcome(case.seed, WRONG, f"together: {left}", *head, cause)
     return Outcome(case.seed, RIGHT, "", *head, cause)
+
+
+def _faults_of_settled(case: Case, names: list[str], ours: dict[str, Any], found: Settled) -> str:
+    """What is wrong with the first output of ours that is, beside the values that its nodes were settled on."""
+    suspects = [name for name in names if name in found.values and differs(ours[name], found.values[name])]
+    for count in (RUNS, 5 * RUNS):  # more of them where a few do not explain it
+        runs = found.moved_runs(case.seed, count) if suspects else []
+        faults = {name: _moved_fault(runs, name, ours[name], found.values[name]) for name in suspects}
+        suspects = [name for name, fault in faults.items() if fault]
+    return next((f"{name}: {faults[name]}" for name in suspects), "")
+
+
+def _moved_fault(runs: list[dict[str, Any]], name: str, ours: Any, settled: Any) -> str:
+    """What is wrong with an output beside the value that was settled on; nothing where it moves beyond evaluation."""
+    moved = [run[name] for run in runs if name in run]
+    return verdict(moved, ours, settled) if len(moved) == len(runs) else ""
 
 
 def _is_open(case: Case) -> bool:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright import tir
 from tilewright.errors import TypeMismatchError, UnsupportedError
 from tilewright.support.dtype import DType
@@ -65,6 +67,14 @@ def unflatten_index(flat: Any, shape: Sequence[Any]) -> list[Any]:
 def as_index(value: Expr) -> Expr:
     """An integer value as an index, of the index type that is open."""
     return cast(index_dtype(), value)
+
+
+def constant(value: float, dtype: DType) -> Expr:
+    """A number of any element type; of narrow floats, which have no constants, by its bits."""
+    if dtype.is_narrow and "float" in str(dtype):
+        bits = np.array(value, np.float32).astype(dtype.numpy).view(np.uint8)
+        return tir.reinterpret(str(dtype), tir.const(int(bits), "uint8"))
+    return tir.const(value, dtype)
 
 
 def clamped(index: Any, size: Any) -> Any:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -104,6 +105,7 @@ def convert_prelu(node: OnnxNode) -> Expr:
 
 
 @converts("ThresholdedRelu")
+@in_float32
 def convert_thresholded_relu(node: OnnxNode) -> Expr:
     """Zero up to the threshold."""
     return thresholded_relu(node, node[0], node.attr("alpha", 1.0))
@@ -183,7 +185,20 @@ def convert_softmax(node: OnnxNode) -> Expr:
     if 0 in node.shape():
         return node[0]
     function = op.nn.softmax if node.op_type == "Softmax" else op.nn.log_softmax
-    return reshape(node, function(data, axis=axis), node.shape())
+    return _as_given(node, function(data, axis=axis), data)
+
+
+def _as_given(node: OnnxNode, value: Expr, data: Expr) -> Expr:
+    """`value`, which has the shape of `data` (`_over_rows`), in that of the input."""
+    return value if data is node[0] else reshape(node, value, node.shape())
+
+
+def _first_largest(data: Expr, axis: int) -> Expr:
+    """Where the largest element along an axis, or NaN, is for the first time."""
+    largest = op.max(data, axis=axis, keepdims=True)
+    hit = op.logical_or(op.equal(data, largest), op.isnan(data))
+    count = op.cumsum(op.cast(hit, dtype="int32"), axis=axis)
+    return op.logical_and(hit, op.equal(count, constant(1, "int32")))
 
 
 @converts("Hardmax")
@@ -193,8 +208,10 @@ def convert_hardmax(node: OnnxNode) -> Expr:
     if 0 in node.shape():
         return node[0]
     extent = node.shape(data)[axis]
+    if not is_static((extent,)):
+        return _as_given(node, cast(node, _first_largest(data, axis), node.dtype()), data)
     best = cast(node, op.argmax(data, axis=axis, keepdims=True), "int64")
     shape = [1] * node.rank(data)
     shape[axis] = extent
     positions = constant(np.arange(extent).reshape(shape), "int64")
-    return reshape(node, cast(node, op.equal(best, positions), node.dtype()), node.shape())
+    return _as_given(node, cast(node, op.equal(best, positions), node.dtype()), data)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.frontend.onnx.value_types import infer_outputs, type_from_proto
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
@@ -124,6 +125,24 @@ def _rank(type_: Type | None) -> int | None:
     return type_.ndim if isinstance(type_, TensorType) else None
 
 
+def _same_rank(_node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
+    return _of_rank(_rank(inputs[0]), inputs[0])
+
+
+def _comparison(_node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
+    ranks = [_rank(given) for given in inputs]
+    return _of_rank(None if None in ranks else max(map(int, ranks)), TensorType((), "bool"))  # type: ignore[arg-type]
+
+
+def _gather_nd(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
+    data, indices = inputs
+    if not isinstance(data, TensorType) or not isinstance(indices, TensorType) or not indices.ndim:
+        return None
+    depth = indices.shape[-1]
+    rank = data.ndim + indices.ndim - 1 - depth - int(node.attr("batch_dims", 0)) if isinstance(depth, int) else None
+    return _of_rank(rank, data)
+
+
 def _expand(_node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     length, rank = _length(inputs[1]), _rank(inputs[0])
     return _of_rank(None if length is None or rank is None else max(length, rank), inputs[0])
@@ -175,6 +194,14 @@ def _compress(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     return TensorType([Any() if i == at else extent for i, extent in enumerate(data.shape)], data.dtype)
 
 
+def _output_datatype(node: OnnxNode) -> DType:
+    return dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
+
+
+def _window(node: OnnxNode, _inputs: Sequence[Type | None]) -> Type | None:
+    return _of_rank(1, TensorType((), _output_datatype(node)))
+
+
 def _reduced(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     length = _length(inputs[1]) if len(inputs) > 1 else None
     rank = _rank(inputs[0])
@@ -199,17 +226,22 @@ _TYPES: dict[str, TypeOfResult] = {
         ),
         _reduced,
     ),
-    "Resize": lambda node, inputs: _of_rank(_rank(inputs[0]), inputs[0]),
-    "Upsample": lambda node, inputs: _of_rank(_rank(inputs[0]), inputs[0]),
+    **dict.fromkeys(
+        ("CenterCropPad", "DFT", "MaxUnpool", "Pad", "Resize", "Slice", "Split", "Tile", "Upsample"), _same_rank
+    ),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), _comparison),
+    "AffineGrid": lambda node, inputs: _of_rank(_length(inputs[1]), inputs[0]),
+    "GatherND": _gather_nd,
+    "NonMaxSuppression": lambda node, inputs: TensorType([Any(), 3], "int64"),
+    "STFT": lambda node, inputs: _of_rank(4, inputs[0]),
     "Reshape": lambda node, inputs: _of_rank(_length(inputs[1]), inputs[0]),
     "Expand": _expand,
     "Squeeze": _by_axes(-1),
     "Unsqueeze": _by_axes(1),
     "ConstantOfShape": _constant_of_shape,
     "Range": lambda node, inputs: _of_rank(1, inputs[0]),
-    "Tile": lambda node, inputs: _of_rank(_rank(inputs[0]), inputs[0]),
-    "Pad": lambda node, inputs: _of_rank(_rank(inputs[0]), inputs[0]),
-    "Slice": lambda node, inputs: _of_rank(_rank(inputs[0]), inputs[0]),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _window),
+    "MelWeightMatrix": lambda node, inputs: _of_rank(2, TensorType((), _output_datatype(node))),
     "Compress": _compress,
     "SequenceErase": _sequence,
     "SequenceInsert": _inserted,

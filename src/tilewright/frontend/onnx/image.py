@@ -1,7 +1,7 @@
 """Resize and Upsample. Shapes are static, so where each output element reads from is known at import time.
 
 Two resized axes that keep the usual conventions become `image.resize2d`. Anything else goes axis by axis: nearest is a
-gather with constant indices, linear and cubic a product with a constant matrix of weights.
+gather with constant indices, linear and cubic a weighted sum of such gathers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.onnx.build import constant, scalar_like, transpose
+from tilewright.frontend.onnx.build import cast, constant, scalar_like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -23,7 +23,7 @@ from tilewright.runtime.host_ops.resample import (
     Axis,
     nearest_indices,
     outside,
-    weight_matrix,
+    weighted_taps,
 )
 from tilewright.runtime.host_ops.resize import sized
 from tilewright.topi.shapes import Size, simplified
@@ -138,8 +138,11 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
             cubic_exclude=style.exclude_outside,
             scales=_scales(plane),
         )
+    if style.mode != "nearest" and node.dtype() != "float64":
+        data = cast(node, data, "float32")
     for index, axis in active.items():
         data = _resize_axis(node, data, index, axis, style)
+    data = cast(node, data, node.dtype())
     if style.coordinates != "tf_crop_and_resize":
         return data
     for index, axis in active.items():
@@ -174,7 +177,17 @@ def _resize_axis(node: OnnxNode, data: Expr, index: int, axis: Axis, style: _Sty
     if style.mode == "nearest":
         picked = nearest_indices(axis, style.coordinates, style.rounding)
         return op.take(data, Constant(picked), axis=index, mode="clip")
-    matrix = weight_matrix(axis, style.coordinates, style.mode, style.cubic_a, style.exclude_outside, style.antialias)
-    order = [*(other for other in range(node.rank()) if other != index), index]
-    resized = op.nn.dense(transpose(data, order), constant(matrix, node.dtype(data)), units=axis.out)
-    return transpose(resized, np.argsort(order).tolist())
+    places, weights = weighted_taps(
+        axis, style.coordinates, style.mode, style.cubic_a, style.exclude_outside, style.antialias
+    )
+    return _interpolated(node, data, index, places, weights)
+
+
+def _interpolated(node: OnnxNode, data: Expr, index: int, places: np.ndarray, weights: np.ndarray) -> Expr:
+    """`data` (float32 or float64) with axis `index` interpolated: the weighted sum of the elements at `places`."""
+    trailing = [1] * (node.rank(data) - 1 - index)
+    scaled = op.multiply(
+        op.take(data, Constant(places), axis=index, mode="clip"),
+        constant(weights.reshape([*weights.shape, *trailing]), node.dtype(data)),
+    )
+    return op.sum(scaled, axis=index + 1, keepdims=False)

@@ -232,10 +232,14 @@ class GraphImporter(Importer):
             if has_definition(node.op_type, domain, node.opset):
                 return self._without_converter(node, domain)
             raise
-        except (TypeError, ValueError, ModelError, TypeMismatchError):
-            # Operators without a rule for dimensions that only a run can tell may still run on the host.
-            if on_host and any(isinstance(value, Expr) and _has_unknown(value) for value in node.inputs):
+        except (TypeError, ValueError, ModelError, TypeMismatchError, UnsupportedError):
+            # Operators without a rule for dimensions that vary from run to run may still run on the host.
+            if all(_is_static(value) for value in node.inputs if isinstance(value, Expr)):
+                raise
+            if on_host:
                 return self._finished_all(convert_on_host(node, domain), node)
+            if has_definition(node.op_type, domain, node.opset):
+                return self._without_converter(node, domain)
             raise
 
     def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | Unavailable]:
@@ -320,12 +324,6 @@ def _is_static(value: Expr) -> bool:
     """False for a tensor whose shape holds more than integers, and for what is no tensor."""
     found = type_of(value)
     return isinstance(found, TensorType) and found.is_static
-
-
-def _has_unknown(value: Expr) -> bool:
-    """True for a tensor with a dimension that is not even symbolic."""
-    found = type_of(value)
-    return isinstance(found, TensorType) and found.has_any
 
 
 def _fold(call: Call) -> Expr | None:

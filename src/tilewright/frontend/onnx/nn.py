@@ -204,9 +204,9 @@ def convert_gemm(node: OnnxNode) -> Expr:
     right = node[1] if node.attr("transB", 0) else transpose(node[1], (1, 0))
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
     node.ignore("broadcast")
-    if alpha != 1:
-        right = op.multiply(right, scalar_like(node, alpha, right))
     result = op.nn.dense(left, right, units=node.shape(right)[0])
+    if alpha != 1:  # not of a factor: that could overflow, or round once more
+        result = op.multiply(result, scalar_like(node, alpha, result))
     if not node.has(2) or beta == 0:
         return result
     bias = node[2] if beta == 1 else op.multiply(node[2], scalar_like(node, beta, node[2]))

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import reshape, scalar_like
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -66,6 +67,8 @@ def _round_up(window: Window, extent: int) -> Window:
 def convert_max_pool(node: OnnxNode) -> list[Expr]:
     """Maximum over windows; padding never wins."""
     if node.wants(1):
+        if not is_static(node.shape()):
+            node.unsupported(f"the places of the largest elements, as the shape {list(node.shape())} varies")
         column_major = bool(node.attr("storage_order", 0))
         return _pool_with_places(node, _max_windows(node, node.shape()[2:]), column_major)
     return [max_pool(node, node[0])]

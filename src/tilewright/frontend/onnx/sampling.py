@@ -19,6 +19,7 @@ from tilewright.frontend.onnx.build import (
     scalar_like,
     transpose,
 )
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
@@ -44,6 +45,8 @@ def convert_grid_sample(node: OnnxNode) -> Expr:
     padding = node.choice("padding_mode", "zeros", ("zeros", "border", "reflection"))
     corners = bool(node.attr("align_corners", 0))
     extents, rank = node.shape()[2:], node.rank()
+    if not is_static(extents):
+        node.unsupported(f"images of sizes {list(extents)} that vary from run to run; fix them with --input-shapes")
     taps = []
     for axis, extent in enumerate(extents):
         places = index_axis(node, node[1], rank - 1, len(extents) - 1 - axis)

@@ -19,7 +19,7 @@ from tilewright.frontend.onnx.build import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.onnx.dims import broadcast, is_static
+from tilewright.frontend.onnx.dims import broadcast, is_known, is_static
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
@@ -198,6 +198,8 @@ def convert_tile_6(node: OnnxNode) -> Expr:
 def convert_expand(node: OnnxNode) -> Expr:
     """Broadcast to the common shape of the input and the target."""
     target = node.dims(1, "shape")
+    if not is_known((*node.shape(), *target)):
+        raise NeedsValue(f"{node.label}: the sizes {list(node.shape())} of its input are known at run time only")
     return broadcast_to(node, node[0], broadcast(node.shape(), target))
 
 
@@ -225,6 +227,7 @@ def convert_pad_11(node: OnnxNode) -> Expr:
 
 def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) -> Expr:
     mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    value = float(value) if isinstance(value, bool) else value
     shape = node.shape()
     axes = list(range(len(shape))) if axes is None else node.normalize_axes(axes, len(shape))
     if len(pads) != 2 * len(axes):

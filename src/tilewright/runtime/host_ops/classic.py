@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.host_ops.registry import host_op
-from tilewright.runtime.host_ops.resample import Axis, nearest_indices, weight_matrix
+from tilewright.runtime.host_ops.resample import Axis, interpolated, nearest_indices, weighted_taps
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -148,8 +148,8 @@ def _resized(data: Array, axes: list[int], outs: list[int], attrs: Attrs) -> Arr
             rounding = "round_prefer_floor" if given == "round" else given
             result = np.take(result, nearest_indices(place, mode, rounding), axis)
         else:
-            matrix = weight_matrix(place, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)
-            result = np.moveaxis(np.tensordot(matrix, result, (1, axis)), 0, axis)
+            taps = weighted_taps(place, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)
+            result = interpolated(result.astype(np.float64), axis, *taps)
     return np.asarray(result, order="C").astype(data.dtype)
 
 

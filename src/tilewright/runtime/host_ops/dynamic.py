@@ -148,7 +148,7 @@ def _accumulated(function: Any, attrs: Attrs, data: Array, axis: Array) -> Array
     at = int(axis.reshape(-1)[0])
     turned = np.flip(data, at) if attrs.get("reverse", 0) else data
     result = function(turned, axis=at, dtype=data.dtype)
-    if attrs.get("exclusive", 0):
+    if attrs.get("exclusive", 0) and result.shape[at]:
         neutral = np.full_like(np.take(result, [0], at), 1 if function is np.cumprod else 0)
         result = np.concatenate([neutral, np.delete(result, -1, at)], at)
     return np.asarray(np.flip(result, at) if attrs.get("reverse", 0) else result, order="C")

@@ -60,7 +60,7 @@ def stack(attrs: dict[str, Any], elements: Any) -> Any:
         return np.ascontiguousarray(np.moveaxis(elements.array, 0, axis))
     arrays = to_sequence(attrs, elements)
     if not arrays:
-        shape = [max(0, dim) for dim in attrs.get("shape", ())]
+        shape = [max(0, dim or 0) for dim in attrs.get("shape", ())]
         shape.insert(axis if axis >= 0 else len(shape) + 1 + axis, 0)
         return np.zeros(shape, attrs.get("dtype", "float32"))
     if len({array.shape for array in arrays}) > 1:

@@ -93,21 +93,42 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
 
 
-def weight_matrix(
+def weighted_taps(
     axis: Axis, coordinates: str, mode: str, cubic_a: float, exclude_outside: bool, antialias: bool
-) -> np.ndarray:
-    """The matrix (out, extent) that interpolates the axis. Elements beyond an edge count as the edge, or not at all."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """The elements that each output position is interpolated from, and their weights, both (out, taps).
+
+    Elements beyond an edge count as the edge, or not at all.
+    """
     kernel, radius = (_triangle, 1) if mode == "linear" else (_cubic, 2)
     stretch = min(axis.scale, 1.0) if antialias else 1.0
     position = source_coordinates(axis, coordinates).astype(np.float64)
     reach = int(np.ceil(radius / stretch))
-    taps = np.floor(position)[:, None].astype(np.int64) + np.arange(-reach, reach + 1)[None, :]
+    offsets = np.arange(-reach, reach + 1) if antialias else np.arange(1 - radius, radius + 1)
+    taps = np.floor(position)[:, None].astype(np.int64) + offsets[None, :]
     weights = kernel((taps - position[:, None]) * stretch, cubic_a)
     if exclude_outside:
         weights = np.where((taps < 0) | (taps >= axis.extent), 0.0, weights)
     if exclude_outside or antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((axis.out, axis.extent))
-    rows = np.broadcast_to(np.arange(axis.out)[:, None], taps.shape)
-    np.add.at(matrix, (rows, np.clip(taps, 0, axis.extent - 1)), weights)
-    return matrix
+    places = np.clip(taps, 0, axis.extent - 1)
+    return _without_zeros(places, weights) if antialias else (places, weights)
+
+
+def _without_zeros(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The taps of each row that count, as many as the row with most has; others repeat one that does."""
+    order = np.argsort(weights == 0, axis=1, kind="stable")
+    count = max(1, int((weights != 0).sum(axis=1).max(initial=0)))
+    places, weights = (np.take_along_axis(array, order, 1)[:, :count] for array in (places, weights))
+    return np.where(weights == 0, places[:, :1], places), weights
+
+
+def interpolated(data: np.ndarray, index: int, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """`data` (floats) with axis `index` interpolated from `weighted_taps`; no other elements count, NaN included."""
+    shape = [-1 if axis == index else 1 for axis in range(data.ndim)]
+    with np.errstate(invalid="ignore"):
+        parts = [
+            np.take(data, place, index) * weight.reshape(shape).astype(data.dtype)
+            for place, weight in zip(places.T, weights.T)
+        ]
+        return np.sum(parts, axis=0)

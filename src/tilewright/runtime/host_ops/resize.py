@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.host_ops.onnx_op import onnx_op
-from tilewright.runtime.host_ops.resample import Axis, nearest_indices, outside, weight_matrix
+from tilewright.runtime.host_ops.resample import Axis, interpolated, nearest_indices, outside, weighted_taps
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -71,8 +71,8 @@ def _resize_axis(attrs: Attrs, data: Array, index: int, axis: Axis, coordinates:
     mode = attrs.get("mode", "nearest")
     if mode == "nearest":
         return np.take(data, nearest_indices(axis, coordinates, attrs.get("nearest_mode", "round_prefer_floor")), index)
-    matrix = weight_matrix(
+    places, weights = weighted_taps(
         axis, coordinates, "cubic" if mode == "cubic" else "linear", float(attrs.get("cubic_coeff_a", -0.75)),
         bool(attrs.get("exclude_outside", 0)), bool(attrs.get("antialias", 0)),
     )  # fmt: skip
-    return np.moveaxis(np.moveaxis(data.astype(np.float64), index, -1) @ matrix.T, -1, index)
+    return interpolated(data.astype(np.float64), index, places, weights)

@@ -184,11 +184,12 @@ def roi_align(attrs: Attrs, data: Array, rois: Array, batch: Array) -> Array:
 
 def _pooled(attrs: Attrs, image: Array, rows: Array, columns: Array) -> Array:
     """Samples of `image` [C, H, W] at rows [bins, samples] by columns, pooled over the samples of each bin."""
-    weighted = [
-        image[:, y[:, :, None, None], x[None, None]] * (wy[:, :, None, None] * wx[None, None])
-        for y, wy in _neighbours(rows, image.shape[1])
-        for x, wx in _neighbours(columns, image.shape[2])
-    ]
+    weighted = []
+    for y, wy in _neighbours(rows, image.shape[1]):
+        for x, wx in _neighbours(columns, image.shape[2]):
+            weight = wy[:, :, None, None] * wx[None, None]
+            pixels = np.where(weight == 0, 0.0, image[:, y[:, :, None, None], x[None, None]])
+            weighted.append(pixels * weight)
     if attrs.get("mode", "avg") == "max":
         # ONNX takes the largest weighted neighbour, not the largest interpolated sample.
         return np.maximum.reduce(weighted).max(axis=(2, 4))

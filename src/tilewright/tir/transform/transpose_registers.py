@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from tilewright.arith.linear import Linear
-from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Shuffle, Var
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
@@ -81,15 +80,23 @@ def _by_sides(loop: For, store: BufferStore, value: Call) -> Stmt | None:
     return IfThenElse(condition, then_case, else_case)
 
 
-@nested
 def _always_loaded(value: Expr) -> list[BufferLoad]:
-    """The loads of `value` that no `if_then_else` leaves out."""
-    if _is_choice(value):
-        return _always_loaded(value.args[0])
-    if isinstance(value, BufferLoad):
-        return [value]
-    kids = [child for child in children(value) if isinstance(child, Expr)]
-    return list(dict.fromkeys(load for child in kids for load in _always_loaded(child)))
+    """The loads of `value` that no `if_then_else` leaves out. Each node is looked at once, however often it is used."""
+    found: list[BufferLoad] = []
+    seen: set[Expr] = set()
+    pending = [value]
+    while pending:
+        expr = pending.pop()
+        if expr in seen:
+            continue
+        seen.add(expr)
+        if isinstance(expr, BufferLoad):
+            found.append(expr)
+        elif _is_choice(expr):
+            pending.append(expr.args[0])
+        else:
+            pending += reversed([child for child in children(expr) if isinstance(child, Expr)])
+    return found
 
 
 def _is_column(load: BufferLoad, row: Var, store: BufferStore) -> bool:

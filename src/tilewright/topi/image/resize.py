@@ -92,36 +92,43 @@ def _nearest_step(size: Any, out: Any, scale: Any, mode: str, rounding: str) -> 
 def _cubic_weights(t: Any, alpha: float) -> list[Any]:
     a = alpha
 
+    def number(value: float) -> Any:
+        return tir.const(value, t.dtype)
+
     def far(u: Any) -> Any:
-        return ((_f32(a) * u - _f32(5 * a)) * u + _f32(8 * a)) * u - _f32(4 * a)
+        return ((number(a) * u - number(5 * a)) * u + number(8 * a)) * u - number(4 * a)
 
     def near(u: Any) -> Any:
-        return (_f32(a + 2) * u - _f32(a + 3)) * u * u + _f32(1)
+        return (number(a + 2) * u - number(a + 3)) * u * u + one
 
-    one = _f32(1)
+    one = number(1)
     return [far(t + one), near(t), near(one - t), far(one - t + one)]
 
 
-def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any) -> list[tuple[Any, Any]]:
-    """(source index, weight) of each tap of linear or cubic interpolation along one axis."""
+def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any, dtype: str) -> list[tuple[Any, Any]]:
+    """(source index, weight) of each tap of linear or cubic interpolation along one axis, weights in `dtype`."""
+    zero, one = tir.const(0, dtype), tir.const(1, dtype)
     if size is out or (isinstance(size, int) and size == out and scale == 1):
-        return [(index, _f32(1))]
+        return [(index, one)]
     x = source_coordinate(index, size, out, scale, attrs["coordinate_transformation_mode"])
     base = tir.floor(x)
-    t, first = x - base, base.astype("int32")
+    t, first = (x - base).astype(dtype), base.astype("int32")
     if attrs["method"] == "linear":
-        return [(clamped(first, size), _f32(1) - t), (clamped(first + 1, size), t)]
+        return [(clamped(first, size), one - t), (clamped(first + 1, size), t)]
     weights, places = _cubic_weights(t, attrs["cubic_alpha"]), [first + k for k in range(-1, 3)]
     if attrs["cubic_exclude"]:
         inside = [tir.all(p >= 0, p < size) for p in places]
-        weights = [tir.select(ok, w, _f32(0)) for ok, w in zip(inside, weights)]
+        weights = [tir.select(ok, w, zero) for ok, w in zip(inside, weights)]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
     return [(clamped(p, size), w) for p, w in zip(places, weights)]
 
 
 def resize2d(x: Tensor, attrs: Any) -> Tensor:
-    """`image.resize2d` of `x` with its attributes; interpolation is in float32, cubic in two passes (rows, columns)."""
+    """`image.resize2d` of `x` with its attributes; linear and cubic go by columns, then by rows.
+
+    Places are computed in float32 as in onnxruntime, the interpolation in float32, of float64 in float64.
+    """
     axes, shape = spatial_axes(attrs["layout"]), extents(x)
     sizes, outs = [shape[a] for a in axes], attrs["size"]
     scales = [_scale(sizes[i], outs[i], attrs["scales"], i) for i in range(2)]
@@ -136,15 +143,17 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
 
         return te.compute(_resized(shape, axes, outs), nearest, name="resize2d", tag=tag.INJECTIVE)
 
+    wide = "float64" if x.dtype == "float64" else "float32"
+
     def pass_along(source: Tensor, i: int, name: str, tags: str) -> Tensor:
-        """One axis interpolated, in float32 unless it is the last pass."""
+        """One axis interpolated, in `wide` unless it is the last pass."""
         a = axes[i]
         new_shape = [*extents(source)[:a], outs[i], *extents(source)[a + 1 :]]
 
         def body(*indices: Any) -> Any:
             total: Any = None
-            for place, weight in _taps(indices[a], sizes[i], outs[i], scales[i], attrs):
-                value = source(*indices[:a], place, *indices[a + 1 :]).astype("float32")
+            for place, weight in _taps(indices[a], sizes[i], outs[i], scales[i], attrs, wide):
+                value = source(*indices[:a], place, *indices[a + 1 :]).astype(wide)
                 total = value * weight if total is None else total + value * weight
             return total.astype(x.dtype) if i == 0 else total
 

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
-from tilewright.topi.util import extents
+from tilewright.topi.util import constant, extents
 
 
 def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0) -> Tensor:
@@ -18,7 +18,7 @@ def pad(x: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = 
     if not any(isinstance(width, tir.Expr) or width for width in (*before, *after)):
         return x
     shape = extents(x)
-    value = tir.const(pad_value, x.dtype)
+    value = constant(pad_value, x.dtype)
 
     def body(*indices: Any) -> Any:
         inside, where = [], []

@@ -94,7 +94,7 @@ class _Layer:
         lengths: Tensor | None,
         of_bytes: tuple[Tensor | None, Tensor | None, Tensor | None],
     ) -> _Layer:
-        directions, batch, size = _state_sizes(hidden)
+        directions, _, size = _state_sizes(hidden)
         count = GATES[recurrence.kind]
         packed = weight if weight.ndim > 3 else _packed(weight, count, 1 if of_bytes[0] is None else GROUP)
         blocks, block = constant_shape(packed)[1], constant_shape(packed)[4]
@@ -117,7 +117,7 @@ class _Layer:
             parts(bias, 1),
             lengths,
             gates.shape[0],
-            (directions, batch, units),
+            (directions, gates.shape[1], units),
             size,
             numbers,
         )
@@ -255,7 +255,7 @@ def _reset_first(layer: _Layer, state: Tensor) -> list[Tensor]:
 def _first_steps(layer: _Layer, given: Sequence[Tensor]) -> list[Tensor]:
     """The states [1, D, B, units] before the first step, or [2, …] with those after it where they need no product."""
     if not layer.recurrence.zero_state or not isinstance(layer.steps, IntImm) or layer.steps.value < 2:
-        return [_padded_state(x, layer.units) for x in given]
+        return [_padded_state(x, layer) for x in given]
     zero = tir.const(0.0, given[0].dtype)
 
     def element(s: Any, d: Any, b: Any, u: Any) -> list[Any]:
@@ -306,15 +306,14 @@ def _state_sizes(state: Tensor) -> tuple[int, Any, int]:
     return int(directions.value), batch, int(size.value)
 
 
-def _padded_state(x: Tensor, units: int) -> Tensor:
-    """A first state [D, B, H] as step 0, [1, D, B, units]."""
-    directions, batch, size = _state_sizes(x)
-    zero = tir.const(0, x.dtype)
+def _padded_state(x: Tensor, layer: _Layer) -> Tensor:
+    """A first state [D, B, H] as step 0, [1, D, B, units]; its batch may be written otherwise than the gates'."""
+    size, zero = _state_sizes(x)[2], tir.const(0, x.dtype)
 
     def element(_: Any, d: Any, b: Any, u: Any) -> Any:
-        return x(d, b, u) if units == size else tir.if_then_else(u < size, x(d, b, u), zero)
+        return x(d, b, u) if layer.units == size else tir.if_then_else(u < size, x(d, b, u), zero)
 
-    return te.compute((1, directions, batch, units), element, name="first_state", tag=tag.INJECTIVE)
+    return te.compute((1, *layer.state_shape), element, name="first_state", tag=tag.INJECTIVE)
 
 
 def _sequence(layer: _Layer, states: Tensor, size: int) -> Tensor:

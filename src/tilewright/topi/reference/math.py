@@ -102,5 +102,8 @@ def integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
     """`x` converted as the loop IR does: float to int rounds towards zero, anything to bool means != 0."""
+    given = np.asarray(x)
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(x).astype(dtype)
+        if given.dtype.itemsize == 1 and given.dtype.kind == "V":  # narrow types do not all convert to each other
+            given = given.astype(np.float32)
+        return given.astype(dtype)

@@ -1,4 +1,4 @@
-"""Reference image resizing: each axis is one small matrix (or index list), as interpolation is separable."""
+"""Reference image resizing, axis by axis, as interpolation is separable."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.host_ops.resample import interpolated
 from tilewright.topi.reference.layout import layout_transform
 
 COORDINATE_MODES = (
@@ -75,18 +76,17 @@ def _weights(distance: np.ndarray, method: str, alpha: float) -> list[np.ndarray
     return [far[0], near[0], near[1], far[1]]
 
 
-def axis_matrix(size: int, out: int, scale: float, attrs: Any) -> np.ndarray:
-    """The [out, size] matrix that resizes one axis by `linear` or `cubic` interpolation."""
+def axis_taps(size: int, out: int, scale: float, attrs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What each position of one axis is interpolated from by `linear` or `cubic`: elements and weights, [out, taps]."""
     x = source_coordinates(size, out, scale, attrs["coordinate_transformation_mode"]).astype(np.float64)
     base = np.floor(x).astype(np.int64)
-    taps = _weights(x - base, attrs["method"], attrs["cubic_alpha"])
+    weights = np.stack(_weights(x - base, attrs["method"], attrs["cubic_alpha"]), axis=1)
     first = 0 if attrs["method"] == "linear" else -1
-    matrix = np.zeros((out, size))
-    for k, weight in enumerate(taps):
-        index = base + first + k
-        inside = (index >= 0) & (index < size) if attrs["cubic_exclude"] and first else np.ones(out, bool)
-        np.add.at(matrix, (np.arange(out), np.clip(index, 0, size - 1)), np.where(inside, weight, 0.0))
-    return matrix / matrix.sum(axis=1, keepdims=True) if attrs["cubic_exclude"] and first else matrix
+    places = base[:, None] + np.arange(first, first + weights.shape[1])
+    if attrs["cubic_exclude"] and first:
+        weights = np.where((places >= 0) & (places < size), weights, 0.0)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.clip(places, 0, size - 1), weights
 
 
 def axis_scale(size: int, out: int, scales: Sequence[float], axis: int) -> float:
@@ -104,8 +104,9 @@ def resize2d(data: np.ndarray, attrs: Any) -> np.ndarray:
         mode, rounding = attrs["coordinate_transformation_mode"], attrs["rounding_method"]
         rows, columns = (nearest_indices(sizes[i], outs[i], scales[i], mode, rounding) for i in range(2))
         return layout_transform(plain[:, :, rows][:, :, :, columns], "NCHW", layout)
-    rows, columns = (axis_matrix(sizes[i], outs[i], scales[i], attrs) for i in range(2))
-    out = np.matmul(rows, np.matmul(plain.astype(np.float64), columns.T))
+    out = plain.astype(np.float64)
+    for i in (1, 0):
+        out = interpolated(out, 2 + i, *axis_taps(sizes[i], outs[i], scales[i], attrs))
     if plain.dtype.kind in "iu":
         out = np.trunc(out)
     return layout_transform(out.astype(plain.dtype), "NCHW", layout)

@@ -7,14 +7,14 @@ LSTM, Y_c [D, B, H].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilewright import te, topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
-from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
 from tilewright.tir.dot_product import GROUP
@@ -99,6 +99,15 @@ def _type_rule(kind: str, types: Types, attrs: Attrs) -> Type:
     return TupleType([sequence, state, state] if kind == "lstm" else [sequence, state])
 
 
+def _equal_sizes(kind: str, call: Call, types: Sequence[TensorType]) -> Iterator[tuple[Dim, Dim]]:
+    """The batch of the gates, and those of the states and lengths."""
+    given = inputs_by_name(kind, call.attrs, types)
+    batch = given["gates"].shape[1]
+    for name, axis in (("hidden", 1), ("cell", 1), ("lengths", 0)):
+        if name in given:
+            yield batch, given[name].shape[axis]
+
+
 _ATTRIBUTES = {
     "optional": attr.tuple_of(attr.text(), ()),
     "direction": attr.text("forward"),
@@ -125,6 +134,7 @@ def _register(kind: str) -> None:
         pattern=OpPattern.OPAQUE,
         attributes=_ATTRIBUTES,
         flops=work.recurrent,
+        equal_sizes=lambda call, types: _equal_sizes(kind, call, types),
         reference=lambda attrs, *inputs: ref.recurrent(
             recurrence=recurrence_of(kind, attrs), **inputs_by_name(kind, attrs, inputs)
         ),

@@ -77,7 +77,10 @@ def _scaled(expr: Expr, factor: Array, shared: set[Expr], scaling: Call) -> Expr
     )
     if per_channel is None or not layout_is_plain:
         return None
-    weight = scale_weight(expr.args[1].data, per_channel, expr.attrs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = scale_weight(expr.args[1].data, per_channel, expr.attrs)
+    if not np.isfinite(weight).all():  # what the sum of products might not be
+        return None
     args = [expr.args[0], Constant(np.ascontiguousarray(weight)), *expr.args[2:]]
     return Call(expr.op, args, expr.attrs, merge_spans(expr, scaling))
 
