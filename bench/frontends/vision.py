@@ -1,4 +1,4 @@
-"""torchvision's networks, also where its own native operators do not load, which only those that detect objects need."""
+"""torchvision's networks, also where its native operators do not load, which only those that detect objects need."""
 
 from __future__ import annotations
 

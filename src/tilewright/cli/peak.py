@@ -55,8 +55,8 @@ def fma_peak(threads: int = 1, seconds: float = 0.1) -> float:
 def tile_peak(threads: int = 1, seconds: float = 0.1) -> float:
     """GFLOP/s of a matrix product's register tile whose operands lie in the first-level cache.
 
-    No product can be faster. On some processors the loads beside the multiply-adds lower the clock, so that this is less
-    than `fma_peak` though the arithmetic is never waiting.
+    No product can be faster. On some processors the loads beside the multiply-adds lower the clock, so that this is
+    less than `fma_peak` though the arithmetic is never waiting.
     """
     rows, vectors, depth = tile_shape()
     data = aligned_empty((depth * rows,), np.dtype(np.float32))

@@ -74,8 +74,8 @@ def tile_shape() -> tuple[int, int, int]:
 def tile_kernel() -> PrimFunc:
     """The register tile of a matrix product again and again: `rounds` times rows of `data` by vectors of `panel`.
 
-    out[worker] = sum of all accumulators. In each step of the depth a few vectors are loaded and a number a row is spread
-    over one, so that this is the peak beside the loads that a product cannot do without.
+    out[worker] = sum of all accumulators. In each step of the depth a few vectors are loaded and a number a row is
+    spread over one, so that this is the peak beside the loads that a product cannot do without.
     """
     rows, vectors, depth = tile_shape()
     out, rounds = _per_worker(), tir.Var("rounds", "int32")

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.frontend.converters import Converter, Converters
 from tilewright.frontend.finish import Finisher
-from tilewright.frontend.fold import fold_constant
+from tilewright.frontend.folding import fold_call
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
@@ -35,7 +35,7 @@ class GraphWalk:
         self.values: dict[Hashable, Value] = {}
         self.missing = Unsupported()
         self._converters = converters
-        self._finisher = Finisher(fold_constant)
+        self._finisher = Finisher(fold_call)
 
     def value(self, key: Hashable, where: str) -> Value:
         """The value called `key`. Raises `ModelError` where nothing before `where` gives it."""

@@ -22,7 +22,7 @@ from tilewright.frontend.idioms import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.spatial import convolution, pool, transposed_convolution
+from tilewright.frontend.windows import convolution, pool, transposed_convolution
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
