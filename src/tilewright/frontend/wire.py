@@ -164,9 +164,9 @@ class _Reader:
         for name, parts in pieces.items():  # a message given in pieces is all of them, one behind the other
             whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
             values[name] = self.message(whole, self._schema.fields(kind)[name].kind, depth + 1)
-        for field in known.values():
-            if field.repeated and isinstance(values.get(field.name), _Chunks):
-                values[field.name] = values[field.name].joined()
+        for name, value in values.items():
+            if isinstance(value, _Chunks):
+                values[name] = value.joined()
         return Record(self._schema, kind, values)
 
     def _add(self, values: dict[str, Any], field: Field, wire: int, data: memoryview, depth: int) -> None:
