@@ -63,6 +63,22 @@ def test_numbers_may_be_packed_or_not_and_messages_come_in_pieces() -> None:
     assert (inner.name, inner.mode) == ("x", "LAST")
 
 
+def test_many_numbers_that_are_not_packed_are_read_at_once() -> None:
+    values = np.arange(300_000, dtype="<f4")
+    tag = varint(5 << 3 | 5)
+    run = b"".join(tag + value.tobytes() for value in values)
+    name = encode(SCHEMA, "Net", {"name": "n"})
+    found = read(name + run + name + run[:10] + encode(SCHEMA, "Net", {"weights": [7.0]}))
+    np.testing.assert_array_equal(found.weights, np.concatenate([values, values[:2], [7.0]]))
+    assert found.name == "n"
+    twice = (varint(12 << 3 | 5) + b"\1\0\0\0") + (varint(12 << 3 | 5) + b"\2\0\0\0")
+    assert read(twice).small == 2
+    with pytest.raises(ModelError, match="reaches byte"):
+        read(run[:-1])
+    with pytest.raises(ModelError, match="wire type 5"):
+        read((varint(1 << 3 | 5) + b"abcd") * 3)
+
+
 def test_what_protobuf_writes_reads_back() -> None:
     onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
     tensor = onnx.helper.make_tensor("w", onnx.TensorProto.INT64, [2, 2], [1, -5, 1 << 50, 0])

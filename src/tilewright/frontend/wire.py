@@ -18,11 +18,13 @@ from tilewright.errors import ModelError
 from tilewright.frontend.messages import Field, Record, Schema
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+#: Added to the wire type of a run of numbers that are not packed: each with the tag of the first, one after another.
+_RUN = 8
 
 #: Messages within messages, as protocol buffers themselves limit them.
 _MOST_DEPTH = 100
 #: Messages and unpacked values of one file at most: some hundred bytes of memory each.
-_MOST_VALUES = 4_000_000
+_MOST_VALUES = 2_000_000
 
 _FIXED: dict[str, np.dtype[Any]] = {
     "float": np.dtype("<f4"), "double": np.dtype("<f8"), "fixed32": np.dtype("<u4"), "fixed64": np.dtype("<u8"),
@@ -45,7 +47,7 @@ def looks_like(data: memoryview, schema: Schema, kind: str, most: int = 64) -> s
     try:
         for count, (number, wire, _, _) in enumerate(_fields(data, whole=False)):
             field = schema.numbers(kind).get(number)
-            if field is None or wire not in (_wire_type(field), BYTES if field.repeated else _wire_type(field)):
+            if field is None or wire % _RUN not in (_wire_type(field), BYTES if field.repeated else _wire_type(field)):
                 return None
             seen.add(field.name)
             if count + 1 >= most:
@@ -77,7 +79,10 @@ def _wire_type(field: Field) -> int:
 
 
 def _fields(data: memoryview, whole: bool = True) -> Iterator[tuple[int, int, int, int]]:
-    """(number, wire type, begin of the payload, end) of each field. Raises `ValueError` where that is not sound."""
+    """(number, wire type, begin of the payload, end) of each field. Raises `ValueError` where that is not sound.
+
+    Of a run of numbers of fixed width it is (number, wire type + `_RUN`, begin of the first tag, end).
+    """
     position, size = 0, len(data)
     while position < size:
         begin = position
@@ -92,9 +97,28 @@ def _fields(data: memoryview, whole: bool = True) -> Iterator[tuple[int, int, in
             position += 8 if wire == FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire} at byte {begin}")
+        if wire in (FIXED64, FIXED32) and data[position : position + start - begin] == data[begin:start]:
+            position = _end_of_run(data, begin, start - begin, position - begin)
+            yield number, wire + _RUN, begin, position
+            continue
         if number == 0 or (position > size and whole):
             raise ValueError(f"the field {number} at byte {begin} reaches byte {position} of {size}")
         yield number, wire, start, position
+
+
+def _end_of_run(data: memoryview, begin: int, tag: int, stride: int) -> int:
+    """Where the numbers end that begin at `begin`, `stride` bytes each, of which the first `tag` are the same."""
+    count = (len(data) - begin) // stride
+    rows = np.frombuffer(data, np.uint8, count * stride, begin).reshape(count, stride)[:, :tag]
+    other = np.flatnonzero((rows != rows[0]).any(axis=1))
+    return begin + stride * (int(other[0]) if len(other) else count)
+
+
+def _run_values(data: memoryview, dtype: np.dtype[Any]) -> np.ndarray:
+    """The numbers of a run."""
+    _, tag = _varint(data, 0)
+    rows = np.frombuffer(data, np.uint8).reshape(-1, tag + dtype.itemsize)
+    return np.ascontiguousarray(rows[:, tag:]).view(dtype).reshape(-1)
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -140,13 +164,20 @@ class _Reader:
         for name, parts in pieces.items():  # a message given in pieces is all of them, one behind the other
             whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
             values[name] = self.message(whole, self._schema.fields(kind)[name].kind, depth + 1)
-        for field in known.values():
-            if field.repeated and isinstance(values.get(field.name), _Chunks):
-                values[field.name] = values[field.name].joined()
+        for name, value in values.items():
+            if isinstance(value, _Chunks):
+                values[name] = value.joined()
         return Record(self._schema, kind, values)
 
     def _add(self, values: dict[str, Any], field: Field, wire: int, data: memoryview, depth: int) -> None:
-        if field.kind.startswith("map/"):
+        if wire >= _RUN:
+            _expect(field, wire - _RUN, _wire_type(field))
+            numbers = _run_values(data, _FIXED[field.kind])
+            if field.repeated:
+                values.setdefault(field.name, _Chunks(self._schema, field.kind)).add(numbers)
+            else:
+                values[field.name] = numbers[-1].item()
+        elif field.kind.startswith("map/"):
             _expect(field, wire, BYTES)
             entry = self.message(data, field.kind, depth + 1)
             values.setdefault(field.name, {})[entry.key] = entry.value
@@ -199,6 +230,10 @@ class _Chunks:
             self._parts[-1].append(value)
         else:
             self._parts.append([value])
+
+    def add(self, values: np.ndarray) -> None:
+        """Add values that are read already."""
+        self._parts.append(values)
 
     def packed(self, data: memoryview) -> None:
         """Add values that stand together."""
