@@ -20,7 +20,7 @@ _PEAKS = {"fma": "FMA peak, GFLOP/s", "tile": "the same beside a product's loads
 
 
 def measure_machine(threads: int, seconds: float, sizes: dict[str, int]) -> dict[str, float]:
-    """The figures of one number of threads: "fma", "tile", "dot" in 10^9 a second, "read L2", "copy DRAM"... in GB/s."""
+    """The figures of a number of threads: "fma", "tile", "dot" in 10^9 a second, "read L2", "copy DRAM"... in GB/s."""
     peaks = {"fma": fma_peak, "tile": tile_peak, "dot": dot_peak}
     figures = {name: peak(threads, seconds) for name, peak in peaks.items()}
     for level, nbytes in sizes.items():

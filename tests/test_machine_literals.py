@@ -82,6 +82,7 @@ ALLOWED = {
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
         "runtime/specializations.py:_COUNTED",
+        "runtime/vm/flat.py:_MOST_STEPS",
         "runtime/vm/loop.py:_FIRST_BYTES",
         "runtime/vm/loop.py:_MANY",
         "runtime/vm/loop.py:_DONE",
