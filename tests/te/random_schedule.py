@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.te.python_backend import evaluate
 from tilewright import te, tir
 from tilewright.errors import ScheduleError
+from tilewright.te.attach import AttachType
 from tilewright.te.bounds import infer_bounds
 from tilewright.te.group import Group
 from tilewright.te.operation import reduces_by_lanes
@@ -224,7 +225,7 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
         if isinstance(stage.op, te.ComputeOp):
             if not stage.is_output:
                 _place(draw, s, stage)
-            if stage.attach_type != "inline" and not (stage.op.tag == "pointwise" and draw(st.booleans())):
+            if stage.attach_type != AttachType.INLINE and not (stage.op.tag == "pointwise" and draw(st.booleans())):
                 _transform_loops(draw, stage)
                 if marks:
                     _mark_loops(draw, stage)
@@ -233,7 +234,7 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
     if group is not None:
         _place_group(draw, s, group)
     for stage in s.stages:
-        if isinstance(stage.op, te.ComputeOp) and stage.attach_type != "inline":
+        if isinstance(stage.op, te.ComputeOp) and stage.attach_type != AttachType.INLINE:
             _request(draw, s, stage)
     return s
 
@@ -277,10 +278,12 @@ def _fits_intrinsic(s: te.Schedule, stage: te.Stage) -> bool:
     plain = stage.op is stage.origin_op and stage.leaf_iter_vars == list(stage.op.axis) and not stage.attrs
     sources = [s[t] for t in stage.op.input_tensors]
     size = stage.op.axis[-1].dom.extent
-    whole = stage.attach_type == "root" and stage.group is None and isinstance(size, tir.IntImm) and size.value > 1
+    whole = (
+        stage.attach_type == AttachType.ROOT and stage.group is None and isinstance(size, tir.IntImm) and size.value > 1
+    )
     row = stage.op.axis[-1]
     free = all(x.attach_ivar is not row and (x.group is None or x.group.attach_ivar is not row) for x in s.stages)
-    written = all(x.attach_type != "inline" for x in sources)
+    written = all(x.attach_type != AttachType.INLINE for x in sources)
     return stage.op.tag == "pointwise" and plain and whole and free and written
 
 
@@ -289,13 +292,13 @@ def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     if _fits_intrinsic(s, stage):
         stage.tensorize(stage.op.axis[-1], _intrinsic(stage.op.axis[-1].dom.extent.value))
         return
-    if stage.attach_type == "at" and may_roll(s, stage) and draw(st.integers(0, 3)) > 0:
+    if stage.attach_type == AttachType.AT and may_roll(s, stage) and draw(st.integers(0, 3)) > 0:
         stage.rolling_buffer()
-    elif stage.attach_type == "at" and draw(st.integers(0, 2)) == 0 and not stage.is_output:
+    elif stage.attach_type == AttachType.AT and draw(st.integers(0, 2)) == 0 and not stage.is_output:
         stage.double_buffer()
     elif not stage.is_output and draw(st.integers(0, 3)) == 0:
         stage.storage_align(draw(st.sampled_from(stage.op.axis)), draw(st.integers(1, 4)), draw(st.integers(0, 3)))
-    sources = [t for t in stage.op.input_tensors if s[t].attach_type == "root" and s[t].group is None]
+    sources = [t for t in stage.op.input_tensors if s[t].attach_type == AttachType.ROOT and s[t].group is None]
     if sources and draw(st.integers(0, 5)) == 0:
         tensor = draw(st.sampled_from(sources))
         stage.prefetch(tensor, draw(st.sampled_from(stage.leaf_iter_vars)), draw(st.integers(1, 3)))
@@ -361,7 +364,9 @@ def _real_readers(s: te.Schedule, stage: te.Stage) -> list[te.Stage]:
     found: dict[te.Stage, None] = {}
     for reader in s.stages:
         if any(t in stage.outputs for t in reader.op.input_tensors):
-            found.update(dict.fromkeys(_real_readers(s, reader) if reader.attach_type == "inline" else [reader]))
+            found.update(
+                dict.fromkeys(_real_readers(s, reader) if reader.attach_type == AttachType.INLINE else [reader])
+            )
     return list(found)
 
 

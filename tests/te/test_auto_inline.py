@@ -7,6 +7,7 @@ import pytest
 
 from tilewright import te, tir
 from tilewright.codegen import build
+from tilewright.te.attach import AttachType
 
 
 def graph():
@@ -40,7 +41,7 @@ def test_takes_in_the_stages_of_its_class(inline, expected):
     a, result = graph()
     s = te.create_schedule(result)
     inline(s)
-    assert {stage.name for stage in s.stages if stage.attach_type == "inline"} == expected
+    assert {stage.name for stage in s.stages if stage.attach_type == AttachType.INLINE} == expected
     x, y = np.random.default_rng(0).random((4, 6)).astype("float32"), np.zeros(6, "float32")
     build(te.lower(s, [a, result]))["main"](x, y)
     i = np.arange(6)
@@ -58,4 +59,4 @@ def test_leaves_what_is_scheduled_and_what_scans_hold():
     s = te.create_schedule(output)
     s[split].split(split.op.axis[0], factor=2)
     te.auto_inline_injective(s)
-    assert all(stage.attach_type == "root" for stage in s.stages)
+    assert all(stage.attach_type == AttachType.ROOT for stage in s.stages)

@@ -8,7 +8,7 @@ from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.scan import ScanOp
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import ROOT, Stage
-from tilewright.tir.expr import Expr, Var
+from tilewright.tir.expr import Expr, IntImm, Var
 
 
 def auto_inline_elemwise(schedule: Schedule) -> None:
@@ -20,7 +20,7 @@ def auto_inline_elemwise(schedule: Schedule) -> None:
 
 
 def auto_inline_broadcast(schedule: Schedule) -> None:
-    """`compute_inline` of every stage that reads inputs at some of its own axes, in order, such as A[i, j] + B[j]."""
+    """`compute_inline` of stages that read inputs at some of their own axes, in order, as A[i, j] + B[0, j] does."""
     _inline(schedule, is_broadcast)
 
 
@@ -35,8 +35,11 @@ def is_elemwise(op: Operation) -> bool:
 
 
 def is_broadcast(op: Operation) -> bool:
-    """True if each element of `op` depends on one of each input, at an index made of its own axes in order."""
-    return is_injective(op) and all(_places(op, indices) is not None for _, indices in op.reads())
+    """True if each element of `op` depends on one of each input, at an index of its own axes in order and constants."""
+    if not is_injective(op):
+        return False
+    varying = [[index for index in indices if not isinstance(index, IntImm)] for _, indices in op.reads()]
+    return all(_places(op, indices) is not None for indices in varying)
 
 
 def is_injective(op: Operation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
+from tilewright.te.attach import AttachType
 from tilewright.te.itervar import IterVar
 from tilewright.te.operation import PlaceholderOp
 from tilewright.te.step import step
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
     from tilewright.te.stage import Stage
 
-ROOT, AT = "root", "at"
+ROOT, AT = AttachType.ROOT, AttachType.AT
 
 
 class Group:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
+from tilewright.te.attach import AttachType
 from tilewright.te.axis_attr import AxisAttr, HasAxisAttrs, Prefetch, first_loops
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
     from tilewright.te.tensor_intrin import TensorIntrin
 
-ROOT, INLINE, AT = "root", "inline", "at"
+
+ROOT, INLINE, AT = AttachType
 
 
 class Stage(HasAxisAttrs):
@@ -245,10 +247,16 @@ class Stage(HasAxisAttrs):
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = True) -> None:
         """The hint `pragma_type` = `pragma_value` on the loop of `var` (`For.annotations`), such as ``("unroll", 4)``.
 
+        "vectorize", "unroll" and "parallel" without a value are the primitives of that name.
+
         before: for i in range(64): C[i] = A[i] + 1.0
         call: s[C].pragma(i, "unroll", 4)
         after: for i in range(64) [unroll=4]: C[i] = A[i] + 1.0
         """
+        mark = {"vectorize": self.vectorize, "unroll": self.unroll, "parallel": self.parallel}.get(pragma_type)
+        if mark is not None and pragma_value is True:
+            mark(var)
+            return
         self._position(var, "pragma")
         self.attrs.setdefault(var, AxisAttr()).pragmas[pragma_type] = pragma_value
 

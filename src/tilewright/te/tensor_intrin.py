@@ -17,7 +17,7 @@ from tilewright.tir.stmt import Stmt
 
 @dataclass(frozen=True, eq=False)
 class TensorIntrin:
-    """An intrinsic that computes `op` on `inputs` (in the order of `op.input_tensors`) into `outputs`.
+    """An intrinsic that computes `op` on `input_buffers` (in the order of `inputs`) into `output_buffers`.
 
     `scalars` are variables in the computation that are other values at each use. `body` computes it whole; for a
     reduction `reset` starts the outputs and `update` combines one more piece into them.
@@ -25,8 +25,8 @@ class TensorIntrin:
 
     name: str
     op: ComputeOp
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
+    input_buffers: tuple[Buffer, ...]
+    output_buffers: tuple[Buffer, ...]
     body: Stmt | None
     reset: Stmt | None
     update: Stmt | None
@@ -35,7 +35,27 @@ class TensorIntrin:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers of the inputs, then of the outputs."""
-        return (*self.inputs, *self.outputs)
+        return (*self.input_buffers, *self.output_buffers)
+
+    @property
+    def scalar_params(self) -> tuple[Var, ...]:
+        """`scalars`, in the classic spelling."""
+        return self.scalars
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that `op` reads."""
+        return tuple(self.op.input_tensors)
+
+    @property
+    def reduce_init(self) -> Stmt | None:
+        """`reset`, in the classic spelling."""
+        return self.reset
+
+    @property
+    def reduce_update(self) -> Stmt | None:
+        """`update`, in the classic spelling."""
+        return self.update
 
     def __call__(self, *regions: Any, reduce_axis: Any = None) -> TensorCall:
         """The intrinsic on regions of tensors, within `te.compute`; `reduce_axis` goes on with its reduction.

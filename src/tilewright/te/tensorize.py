@@ -240,7 +240,7 @@ class _Match:
 
     # ------------------------------------------------------------------------------------------------- views
     def _input_views(self) -> dict[Buffer, View]:
-        buffers = dict(zip(self.intrin.op.input_tensors, self.intrin.inputs, strict=True))
+        buffers = dict(zip(self.intrin.inputs, self.intrin.input_buffers, strict=True))
         views = {}
         for tensor, piece in self.pieces.items():
             load = self.read(piece.tensor, piece.offset)
@@ -251,7 +251,7 @@ class _Match:
     def _output_views(self, starts: Mapping[IterVar, tuple[Linear, bool]]) -> dict[Buffer, View]:
         dims = tuple(d for d, iv in enumerate(self.op.axis) if starts[iv][1])
         views = {}
-        for tensor, intrin_buffer in zip(self.stage.outputs, self.intrin.outputs, strict=True):
+        for tensor, intrin_buffer in zip(self.stage.outputs, self.intrin.output_buffers, strict=True):
             at = [starts[iv][0].plus(self.bounds.mins[iv], int(tensor in self.whole)) for iv in self.op.axis]
             offset = tuple(to_expr(x, iv.var.dtype) for x, iv in zip(at, self.op.axis, strict=True))
             actual = self.buffers[tensor]

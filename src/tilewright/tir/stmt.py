@@ -139,6 +139,11 @@ class Allocate(Stmt):
     buffer: Buffer
     body: Stmt
 
+    @property
+    def extents(self) -> tuple[Expr, ...]:
+        """The shape of the buffer."""
+        return self.buffer.shape
+
 
 @node
 class DeclBuffer(Stmt):

@@ -14,6 +14,7 @@ from tests.te.random_schedule import Draw, expected_values, random_graph, random
 from tilewright import te
 from tilewright.codegen import build
 from tilewright.errors import ScheduleError
+from tilewright.te.attach import AttachType
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -65,7 +66,7 @@ def device_schedule(draw: Draw, output: te.Tensor) -> te.Schedule:
         place = draw(st.integers(0, 3))
         if not stage.is_output and place == 0 and not stage.op.is_reduction:
             stage.compute_inline()
-        elif not stage.is_output and place == 1 and len(readers) == 1 and readers[0].attach_type == "root":
+        elif not stage.is_output and place == 1 and len(readers) == 1 and readers[0].attach_type == AttachType.ROOT:
             inside(draw, stage, readers[0], threads, x)
         else:
             on_the_grid(draw, stage, threads, x, block)

@@ -19,7 +19,7 @@ from tilewright.compat.classic.linked import as_data
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.classic.target import Target as CurrentTarget
-from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
+from tilewright.errors import ArtifactError, EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime.module import Module
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
@@ -104,7 +104,10 @@ class BuiltModule(CompiledModule):
             except EnvironmentError_ as error:  # there is text to look at still; calling says what is missing
                 self.missing = error
         elif target.is_host or target.architecture == "wasm32":
-            self._code = codegen.build(self.funcs, target)
+            try:
+                self._code = codegen.build(self.funcs, target)
+            except ArtifactError as error:  # it calls what nothing in this process defines
+                self.missing = error
 
     @property
     def type_key(self) -> str:  # type: ignore[override]
@@ -133,7 +136,7 @@ class BuiltModule(CompiledModule):
             return emit_device(self.funcs, self.target)[0]
         if self.target.kind == "c":
             return emit_c(for_c(self.funcs, self.target)).text
-        return emit_module(self.funcs, self.target).text
+        return emit_module(sorted(self.funcs, key=lambda func: func.name), self.target).text
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
         """Write object code (`.o`) or the text of `get_source` (`.ll`, `.s`, `.c`, `.cl`, `.cu`) to a file."""
@@ -149,8 +152,21 @@ class BuiltModule(CompiledModule):
             return
         path.write_text(self.get_source(kind))
 
-    def export_library(self, file_name: str | os.PathLike[str], *_: Any, **__: Any) -> None:
-        """Write the module in this package's own format, which `tvm.runtime.load_module` reads."""
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Any = None,
+        addons: Sequence[Any] | None = None,
+        workspace_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Write the module in this package's own format, which `tvm.runtime.load_module` reads.
+
+        No compiler is run, so `fcompile` and its options and a directory for its files change nothing. Raises
+        `UnsupportedError` for `addons`.
+        """
+        if addons:
+            raise UnsupportedError("export_library(addons=…): save an object file, and link it with the others")
         if not hasattr(self._code, "save"):
             raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")
         self._code.save(file_name)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.benchmark import measure as time_calls
 from tilewright.compat.classic.device_array import argument_values
 from tilewright.compat.classic.linked import is_object, load_linked
-from tilewright.errors import InputError, TargetError
+from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.module import Module
 from tilewright.target import Target
 
@@ -60,10 +61,23 @@ class CompiledModule:
         self.entry_func(*args)
 
     def time_evaluator(
-        self, func_name: str, dev: Any, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0, **_: Any
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        f_preproc: str = "",
     ) -> Any:
-        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls."""
+        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls.
+
+        With `min_repeat_ms` of as many calls as take so long. Raises `UnsupportedError` for `f_preproc`.
+        """
         function = self[func_name]
+        if f_preproc:
+            raise UnsupportedError("time_evaluator(f_preproc=…): measure the function and what comes before it apart")
+        if min_repeat_ms:
+            return lambda *args: time_calls(lambda: function(*args), number, repeat, min_repeat_ms)
 
         def measure(*args: Any) -> BenchmarkResult:
             return BenchmarkResult(function.time(*args, number=number, repeat=repeat))

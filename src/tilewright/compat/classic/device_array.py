@@ -13,6 +13,7 @@ from tilewright.errors import InputError
 from tilewright.runtime.gpu.api import DeviceApi
 from tilewright.runtime.gpu.module import DeviceArray, DeviceFunction
 from tilewright.runtime.tensor import Tensor
+from tilewright.support.dtype import DType
 
 
 class DeviceNDArray(NDArray):
@@ -83,7 +84,9 @@ def argument_values(function: Any, args: Sequence[Any]) -> list[Any]:
                     f"argument {place} is an array of {value.device}, and the function runs on cpu(0): copy it with "
                     ".copyto(tvm.cpu()), or build the function for the device"
                 )
-        return [value.numpy() if isinstance(value, Tensor) else value for value in args]
+        values = [value.numpy() if isinstance(value, Tensor) else value for value in args]
+        shown = [param for param in function.info.params if not param.inferred]
+        return [_bits(value, param.dtype) for value, param in zip(values, shown)] + values[len(shown) :]
     params = [param for param in function.info.params if not param.inferred]
     values = []
     for place, value in enumerate(args):
@@ -92,3 +95,10 @@ def argument_values(function: Any, args: Sequence[Any]) -> list[Any]:
             value = value.on(function.api, written)
         values.append(value.numpy() if isinstance(value, Tensor) else value)
     return values
+
+
+def _bits(value: Any, dtype: str) -> Any:
+    """An array of uint16 as the bfloat16 that its bits are, as classic programs hand them over."""
+    if dtype == "bfloat16" and isinstance(value, np.ndarray) and value.dtype == np.uint16:
+        return value.view(DType("bfloat16").numpy)
+    return value

@@ -16,10 +16,11 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.scope_builder import ScopeBuilder
-from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.support.named import named
+from tilewright.topi.layout import transform_shape
 
 
 def logsumexp(data: relay.Expr, axis: Any = None, keepdims: bool = False) -> relay.Expr:
@@ -72,6 +73,34 @@ def global_avg_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str =
 def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
     """The maximum of each volume."""
     return op.nn.adaptive_max_pool3d(data, 1, layout)
+
+
+def bitserial_conv2d(
+    data: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    channels: int | None = None,
+    kernel_size: Any = (3, 3),
+    activation_bits: int = 1,
+    weight_bits: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> relay.Expr:
+    """Convolution of numbers of few bits; how they are packed on the way (`pack_dtype`) changes no result.
+
+    Raises `InputError` where `channels` or `kernel_size` are not those of the kernel.
+    """
+    shape = transform_shape(tensor_type_of(weight).shape, kernel_layout, "OIHW")
+    wanted = (channels or shape[0], *((kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size))
+    if (shape[0], *shape[2:]) != wanted:
+        raise InputError(f"bitserial_conv2d: the kernel {shape} (OIHW) is not of channels and window {wanted}")
+    return op.nn.bitserial_conv2d(
+        data, weight, strides, padding, activation_bits, weight_bits, data_layout, kernel_layout, out_dtype, unipolar
+    )
 
 
 def conv1d_transpose(

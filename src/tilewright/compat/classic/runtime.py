@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import tir
 from tilewright.compat.classic.array import array
 from tilewright.relay.ir.values import ConstructorValue, RefValue
 from tilewright.runtime.vm.value import Data
@@ -58,8 +59,16 @@ def enabled(target: str) -> bool:
 
 
 def convert(value: Any) -> Any:
-    """Python lists as tuples; anything else is a value as it is."""
+    """Python lists as tuples, numbers as constants; anything else is a value as it is."""
+    if isinstance(value, bool | int | float):
+        return tir.const(value)
     return tuple([convert(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+class DataTypeCode:
+    """Kinds of element types by number: what `DataType.type_code` is."""
+
+    INT, UINT, FLOAT, HANDLE, BFLOAT = range(5)
 
 
 class ShapeTuple(tuple[int, ...]):

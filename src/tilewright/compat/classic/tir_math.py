@@ -73,9 +73,8 @@ def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Any = None) -> Any
     )
     if own not in op_names():
         raise UnsupportedError(f"call_llvm_intrin({name!r}): write it by tir's own functions; LLVM's are not reachable")
-    values = [op.convert(arg) for arg in args]
-    count = op_names()[own]
-    return tir.Call(dtype, own, tuple(values[-count:] if count else values))
+    values = [op.convert(arg) for arg in args[1:]]  # the first one says how many of them choose the overload
+    return tir.Call(dtype, own, tuple(values[: op_names()[own]]))
 
 
 call_llvm_pure_intrin = call_llvm_intrin

@@ -14,6 +14,7 @@ from tilewright.errors import InputError
 from tilewright.support.dtype import DType
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer, BufferVar
+from tilewright.tir.ir_builder import BufferVar as BuilderBuffer
 
 
 class _StandsFor(type):
@@ -146,7 +147,8 @@ def _prim_func(
 ) -> tir.PrimFunc:
     """A function of buffers and scalars. Handles among `params` name their buffers in `buffer_map`, or are those that
     `Load` and `Store` in `body` go to."""
-    given = [(buffer_map or {}).get(param, param) for param in params]
+    given = [param.buffer if isinstance(param, BuilderBuffer) else param for param in params]
+    given = [(buffer_map or {}).get(param, param) for param in given]
     given = [_only_buffer(param) if isinstance(param, tir.Var) else param for param in given]
     for param in given:
         if not isinstance(param, Buffer) and param.dtype == "handle":

@@ -56,9 +56,12 @@ def conv2d_transpose_nhwc_python(
     return plain.transpose(0, 2, 3, 1)
 
 
-def _convolved(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int, layouts: tuple[str, str]) -> Array:
+def _convolved(
+    a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int, layouts: tuple[str, str], dilation: Any = 1
+) -> Array:
     rank = a_np.ndim - 2
     strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
+    dilations = (dilation,) * rank if isinstance(dilation, int) else tuple(dilation)
     axes = {1: "W", 3: "DHW"}[rank]
     window = [w_np.shape[layouts[1].index(axis)] for axis in axes]
     if padding == "VALID":
@@ -69,15 +72,15 @@ def _convolved(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int,
         given = [padding] * rank if isinstance(padding, int) else list(padding)
         pads = given if len(given) == 2 * rank else [*given, *given]
     attrs = {
-        "padding": pads, "strides": strides, "dilation": (1,) * rank, "groups": groups, "out_dtype": "",
+        "padding": pads, "strides": strides, "dilation": dilations, "groups": groups, "out_dtype": "",
         "data_layout": layouts[0], "kernel_layout": layouts[1], "out_layout": "",
     }  # fmt: skip
     return spatial.convolution(a_np, w_np, attrs, axes, transposed=False)
 
 
-def conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any) -> Array:
+def conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any = 1) -> Array:
     """Convolution of [N, C, W] with [O, C, K]."""
-    return _convolved(a_np, w_np, stride, padding, 1, ("NCW", "OIW"))
+    return _convolved(a_np, w_np, stride, padding, 1, ("NCW", "OIW"), dilation)
 
 
 def conv3d_ncdhw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:

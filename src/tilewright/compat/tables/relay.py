@@ -69,6 +69,7 @@ NN = {
     **leads_to(
         f"{_CLASSIC}.relay_extras",
         *(
+            "bitserial_conv2d",
             "conv1d_transpose",
             "conv3d_transpose",
             "contrib_conv2d_nchwc",

@@ -32,7 +32,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.version", "__version__"),
             **_BUILD,
             **leads_to(f"{_CLASSIC}.functions", "get_global_func", "register_func"),
-            **leads_to(f"{_CLASSIC}.runtime", "convert"),
+            **leads_to(f"{_CLASSIC}.runtime", "DataTypeCode", "convert"),
             **leads_to("tilewright.errors", TVMError="TilewrightError"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },

@@ -22,7 +22,7 @@ TABLES = (
             **_ND,
             **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
-            **leads_to(f"{_CLASSIC}.runtime", "PackedFunc", "String", "convert", "enabled"),
+            **leads_to(f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "String", "convert", "enabled"),
             **leads_to(f"{_CLASSIC}.device", "Device"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },

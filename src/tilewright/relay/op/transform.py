@@ -23,6 +23,7 @@ from tilewright.relay.op.common import (
     divides,
     require,
     require_same_dtype,
+    same_dim,
     same_dims,
     tensor,
     tuple_of_tensors,
@@ -151,7 +152,7 @@ def _squeeze_axes(data: TensorType, attrs: Attrs) -> list[int]:
     if axis is None:
         return [d for d, s in enumerate(data.shape) if s == 1]
     axes = [check_axis(a, data.ndim) for a in ((axis,) if isinstance(axis, int) else axis)]
-    require(all(data.shape[a] == 1 for a in axes), f"axis {axis} of shape {data.shape} is not of size 1")
+    require(all(same_dim(data.shape[a], 1) for a in axes), f"axis {axis} of shape {data.shape} is not of size 1")
     return axes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.relay.ir import attributes as attr
-from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import orders
@@ -171,6 +171,17 @@ register(
 )
 
 
-def pad(data: Expr, pad_width: Sequence[Sequence[int]], pad_value: float = 0, pad_mode: str = "constant") -> Call:
-    """`data` with (before, after) elements added per axis: a constant, the mirror image (reflect) or the edge."""
+def pad(
+    data: Expr, pad_width: Sequence[Sequence[int]], pad_value: float | Expr = 0, pad_mode: str = "constant"
+) -> Call:
+    """`data` with (before, after) elements added per axis: a constant, the mirror image (reflect) or the edge.
+
+    A `pad_value` that is known at run time only is put where padding a mask leaves it false.
+    """
+    if isinstance(pad_value, Expr) and not isinstance(pad_value, Constant):
+        inside = call("nn.pad", call("ones_like", data), pad_width=pad_width)
+        padded = call("nn.pad", data, pad_width=pad_width)
+        return call("where", call("cast", inside, dtype="bool"), padded, pad_value)
+    if isinstance(pad_value, Constant):
+        pad_value = pad_value.data.item()
     return call("nn.pad", data, pad_width=pad_width, pad_value=pad_value, pad_mode=pad_mode)
