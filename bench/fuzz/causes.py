@@ -10,6 +10,7 @@ SAMPLING = "(RoiAlign|Resize|Upsample|GridSample|DeformConv)"
 BY_BOTH = (
     r"(Layer|RMS|Group)Normalization of float64",
     r"Gelu of float64",
+    r"Shrink of u?int64",
     r"Max(Roi)?Pool of \w+, not finite",
     rf"{SAMPLING} of \w+, not finite",
 )
@@ -17,6 +18,8 @@ BY_BOTH = (
 DISAGREEMENTS = (
     (r"Max(Roi)?Pool of \w+, not finite", "references drop NaN, or not, by its place in the window; ours keeps it"),
     (rf"{SAMPLING} of \w+, not finite", "whether a neighbour of weight 0 that is not finite counts"),
+    (r"Scatter\w* of \w+, not finite", "an engine or two drop NaN where the largest or smallest is kept"),
+    (r"Shrink of u?int64", "float64 does not hold the ends of 64 bits; ours stops there, the references wrap"),
     (r"LRN of", "the evaluator normalizes as many channels as there are samples"),
     (r"GlobalMaxPool of", "the evaluator takes the maximum over two axes, whatever the rank"),
     (r"(LogSoftmax|Softmax|Hardmax) of", "the evaluator takes the default for axis 0, and flattens nothing"),

@@ -79,6 +79,7 @@ def differences(ours: Any, theirs: Any, spread: Array | None = None) -> Array | 
         share = 0.5 if ours.dtype.itemsize == 2 else 0.01
         allowed = bound * (np.abs(second) + share * largest) + least
         near = np.abs(first - second) <= (allowed if spread is None else np.maximum(allowed, 8 * spread))
+        near = near & np.isfinite(second)  # within the bound of what is infinite everything would be
         same = (first == second) | (np.isnan(first) & np.isnan(second))
         return ~(near | same)
 
@@ -212,6 +213,10 @@ def verdict(runs: Sequence[Any], ours: Any, theirs: Any) -> str:
     if found is None:  # nothing was moved, or sizes are others by that
         return "" if len({np.shape(run) for run in runs}) > 1 else described(ours, theirs, differences(ours, theirs))
     silent, spread = found
+    if not isinstance(ours, np.ndarray) or ours.shape != theirs.shape:
+        return described(ours, theirs, differences(ours, theirs))
+    if spread is not None:  # a number that is all rounding may be no number
+        silent = silent | (~np.isfinite(wide(ours)) & (spread >= np.abs(wide(theirs))))
     differing = differences(ours, theirs, spread)
     if isinstance(differing, str):
         return differing

@@ -1,4 +1,7 @@
-"""All operators of ai.onnx by name, each with the family that draws its calls, and the case that a seed stands for."""
+"""All operators that are drawn by name, each with the family that draws its calls, and the case that a seed is.
+
+They are those of ai.onnx, and at times some of ai.onnx.ml.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,18 @@ from collections.abc import Callable
 import onnx
 from onnx import defs, helper
 
-from bench.fuzz import control, convolutions, elementwise, indexing, networks, quantized, reductions, shaping, text
+from bench.fuzz import (
+    control,
+    convolutions,
+    elementwise,
+    indexing,
+    learning,
+    networks,
+    quantized,
+    reductions,
+    shaping,
+    text,
+)
 from bench.fuzz.case import Case, Settings
 from bench.fuzz.draft import Draft, Rejected, Value, reads, value_type_open
 from bench.fuzz.references import ir_version
@@ -16,7 +30,7 @@ from bench.fuzz.values import type_proto
 
 FAMILY: dict[str, Callable[[Draft, str], None]] = {
     **elementwise.FAMILY, **reductions.FAMILY, **shaping.FAMILY, **indexing.FAMILY, **convolutions.FAMILY,
-    **networks.FAMILY, **quantized.FAMILY, **control.FAMILY, **text.FAMILY,
+    **networks.FAMILY, **quantized.FAMILY, **control.FAMILY, **text.FAMILY, **learning.FAMILY,
 }  # fmt: skip
 
 #: Operators that are not drawn, and why.
@@ -25,12 +39,14 @@ LEFT_OUT = {
     "ImageDecoder": "reads files of pictures; decoders differ by one level of a color",
 }
 
+#: The first opset of graphs that may have operators of ai.onnx.ml, and the version of those.
+OLDEST_WITH_ML, NEWEST_ML = 9, 3
 OLDEST, NEWEST = 7, defs.onnx_opset_version()
 
 
 def available(opset: int) -> list[str]:
     """The operators that can be drawn at an opset."""
-    schemas = ((name, _schema(name, opset)) for name in sorted(FAMILY))
+    schemas = ((name, _schema(name, opset)) for name in sorted(FAMILY) if name not in learning.FAMILY)
     return [name for name, schema in schemas if schema is not None and not schema.deprecated]
 
 
@@ -47,6 +63,10 @@ def draw_case(seed: int, operators: tuple[str, ...] = ()) -> Case:
     opset = rng.choice([*range(OLDEST, NEWEST + 1), 13, 17, 21, 21, NEWEST])
     draw = Draft(rng.getrandbits(64), opset)
     names = [name for name in available(opset) if not operators or name in operators]
+    if opset >= OLDEST_WITH_ML and (any(name in learning.FAMILY for name in operators) or rng.random() < 0.08):
+        draw.domains[learning.ML] = NEWEST_ML
+        learned = [name for name in sorted(learning.FAMILY) if not operators or name in operators]
+        names = [*(names if operators else rng.sample(names, len(learned))), *learned]
     if rng.random() < 0.5 and len(names) > 12:
         names = rng.sample(names, 12)  # a few operators, so that they meet more often
     size = rng.choice([1, 2, 3, 4, 6, 8, 12, 16])

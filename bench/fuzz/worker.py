@@ -184,9 +184,7 @@ def _say(stage: str) -> None:
 def answer(request: str) -> Outcome:
     """The outcome of a request."""
     _say("drawing")
-    if not request.isdigit():
-        return judge(Case.load(Path(request)))
-    case = draw_case(int(request))
+    case = draw_case(int(request)) if request.isdigit() else Case.load(Path(request))
     if not case.model.graph.node or not case.model.graph.output:
         return Outcome(case.seed, INVALID, "an empty graph")
     return judge(case)

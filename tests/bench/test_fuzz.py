@@ -56,6 +56,11 @@ def test_rounding_that_a_graph_makes_large_is_no_fault() -> None:
     assert stands(drawn.model, {"x": x}, 0, "y", ours, theirs) == ""
 
 
+def test_no_number_is_near_to_infinity() -> None:
+    infinite, finite = np.array([np.inf, 1.0], np.float32), np.array([3.0, 1.0], np.float32)
+    assert differs(finite, infinite) and differs(infinite, finite) and not differs(infinite, infinite)
+
+
 def test_what_hangs_on_an_undefined_value_is_not_compared() -> None:
     drawn = case("g (float[1] x) => (float[1] y, float[1] z) { a = Exp(x)  y = Neg(a)  z = Neg(x) }", x=np.ones(1))
     assert tainted(drawn.model, frozenset({"a"})) == {"a", "y"}

@@ -206,7 +206,8 @@ def _reduced(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     length = _length(inputs[1]) if len(inputs) > 1 else None
     rank = _rank(inputs[0])
     if rank is not None and not node.attr("keepdims", 1):
-        rank = None if length is None else rank - length if length else 0
+        every = 0 if not node.attr("noop_with_empty_axes", 0) else rank
+        rank = None if length is None else rank - length if length else every
     return _of_rank(rank, inputs[0])
 
 

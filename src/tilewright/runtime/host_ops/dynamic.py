@@ -241,7 +241,8 @@ def flatten(attrs: Attrs, data: Array) -> Array:
     """Two axes: those before the attribute `axis` and those from it on."""
     axis = int(attrs.get("axis", 1))
     leading = data.shape[: axis if axis >= 0 else data.ndim + axis]
-    return data.reshape(int(np.prod(leading, dtype=np.int64)), -1)
+    trailing = data.shape[len(leading) :]
+    return data.reshape(int(np.prod(leading, dtype=np.int64)), int(np.prod(trailing, dtype=np.int64)))
 
 
 @onnx_op("Where")
