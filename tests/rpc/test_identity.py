@@ -30,7 +30,7 @@ def refused(server, bundle):
     with pytest.raises(RpcError):
         connect(*server.address, bundle=bundle)
     until(lambda: not server._sessions)
-    assert not server._channels
+    assert not server._listener.channels
 
 
 def test_another_authority_s_certificate_opens_nothing(start, fleet, foreign):
@@ -62,7 +62,7 @@ def test_plaintext_reaches_no_verb_of_a_server_with_certificates(start, fleet, v
     server = start(fleet / "device-pi")
     with pytest.raises(RpcError):
         connect(*server.address)
-    until(lambda: not server._channels)
+    until(lambda: not server._listener.channels)
 
 
 def test_a_server_of_another_fleet_is_not_talked_to(start, fleet, tmp_path):

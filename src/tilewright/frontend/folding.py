@@ -12,7 +12,8 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 
-#: A constant operation is folded when its result is not larger than its operands by more than this.
+#: A constant operation is folded when its result is not larger than its operands by more than this: broadcasting a
+#: scalar to an image is left to the kernel that uses it, transposing a weight is not.
 _GROWTH_BYTES = 1 << 20
 
 
@@ -33,7 +34,7 @@ def fold_call(call: Call) -> Expr | None:
         leaves = tensor_types(type_of(call))
     except TypeError:
         return None
-    if not all(leaf.is_static for leaf in leaves):
+    if not all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves):
         return None
     if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _GROWTH_BYTES:
         return None

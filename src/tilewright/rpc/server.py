@@ -14,7 +14,6 @@ import contextlib
 import os
 import select
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -22,11 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import EnvironmentError_, RpcError, UserError
+from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.capability import capability
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
-from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, secured
+from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.leases import Leases
+from tilewright.rpc.listener import Listener
 from tilewright.rpc.messages import DEVICE_VERBS, VERSION, WORKER_VERBS, Refused, answer, check_request, failure
 from tilewright.rpc.sandbox import Limits
 from tilewright.rpc.store import Store
@@ -62,8 +62,6 @@ class Server:
     """Listens from the moment it is made; `address` is where."""
 
     def __init__(self, settings: Settings, leases: Leases | None = None) -> None:
-        if settings.bundle is None:
-            require_loopback(settings.host)
         self.settings = settings
         self.leases = leases or Leases(required=False)
         settings.folder.mkdir(parents=True, exist_ok=True)
@@ -72,32 +70,25 @@ class Server:
         for left in (settings.folder / "sessions").glob("worker-*"):  # of a server that was killed
             shutil.rmtree(left, ignore_errors=True)
         self.capability = capability(settings.name, settings.key)
-        self._listener = listen(settings.host, settings.port)
-        self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._turn = threading.Lock()
         self._lock = threading.Lock()
-        self._channels: set[Channel] = set()
         self._sessions: set[Session] = set()
         self._generation = 0
         self._spare: WorkerProcess | None = None
-        self._closed = threading.Event()
-        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+        place = settings.host, settings.port
+        self._listener = Listener(place, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
+        self.address = self._listener.address
         threading.Thread(target=self._watch_leases, name="leases", daemon=True).start()
 
     def wait(self) -> None:
         """Until `close` is called."""
-        self._closed.wait()
+        self._listener.closed.wait()
 
     def close(self) -> None:
         """End all sessions and stop listening."""
-        self._closed.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
-            channels, spare, self._spare = list(self._channels), self._spare, None
-        for channel in channels:
-            channel.close()
+            spare, self._spare = self._spare, None
         if spare is not None:
             spare.close()
 
@@ -107,50 +98,22 @@ class Server:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def _accept(self) -> None:
-        while not self._closed.is_set():
-            try:
-                connection, place = self._listener.accept()
-            except OSError:
-                if self._closed.wait(0.05):
-                    return
-                continue
-            with self._lock:
-                full = len(self._channels) >= _MOST_CONNECTIONS
-            if full:
-                connection.close()
-                continue
-            threading.Thread(target=self._serve, args=(connection, f"{place[0]}:{place[1]}"), daemon=True).start()
-
-    def _serve(self, connection: socket.socket, place: str) -> None:
-        """One connection from its handshake to its end; nothing that a peer does ends the server."""
-        peer = Peer("user", "")  # over plaintext nobody says who he is
-        try:
-            if self.settings.bundle is not None:
-                connection, peer = secured(connection, self.settings.bundle, listening=True, roles=("user", "tracker"))
-            channel = Channel(connection, str(peer) if peer.name else place)
-        except (Impostor, RpcError, OSError, EnvironmentError_):
-            connection.close()
-            return
-        with self._lock:
-            self._channels.add(channel)
+    def _serve(self, channel: Channel, peer: Peer) -> None:
+        """One connection, until its peer leaves."""
         session = Session(self, channel, peer)
         with self._lock:
             self._sessions.add(session)
         try:
             session.run()
-        except (ConnectionLost, BadFrame):
-            pass
         finally:
             with self._lock:
-                self._channels.discard(channel)
                 self._sessions.discard(session)
             channel.close()
             session.end()
 
     def _watch_leases(self) -> None:
         """Close the connections of sessions whose lease has ended, also of those that say nothing."""
-        while not self._closed.wait(_LOOK_SECONDS):
+        while not self._listener.closed.wait(_LOOK_SECONDS):
             with self._lock:
                 sessions = list(self._sessions)
             for session in sessions:
@@ -170,7 +133,7 @@ class Server:
             with contextlib.suppress(EnvironmentError_):
                 made = self._start_worker()
                 with self._lock:
-                    if self._spare is None and not self._closed.is_set():
+                    if self._spare is None and not self._listener.closed.is_set():
                         self._spare = made
                         return
                 made.close()
@@ -336,14 +299,6 @@ def _either(first: Channel, second: Channel, seconds: float) -> bool:
     if getattr(second.socket, "pending", lambda: 0)():
         return True
     return bool(select.select([first.socket, second.socket], [], [], seconds)[0])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there (port 0: any free one). Raises `EnvironmentError_`."""
-    try:
-        return socket.create_server((host, port), backlog=128)
-    except OSError as error:
-        raise EnvironmentError_(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
 
 
 def memory_of_machine() -> int:

@@ -10,10 +10,8 @@ belongs to a job, not to a connection, and ends when nobody renews it. All times
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -21,13 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import EnvironmentError_, RpcError
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
-from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, secured
+from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.journal import Journal
+from tilewright.rpc.listener import Listener
 from tilewright.rpc.messages import TRACKER_VERBS, VERSION, Refused, answer, check_request, failure
 from tilewright.rpc.scheduler import Lease, Request, Scheduler
-from tilewright.rpc.server import listen
 
 #: Seconds between two signs of life of a device, and after how many of them missed it is taken for lost.
 HEARTBEAT_SECONDS, MISSED = 2.0, 4
@@ -57,41 +54,32 @@ class Tracker:
     """Listens from the moment it is made; `address` is where."""
 
     def __init__(self, settings: TrackerSettings) -> None:
-        if settings.bundle is None:
-            require_loopback(settings.host)
         self.settings = settings
         self.scheduler = Scheduler(settings.quota, settings.quotas)
         self.journal = Journal(settings.folder / "journal.jsonl")
         self.started = time.monotonic()
-        self.expired = self.lost = self.refused = 0
+        self.expired = self.lost = 0
         self._changed = threading.Condition()
         self._links: dict[str, _DeviceLink] = {}
-        self._connections: set[Channel] = set()
         for lease in self.journal.leases.values():
             self.scheduler.restore(lease, time.monotonic())
         for job, how in self.journal.finished.items():
             self.scheduler.remember(job, how)
-        self._listener = listen(settings.host, settings.port)
-        self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        self._closed = threading.Event()
-        for work in (self._accept, self._look):
-            threading.Thread(target=work, daemon=True).start()
+        place = settings.host, settings.port
+        self._listener = Listener(place, settings.bundle, ("user", "device"), _MOST_CONNECTIONS, self._serve)
+        self.address = self._listener.address
+        self.closed = self._listener.closed
+        threading.Thread(target=self._look, daemon=True).start()
 
     def wait(self) -> None:
         """Until `close` is called."""
-        self._closed.wait()
+        self.closed.wait()
 
     def close(self) -> None:
         """Stop listening and end all connections; leases and jobs stay in the journal."""
-        self._closed.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._changed:
-            connections = list(self._connections)
             self._changed.notify_all()
-        for channel in connections:
-            channel.close()
         self.journal.close()
 
     def __enter__(self) -> Tracker:
@@ -128,53 +116,30 @@ class Tracker:
                 }
                 for user in found.users.values()
             ]
-            counts = {"granted": found.granted, "expired": self.expired, "lost": self.lost, "refused": self.refused}
+            counts = {
+                "granted": found.granted,
+                "expired": self.expired,
+                "lost": self.lost,
+                "refused": self._listener.refused,
+            }
             seconds = round(now - self.started, 1)
             return {
                 "devices": devices, "users": users, "waiting": found.waiting(), "leases": len(found.leases),
                 **counts, "seconds": seconds, "journal": self.journal.failed,
             }  # fmt: skip
 
-    def _accept(self) -> None:
-        while not self._closed.is_set():
-            try:
-                connection, place = self._listener.accept()
-            except OSError:
-                if self._closed.wait(0.05):
-                    return
-                continue
-            if len(self._connections) >= _MOST_CONNECTIONS:
-                connection.close()
-                continue
-            threading.Thread(target=self._serve, args=(connection, f"{place[0]}:{place[1]}"), daemon=True).start()
-
-    def _serve(self, connection: socket.socket, place: str) -> None:
-        peer = Peer("user", "local")
-        try:
-            if self.settings.bundle is not None:
-                connection, peer = secured(connection, self.settings.bundle, listening=True, roles=("user", "device"))
-            channel = Channel(connection, str(peer) if self.settings.bundle else place)
-        except (Impostor, RpcError, OSError, EnvironmentError_):
-            self.refused += 1
-            connection.close()
-            return
-        with self._changed:
-            self._connections.add(channel)
+    def _serve(self, channel: Channel, peer: Peer) -> None:
+        """One connection, until its visitor leaves."""
         visitor = _Visitor(self, channel, peer)
         try:
             visitor.run()
-        except (ConnectionLost, BadFrame):
-            pass
         finally:
-            channel.close()
-            with self._changed:
-                self._connections.discard(channel)
             if visitor.link is not None:
                 visitor.link.end()  # the device may come back: its lease goes on until it is taken for lost
 
     def _look(self) -> None:
         """Now and then: end what nobody renewed, and forget devices that are silent."""
-        while not self._closed.wait(_LOOK_SECONDS):
+        while not self.closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
             silent = self.settings.heartbeat_seconds * MISSED
             with self._changed:
@@ -234,7 +199,7 @@ class Tracker:
             self.assign()
             with self._changed:
                 found = self.scheduler.lease_of(request.job)
-                if found is None and (time.monotonic() >= deadline or gone() or self._closed.is_set()):
+                if found is None and (time.monotonic() >= deadline or gone() or self.closed.is_set()):
                     self.scheduler.give_up(request.job, request.user)
                     raise Refused(self._why_none(request, wait))
                 if found is None:
@@ -325,7 +290,7 @@ class _Visitor:
 
     def __init__(self, tracker: Tracker, channel: Channel, peer: Peer) -> None:
         self.tracker, self.channel, self.peer = tracker, channel, peer
-        self.user = peer.name
+        self.user = peer.name or "local"
         self.link: _DeviceLink | None = None
         self._greeted = False
 

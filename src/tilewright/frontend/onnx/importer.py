@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
@@ -24,6 +23,7 @@ from tilewright.errors import (
     UnsupportedError,
 )
 from tilewright.frontend.finish import Finisher
+from tilewright.frontend.folding import fold_call
 from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import evaluate_node, expand_node
@@ -43,16 +43,12 @@ from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
-from tilewright.relay.ir.call_reference import call_reference
-from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import TensorType, Type, tensor_types
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.support.open_sizes import how_to_fix
 
-# A constant operation is folded when its result is not much larger than its operands: broadcasting a scalar to an image
-# is left to the kernel that uses it, transposing a weight is not.
-_FOLD_GROWTH_BYTES = 1 << 20
 #: Nodes behind which a graph is converted twice: each may double what is compiled.
 _MOST_FORKS = 4
 _NO_TENSORS = frozenset({"SequenceEmpty", "SequenceConstruct", "SplitToSequence", "Optional"})
@@ -311,15 +307,6 @@ def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:
     )
 
 
-def _leaves(type_: Type) -> list[TensorType] | None:
-    """The tensors of a type, or None if there is anything in it but numbers of a static shape."""
-    try:
-        leaves = tensor_types(type_)
-    except TypeError:
-        return None
-    return leaves if all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves) else None
-
-
 def _is_static(value: Expr) -> bool:
     """False for a tensor whose shape holds more than integers, and for what is no tensor."""
     found = type_of(value)
@@ -327,23 +314,7 @@ def _is_static(value: Expr) -> bool:
 
 
 def _fold(call: Call) -> Expr | None:
-    """The value of a call on constants, unless it is much larger than them."""
-    data: list[np.ndarray] = []
-    arguments: list[Any] = []
-    for arg in call.args:
-        fields = arg.fields if isinstance(arg, Tuple) else (arg,)
-        if not all(isinstance(item, Constant) for item in fields):
-            return None
-        values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
-        data.extend(values)
-        arguments.append(values if isinstance(arg, Tuple) else values[0])
-    if not isinstance(call.op, Op) or call.op.name in _NEVER_FOLDED or is_quantized_weight(call):
+    """`fold_call` of what computes the same at every time, and is no weight that integers are computed with."""
+    if isinstance(call.op, Op) and (call.op.name in _NEVER_FOLDED or is_quantized_weight(call)):
         return None
-    leaves = _leaves(type_of(call))
-    if leaves is None:
-        return None
-    produced = sum(leaf.nbytes for leaf in leaves)
-    if produced > sum(value.nbytes for value in data) + _FOLD_GROWTH_BYTES:
-        return None
-    result = call_reference(call, arguments)
-    return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)
+    return fold_call(call)

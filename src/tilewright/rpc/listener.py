@@ -1,0 +1,95 @@
+"""A socket that listens, and a thread for each connection: what device servers and trackers have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+from tilewright.errors import EnvironmentError_, RpcError
+from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
+from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, secured
+
+Serve = Callable[[Channel, Peer], None]
+
+
+class Listener:
+    """Accepts connections of peers of some roles, from the moment it is made until `close`."""
+
+    def __init__(
+        self, place: tuple[str, int], bundle: Bundle | None, roles: tuple[str, ...], most: int, serve: Serve
+    ) -> None:
+        """`serve(channel, peer)` runs in a thread for each connection, which ends with it; `most` may be at a time.
+
+        Without a `bundle` only this machine may connect, and peers have no name. Raises `EnvironmentError_` where the
+        place cannot be listened on, `InputError` where it is not this machine alone.
+        """
+        if bundle is None:
+            require_loopback(place[0])
+        self._bundle, self._roles, self._most, self._serve = bundle, roles, most, serve
+        self._socket = _listen(*place)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self.refused = 0
+        self.closed = threading.Event()
+        self._lock = threading.Lock()
+        self._channels: set[Channel] = set()
+        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The connections that are open."""
+        with self._lock:
+            return list(self._channels)
+
+    def close(self) -> None:
+        """Stop listening, and end all connections."""
+        self.closed.set()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for channel in self.channels:
+            channel.close()
+
+    def _accept(self) -> None:
+        while not self.closed.is_set():
+            try:
+                connection, place = self._socket.accept()
+            except OSError:  # too many files, or the end
+                if self.closed.wait(0.05):
+                    return
+                continue
+            if len(self.channels) >= self._most:
+                connection.close()
+                continue
+            threading.Thread(target=self._open, args=(connection, f"{place[0]}:{place[1]}"), daemon=True).start()
+
+    def _open(self, connection: socket.socket, place: str) -> None:
+        """One connection from its handshake to its end; nothing that a peer does ends the listener."""
+        peer = Peer("user", "")  # over plaintext nobody says who he is
+        try:
+            if self._bundle is not None:
+                connection, peer = secured(connection, self._bundle, listening=True, roles=self._roles)
+            channel = Channel(connection, str(peer) if peer.name else place)
+        except (Impostor, RpcError, OSError, EnvironmentError_):
+            self.refused += 1
+            connection.close()
+            return
+        with self._lock:
+            self._channels.add(channel)
+        try:
+            self._serve(channel, peer)
+        except (ConnectionLost, BadFrame):
+            pass
+        finally:
+            channel.close()
+            with self._lock:
+                self._channels.discard(channel)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one."""
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
