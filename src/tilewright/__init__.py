@@ -7,8 +7,6 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tilewright.support.provided import provide
-
 if TYPE_CHECKING:
     from tilewright.compile import compile as compile
     from tilewright.load import load as load
@@ -34,14 +32,6 @@ _PUBLIC = {
 }
 
 __all__ = [*_PUBLIC]
-
-
-def _tune(*given: Any) -> Any:
-    """The tuner, for `compile`, which stands below it."""
-    return importlib.import_module("tilewright.autotvm.network.tune").tuned_records(*given)
-
-
-provide("tune", _tune)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tilewright
 from tilewright.autotvm.record.context import records_in_force
 from tilewright.autotvm.record.database import Database
 from tilewright.backend import backend_of
@@ -65,7 +66,6 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
-from tilewright.support.provided import provided
 from tilewright.target import Target
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -231,7 +231,8 @@ def _compiled(
         mod = check_indices(mod)
     if tune_seconds > 0:
         with trace.span("tune"):
-            records = provided("tune")(mod, target, tune_seconds, records)
+            # the tuner stands above this module and compiles with it: it is found by its public name
+            records = tilewright.autotvm.tuned_records(mod, target, tune_seconds, records)
     executable = build(mod, target, threads, executor, jobs, records)
     if key is not None:
         with trace.span("write to cache"):

@@ -54,8 +54,6 @@ def test_what_is_not_there_names_the_nearest_or_the_replacement() -> None:
     with pytest.raises(AttributeError, match=r"TypeRelation is not part .* type rules are functions of an operator"):
         _ = relay.TypeRelation
     assert not hasattr(tvm, "no_such_thing")
-    with pytest.raises(ImportError, match=r"from_mxnet is not part .* export the model to ONNX"):
-        from tvm.relay.frontend import from_mxnet  # noqa: F401
     with pytest.raises(ImportError, match=r"tvm.no_such_package is not part of tilewright.compat"):
         importlib.import_module("tvm.no_such_package")
 

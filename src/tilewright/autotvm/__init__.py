@@ -11,7 +11,7 @@ from typing import Any
 
 #: public name -> the module below this one that has it.
 _PUBLIC = {
-    **dict.fromkeys(("TuneOptions", "TuneResult", "Watcher", "tune"), "network.tune"),
+    **dict.fromkeys(("TuneOptions", "TuneResult", "Watcher", "tune", "tuned_records"), "network.tune"),
     **dict.fromkeys(("Database",), "record.database"),
     **dict.fromkeys(("Entry", "TaskKey"), "record.entry"),
     **dict.fromkeys(("RecordFile", "merge_records", "read_records", "write_records"), "record.file"),

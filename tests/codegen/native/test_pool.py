@@ -21,7 +21,7 @@ def test_text_compiles_for_each_machine(machine: str) -> None:
     module.triple = target.triple
     module.verify()
     code = target.create_target_machine(opt=2, reloc="pic").emit_object(module)
-    assert code[18:20] == {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}[machine]
+    assert code[18:20] == {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00", "riscv64": b"\xf3\x00"}[machine]
     assert "$" not in pool.pool_text(machine)
 
 

@@ -11,7 +11,6 @@ import pytest
 
 import tilewright as tw
 from tests.frontend.keras.cases import archive_of, randomize
-from tests.frontend.keras.test_layers import check
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.keras import converts, from_keras, initial_states
 from tilewright.relay import interpret, op
@@ -19,6 +18,8 @@ from tilewright.relay import interpret, op
 os.environ.setdefault("KERAS_BACKEND", "torch")
 pytest.importorskip("h5py", reason="h5py, which reads the weights of Keras models, is not installed")
 keras = pytest.importorskip("keras", reason="keras, which these numbers are compared with, is not installed")
+
+from tests.frontend.keras.test_layers import check  # noqa: E402 -- it needs Keras as well
 
 DEEPCUT = Path(__file__).resolve().parents[3].parent / "shared/models/real/keras/deepcut/deepcut_rebuilt.keras"
 

@@ -183,7 +183,10 @@ class GraphImporter(Importer):
             else:
                 return self._tracked(node, domain, converter)
         except UnsupportedError as error:
-            self.problems.add(node.operator, label, str(error).removeprefix(f"{label}: "))
+            what = str(error).removeprefix(f"{label}: ")
+            self.problems.add(
+                node.operator, label, what if what == NO_CONVERTER else what + self._of_open_shapes(inputs)
+            )
         except TypeMismatchError as error:
             raise ModelError(f"{label} does not fit its inputs: {error}{self._of_open_shapes(inputs)}") from None
         except ModelError as error:

@@ -46,7 +46,7 @@ def convert_grid_sample(node: OnnxNode) -> Expr:
     corners = bool(node.attr("align_corners", 0))
     extents, rank = node.shape()[2:], node.rank()
     if not is_static(extents):
-        node.unsupported(f"images of sizes {list(extents)} that vary from run to run; fix them with --input-shapes")
+        node.unsupported("samples of images of open sizes")
     taps = []
     for axis, extent in enumerate(extents):
         places = index_axis(node, node[1], rank - 1, len(extents) - 1 - axis)

@@ -244,7 +244,7 @@ def _write(_: _Interpreter, node: RefWrite, env: Environment) -> Value:
 
 _EVALUATE: dict[type, Callable[..., Value]] = {
     Var: _unbound,
-    Constant: lambda _, node, env: node.data,
+    Constant: lambda _, node, env: node.data.view(np.ndarray),
     Tuple: lambda _, node, env: tuple([env[field] for field in node.fields]),
     TupleGetItem: lambda _, node, env: env[node.tuple_value][node.index],
     Call: _Interpreter.operator,
