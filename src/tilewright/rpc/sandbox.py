@@ -78,7 +78,7 @@ def confine(folder: Path, readable: Sequence[Path], limits: Limits) -> dict[str,
     measures: dict[str, Callable[[], None]] = {
         "limits": lambda: _set_limits(limits),
         "network": _leave_network,
-        "user": _become_nobody,
+        "user": lambda: _become_nobody([folder, *readable]),
         "files": lambda: _see_only(folder, readable),
         "calls": _filter_calls,
     }
@@ -105,7 +105,8 @@ def _leave_network() -> None:
     _checked(_libc().unshare(flags))
 
 
-def _become_nobody() -> None:
+def _become_nobody(places: Sequence[Path]) -> None:
+    """Another user for the rest of this process's life, unless that one could not see the packages or `places`."""
     if os.geteuid() != 0:
         raise OSError(errno.EPERM, f"the server itself runs as user {os.geteuid()}, and so does the worker")
     os.seteuid(_NOBODY)
@@ -113,6 +114,8 @@ def _become_nobody() -> None:
         for file in (__file__, np.__file__, os.__file__):  # what is imported later must be there for that user too
             with open(file, "rb"):
                 pass
+        for place in places:
+            os.listdir(place)
     finally:
         os.seteuid(0)
     os.setgroups([])
