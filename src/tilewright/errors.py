@@ -82,7 +82,7 @@ class ProgramError(UserError):
     `kind` is the rule that it breaks, one word for programs that generate programs.
     """
 
-    def __init__(self, message: str, kind: str) -> None:
+    def __init__(self, message: str, kind: str = "") -> None:
         super().__init__(message)
         self.kind = kind
 

@@ -160,6 +160,11 @@ def test_a_deadlock_says_who_waits_for_what() -> None:
         ((0, 0, 0), f"GEMM {LOOPS.replace('end=1', 'end=8193')}", "uop", "uop_end is 8193"),
         ((0, 0, 0), f"ALU reset {LOOPS}", "field", "reset belongs to GEMM"),
         ((0, 0, 0), "LOAD mem_id=ACC x_size=1", "loop", "rows without a row"),
+        ((0, 0, 0), f"LOAD mem_id=ACC sram=2047 dram=1023 {ONE}", "", ""),
+        ((0, 0, 0), f"LOAD mem_id=ACC sram=2048 dram=1023 {ONE}", "sram", "element 2048 of ACC, which has 2048"),
+        ((0, 0, 0), f"LOAD mem_id=ACC dram=1024 {ONE}", "dram", "element 1024 in DRAM, where 1024 of 64 bytes are"),
+        ((0, 0, 0), "LOAD mem_id=ACC dram=1000 y_size=3 x_size=2 x_stride=11", "", ""),
+        ((0, 0, 0), "LOAD mem_id=ACC dram=1000 y_size=3 x_size=3 x_stride=11", "dram", "element 1024 in DRAM"),
     ],
 )  # fmt: skip
 def test_the_edges_of_memories(uop: tuple[int, int, int], program: str, kind: str, says: str) -> None:
