@@ -13,6 +13,7 @@
     │   ├── TargetError        an unknown target or one this machine cannot run
     │   ├── ArtifactError      a saved artifact is corrupt or from another version or machine
     │   ├── ScheduleError      a schedule step that is not legal for its stage or axis
+    │   ├── ProgramError       a program for an accelerator cannot be decoded, reaches too far, races or waits for ever
     │   ├── RpcError           a device, its server or the tracker is gone, refuses, or does not speak this protocol
     │   └── EnvironmentError_  a directory, library or device this run needs is not usable
     └── InternalError          a fault in Tilewright itself; the message says how to report it
@@ -73,6 +74,17 @@ class ArtifactError(UserError):
 
 class ScheduleError(UserError):
     """A schedule step that is not legal for the stage or axis it names."""
+
+
+class ProgramError(UserError):
+    """A program for an accelerator cannot be decoded, reaches out of a memory, races, or waits for ever.
+
+    `kind` is the rule that it breaks, one word for programs that generate programs.
+    """
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class RpcError(UserError):

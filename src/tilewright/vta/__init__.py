@@ -1,0 +1,32 @@
+"""VTA, an open accelerator for deep learning: configuration, instructions, checker and functional simulator.
+
+    isa = Isa(Config())
+    program = assemble(isa, TEXT)
+    dram = Dram(isa, 1 << 16)
+    Simulator(isa, dram).run(program)
+
+docs/vta.md has the table of instructions and whole programs.
+"""
+
+from tilewright.vta.check import check_program
+from tilewright.vta.codec import (
+    Instruction,
+    assemble,
+    decode,
+    decode_uop,
+    disassemble,
+    encode,
+    listing,
+    make,
+    make_uop,
+    pack,
+    unpack,
+)  # fmt: skip
+from tilewright.vta.config import Config
+from tilewright.vta.functional import Dram, Simulator
+from tilewright.vta.isa import Isa
+
+__all__ = [
+    "Config", "Dram", "Instruction", "Isa", "Simulator", "assemble", "check_program", "decode", "decode_uop",
+    "disassemble", "encode", "listing", "make", "make_uop", "pack", "unpack",
+]  # fmt: skip
