@@ -29,9 +29,9 @@ from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
 FRONTENDS: tuple[Frontend, ...] = (
     OnnxFrontend(),
     TfliteFrontend(),
+    KerasFrontend(),  # before PyTorch: on that backend a model of Keras is a module of PyTorch too
     ScriptFrontend(),
     TorchFrontend(),
-    KerasFrontend(),
     DarknetFrontend(),
     Caffe2Frontend(),
     CaffeFrontend(),
