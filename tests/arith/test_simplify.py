@@ -210,3 +210,31 @@ def test_a_choice_of_one_and_zero_keeps_its_type(dtype: str) -> None:
     for numbers in ((1, 0), (0, 1)):
         choice = op.select(condition, *[op.const(n, dtype) for n in numbers])
         assert Analyzer().simplify(choice).dtype == dtype
+
+
+def test_bits_and_casts_of_constants_are_computed() -> None:
+    simplify, number = Analyzer().simplify, op.const
+    for name, value in (
+        ("shift_left", 80),
+        ("shift_right", 1),
+        ("bitwise_and", 2),
+        ("bitwise_or", 11),
+        ("bitwise_xor", 9),
+    ):
+        call = e.Call("int32", name, (number(10), number(3)))
+        assert simplify(call) is number(value), name
+    beyond = e.Call("int32", "shift_left", (number(1), number(32)))
+    assert simplify(beyond) is beyond
+    assert simplify(e.Cast("int32", number(2.5))) is number(2)
+    assert simplify(e.Cast("float32", number(0.5))) is number(0.5)
+    assert simplify(e.Cast("int32", X)) is X
+
+
+def test_comparisons_that_exclude_each_other_or_leave_nothing_out() -> None:
+    simplify = Analyzer().simplify
+    for first, second in [(X > 1, X <= 1), (X < Y, X >= Y), (op.less(1, X), X < 2), (X >= 3, op.greater(3, X))]:
+        assert simplify(op.logical_and(first, second)) is op.const(False)
+    for first, second in [(X > 1, X <= 1), (X < Y, Y <= X), (op.less(0, X), X < 1), (X >= 3, op.greater(4, X))]:
+        assert simplify(op.logical_or(first, second)) is op.const(True)
+    assert simplify(op.logical_and(X == 1, X != 2)) is op.eq(X, 1)
+    assert simplify(op.logical_or(X != 1, X == 2)) is op.ne(X, 1)

@@ -272,6 +272,37 @@ def test_onnx_models_are_imported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(x).numpy(), np.maximum(x, 0))
 
 
+@pytest.mark.parametrize("freeze", [False, True])
+def test_weights_of_onnx_models_are_parameters_unless_frozen(freeze: bool) -> None:
+    onnx = pytest.importorskip("onnx")
+    import tvm
+    from tvm import relay
+
+    x, w, b = _random(2, 3), _random(3, 4, seed=1), _random(4, seed=2)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["p"]),
+        onnx.helper.make_node("Add", ["p", "b"], ["s"]),
+        onnx.helper.make_node("Reshape", ["s", "to"], ["y"]),
+    ]
+    weights = {"w": w, "b": b, "to": np.array([4, 2], "int64")}
+    initializers = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [2, 3]), ("y", [4, 2]))]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], initializers))
+    mod, params = relay.frontend.from_onnx(model, freeze_params=freeze)
+    assert sorted(params) == ([] if freeze else ["b", "w"])
+    assert [p.name_hint for p in mod["main"].params] == (["x"] if freeze else ["x", "w", "b"])
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(mod, "llvm", params=params)
+    module = tvm.contrib.graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.set_input("x", x)
+    module.run()
+    np.testing.assert_allclose(module.get_output(0).numpy(), (x @ w + b).reshape(4, 2), rtol=1e-5)
+    if not freeze:
+        params["b"] = tvm.nd.array(b + 1)
+        run = relay.create_executor("graph", mod, tvm.cpu(), params=params).evaluate()
+        np.testing.assert_allclose(run(x).numpy(), (x @ w + b + 1).reshape(4, 2), rtol=1e-5)
+
+
 def test_errors_say_what_to_do() -> None:
     import tvm
     from tvm import relay

@@ -251,3 +251,113 @@ def test_schedules_of_pooling_are_told_the_layout() -> None:
     x, result = _random(1, 2, 8, 8), tvm.nd.empty((1, 2, 4, 4))
     tvm.build(topi.generic.schedule_pool([out], "NCHW"), [a, out], "llvm")(tvm.nd.array(x), result)
     np.testing.assert_array_equal(result.numpy(), _windows(x, 2, 2).max(axis=(4, 5)))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides"),
+    [([0, 1], [4, 6], [1, 2]), ([-1, -2], [-9, 0], [-1, -1]), ([3, 1], [1, 9], [-1, 3]), ([1, -4], [9, -1], None)],
+)
+def test_slices_by_tensors(begin: list[int], end: list[int], strides: list[int] | None) -> None:
+    """Begin, end and strides are known when the code runs only; slices are read and replaced."""
+    import tvm
+    from tvm import te, topi
+
+    x = _random(5, 7)
+    at = tuple(slice(b, e, s) for b, e, s in zip(begin, end, strides or [1, 1], strict=True))
+    a = te.placeholder(x.shape, name="a")
+    given = [te.placeholder((2,), "int64", name) for name in ("begin", "end", "strides")[: 3 if strides else 2]]
+    numbers = [np.array(v, "int64") for v in (begin, end, strides) if v is not None]
+    want = x[at]
+
+    out = topi.strided_slice(a, *given)
+    made = tvm.nd.array(np.zeros_like(want))
+    built = tvm.build(te.create_schedule(out.op), [a, *given, out], "llvm")
+    built(tvm.nd.array(x), *map(tvm.nd.array, numbers), made)
+    np.testing.assert_array_equal(made.numpy(), want)
+
+    v = te.placeholder(want.shape, name="v")
+    values, expected = _random(*want.shape, seed=1), x.copy()
+    expected[at] = values
+    changed = topi.strided_set(a, v, *given)
+    got = _run(changed, [a, v, *given, changed], [x, values, *numbers])
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_slices_by_numbers_and_none() -> None:
+    from tvm import te, topi
+
+    x = _random(5, 7)
+    a = te.placeholder(x.shape, name="a")
+    for options, want in [
+        (((0, 0), (None, None)), x),
+        (((None, 2), (3, None), (2, 1)), x[:3:2, 2:]),
+        (((None, None), (None, 1), (-1, -2)), x[::-1, :1:-2]),
+        (((1, -3), (2, 3), None, None, "size"), x[1:3, -3:]),
+        (((1, 2), (-1, 4), None, None, "size"), x[1:, 2:6]),
+    ]:
+        out = topi.strided_slice(a, *options)
+        np.testing.assert_array_equal(_run(out, [a, out], [x]), want)
+
+
+def test_slices_say_what_they_take() -> None:
+    from tvm import te, topi
+
+    a = te.placeholder((5, 7), name="a")
+    with pytest.raises(InputError, match='slice_mode is "end" or "size"; got \'start\''):
+        topi.strided_slice(a, (0,), (1,), slice_mode="start")
+    with pytest.raises(InputError, match="tensors of one dimension of known size, not"):
+        topi.strided_slice(a, te.placeholder((2, 2), "int32"), (1, 1))
+
+
+def test_one_stride_is_that_of_all_axes_of_a_replaced_slice() -> None:
+    from tvm import te, topi
+
+    x, values = _random(5, 7), _random(2, 4, seed=1)
+    a, v = te.placeholder(x.shape, name="a"), te.placeholder(values.shape, name="v")
+    out = topi.strided_set(a, v, (1, 0), (5, 7), (2,))
+    expected = x.copy()
+    expected[1:5:2, 0:7:2] = values
+    np.testing.assert_array_equal(_run(out, [a, v, out], [x, values]), expected)
+    np.testing.assert_array_equal(topi.testing.strided_set_python(x, values, (1, 0), (5, 7), (2,)), expected)
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_of_the_ceil_mode_that_begin_in_the_padding_count(kind: str) -> None:
+    """31 rows with 2 before and 2 behind under windows of 3 that move by 3: the classic library makes 12 of them."""
+    from tvm import te, topi
+
+    x = np.abs(_random(1, 2, 31, 31)) + 1
+    a = te.placeholder(x.shape, name="a")
+    out = topi.nn.pool2d(a, [3, 3], [3, 3], [1, 1], [2, 1, 2, 1], kind, True, "NCHW", True)
+    assert topi.utils.get_const_tuple(out.shape) == (1, 2, 12, 11)
+    filled = np.full((1, 2, 36, 33), -np.inf if kind == "max" else 0, "float32")
+    filled[:, :, 2:33, 1:32] = x
+    windows = _windows(filled, 3, 3)
+    want = windows.max((4, 5)) if kind == "max" else windows.mean((4, 5))
+    np.testing.assert_allclose(_run(out, [a, out], [x]), want, rtol=1e-5)
+    around = (x, [3, 3], [3, 3], [1, 1], [2, 1], [2, 1], kind, True, True)
+    np.testing.assert_allclose(topi.testing.poolnd_python(*around), np.maximum(want, 0), rtol=1e-5)
+    grads = te.placeholder(want.shape, name="grads")
+    back = topi.nn.pool_grad(grads, a, [3, 3], [3, 3], [2, 1, 2, 1], kind, True)
+    given = _random(*want.shape, seed=2)
+    got = _run(back, [grads, a, back], [given, x])
+    inside = given[:, :, :11].sum() if kind == "max" else None
+    if inside is not None:
+        np.testing.assert_allclose(got.sum(), inside, rtol=1e-3, atol=1e-3)
+    want_grad = topi.testing.pool_grad_nchw(x, given, [3, 3], [3, 3], [2, 1, 2, 1], kind, True)
+    np.testing.assert_allclose(got, want_grad, rtol=1e-4, atol=1e-5)
+
+
+def test_adaptive_pooling_of_volumes_by_its_reference() -> None:
+    from tvm import topi
+
+    x = _random(1, 2, 4, 6, 8)
+    want = x.reshape(1, 2, 2, 2, 3, 2, 4, 2).max((3, 5, 7))
+    np.testing.assert_array_equal(topi.testing.adaptive_pool(x, (2, 3, 4), "max", "NCDHW"), want)
+
+
+def test_empty_takes_shapes_as_arrays() -> None:
+    import tvm
+
+    assert tvm.nd.empty(np.array([2, 3]), "int8").shape == (2, 3)
+    assert tvm.nd.empty(4).shape == (4,)

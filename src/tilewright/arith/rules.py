@@ -6,6 +6,8 @@ either order. The tests check every rule by evaluating both sides on random valu
 
 from __future__ import annotations
 
+import itertools
+
 from tilewright.arith.pattern import Hole, Rule, orders
 from tilewright.tir import expr as e
 from tilewright.tir import op
@@ -21,6 +23,34 @@ TRUE, FALSE = op.const(True, "bool"), op.const(False, "bool")
 
 def _choose(condition: Expr, a: Expr, b: Expr) -> Call:
     return Call(a.dtype, "if_then_else", (condition, a, b))
+
+
+def _below(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a < b, either way round."""
+    return op.less(a, b), op.greater(b, a)
+
+
+def _at_most(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a <= b, either way round."""
+    return op.less_equal(a, b), op.greater_equal(b, a)
+
+
+def _excluded_middle() -> list[Rule]:
+    """Two comparisons of the same values of which never both hold, or of which one always holds."""
+    always = op.const(True, "bool")
+    pairs = [  # what is compared, when they exclude each other, when they leave nothing out
+        (_at_most(x, y), _below(y, x), always, always),
+        (_below(x, c), _below(d, x), op.less_equal(c - 1, d), op.less(d, c)),
+        (_below(x, c), _at_most(d, x), op.less_equal(c, d), op.less_equal(d, c)),
+        (_at_most(x, c), _below(d, x), op.less_equal(c, d), op.less_equal(d, c)),
+        (_at_most(x, c), _at_most(d, x), op.less(c, d), op.less_equal(d - 1, c)),
+    ]
+    rules = []
+    for firsts, seconds, apart, covering in pairs:
+        for first, second in itertools.product(firsts, seconds):
+            rules.append(Rule(op.logical_and(first, second), FALSE, None if apart is always else apart))
+            rules.append(Rule(op.logical_or(first, second), TRUE, None if covering is always else covering))
+    return rules
 
 
 INTEGER_RULES = [
@@ -57,6 +87,11 @@ LOGIC_RULES = [
     Rule(Not(op.greater_equal(x, y)), op.less(x, y)),
     Rule(op.logical_and(op.less(x, c), op.less(x, d)), op.less(x, Min(c, d))),
     Rule(op.logical_and(op.less_equal(c, x), op.less_equal(d, x)), op.less_equal(Max(c, d), x)),
+    Rule(op.logical_and(op.eq(u, v), op.ne(u, v)), FALSE),
+    Rule(op.logical_or(op.eq(u, v), op.ne(u, v)), TRUE),
+    Rule(op.logical_and(op.eq(x, c), op.ne(x, d)), op.eq(x, c), op.ne(c, d)),
+    Rule(op.logical_or(op.ne(x, c), op.eq(x, d)), op.ne(x, c), op.ne(c, d)),
+    *_excluded_middle(),
 ]
 CHOICE_RULES = [
     Rule(Select(p, TRUE, FALSE), p),

@@ -18,8 +18,8 @@ from tilewright.arith.rules import RULES
 from tilewright.arith.vector import simplify_same, simplify_vector
 from tilewright.support.recursion import nested
 from tilewright.support.trace import TALLY
+from tilewright.tir import bits, op
 from tilewright.tir import expr as e
-from tilewright.tir import op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.visitor import Rewriter
 
@@ -271,9 +271,10 @@ class Simplifier(Rewriter):
             return a, self(second)
 
     def visit_Cast(self, x: e.Cast) -> Expr:
-        """A conversion of a constant or a broadcast is made now."""
+        """A conversion of a constant or a broadcast, or to the type there is, is made now."""
         value = self(x.value)
-        return op.cast(x.dtype, value) if value is not x.value or isinstance(value, (IntImm, e.Broadcast)) else x
+        known = isinstance(value, (IntImm, e.FloatImm, e.Broadcast)) or value.dtype is x.dtype
+        return op.cast(x.dtype, value) if known or value is not x.value else x
 
     def visit_Ramp(self, x: e.Ramp) -> Expr:
         """A ramp of stride 0 is a broadcast."""
@@ -281,11 +282,11 @@ class Simplifier(Rewriter):
         return e.Broadcast(made.base, made.lanes) if op.is_const(made.stride, 0) else made
 
     def visit_Call(self, x: e.Call) -> Expr:
-        """`if_then_else` and `likely` are resolved; of other calls the arguments are simplified."""
+        """`if_then_else`, `likely` and bits of constants are resolved; of other calls the arguments are simplified."""
         if x.op == "likely":
             return op.likely(self(x.args[0]))
         if x.op != "if_then_else":
-            return self.rebuild(x)
+            return _bits_folded(self.rebuild(x))
         condition = self(x.args[0])
         if isinstance(condition, IntImm):
             return self(x.args[1] if condition.value else x.args[2])
@@ -304,6 +305,24 @@ class Simplifier(Rewriter):
         if a is x.a and b is x.b and not (isinstance(a, (IntImm, e.FloatImm)) or isinstance(b, (IntImm, e.FloatImm))):
             return x
         return build(type(x), a, b)
+
+
+_SHIFTS = (bits.shift_left, bits.shift_right)
+#: Calls that are computed where their operands are constants.
+_BITS: dict[Any, Callable[[Any, Any], Expr]] = {
+    made.__name__: made for made in (bits.bitwise_and, bits.bitwise_or, bits.bitwise_xor, *_SHIFTS)
+}
+
+
+def _bits_folded(call: Expr) -> Expr:
+    """The value of a bit operation on constants; a shift by more bits than there are is left as it is."""
+    fold = _BITS.get(call.op) if isinstance(call, e.Call) else None
+    if fold is None or not isinstance(call, e.Call):
+        return call
+    a, b = call.args
+    if not (isinstance(a, IntImm) and isinstance(b, IntImm)):
+        return call
+    return call if fold in _SHIFTS and not 0 <= b.value < call.dtype.bits else fold(a, b)
 
 
 def _as_compared(cls: type, below: Linear) -> Linear:

@@ -140,6 +140,15 @@ def split_extents(relation: Split, extents: dict[IterVar, Expr]) -> None:
     extents[relation.inner], extents[relation.outer] = sizes if by_factor else sizes[::-1]
 
 
+def divides(outer: Expr, inner: Expr, whole: Expr) -> bool:
+    """True if outer * inner is known to be whole."""
+    if isinstance(outer, IntImm) and isinstance(inner, IntImm) and isinstance(whole, IntImm):
+        return outer.value * inner.value == whole.value
+    affine = IndexEvaluator().affine
+    rest = affine(outer * inner).minus(affine(whole))
+    return not rest.terms and rest.constant == 0
+
+
 def _least(value: Linear, still: IndexEvaluator) -> Linear:
     """At most `value`: remainders that it subtracts put at the largest they can be, one less than a symbolic size."""
     for atom, factor in list(value.terms.items()):

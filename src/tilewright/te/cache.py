@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
+from tilewright.te.axis_attr import first_loops
 from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.leaf_axes import axis_extents, leaf_values, made_of, root_values
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.scope import check_scope
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
+from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Reduce, Var
 
 if TYPE_CHECKING:
@@ -51,22 +54,76 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
         raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller; only a te.compute has")
     if any(schedule[t] is not stage for t in tensors) or len(set(tensors)) != len(stage.outputs):
         raise ScheduleError(f"cache_write of {stage.name}: give all {len(stage.outputs)} outputs of the operation")
-    if stage.relations or stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.attrs:
-        raise ScheduleError(
-            f"cache_write of {stage.name}: call it before splitting, reordering or marking the loops of {stage.name}"
-        )
-    axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
-    inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, _over(axis, op), op.tag, op.attrs, op.position)
+    if (stage.leaf_iter_vars, stage.attrs) == first_loops(op):
+        axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
+        inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, _over(axis, op), op.tag, op.attrs, op.position)
+        places: list[Expr] = [iv.var for iv in op.axis]
+    else:
+        inner, places = _in_loop_order(stage, op, f"{stage.origin_op.name}.{scope}")
     cached = schedule.insert(schedule.stages.index(stage), inner)
     cached.scope = scope
-    stage.leaf_iter_vars = list(op.axis)
-    _replace_op(schedule, stage, op.with_body([t(*op.axis) for t in inner.outputs]))
+    copied = [t(*places) for t in inner.outputs]
+    plain = {key: value for key, value in op.attrs.items() if key != "intrin"}
+    stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
+    _replace_op(schedule, stage, ComputeOp(op.name, op.axis, copied, op.tag, plain, op.position))
     return [inner.output(schedule.tensor(t).value_index) for t in tensors]
 
 
+def _in_loop_order(stage: Stage, op: ComputeOp, name: str) -> tuple[ComputeOp, list[Expr]]:
+    """`op` with the data loops of `stage` as its axes, in their order, and where the elements of `op` lie in it.
+
+    What a split that does not divide adds is 0, or the reduction of nothing.
+    """
+    _check_relayout(stage, op)
+    extents = axis_extents(stage, IterType.DATA_PAR)
+    loops = {
+        iv: IterVar(Range(IntImm(iv.var.dtype, 0), extents[iv]), Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type)
+        for iv in stage.leaf_iter_vars
+        if iv in extents
+    }
+    values, conditions = root_values(stage, extents, loops)
+    places = leaf_values(stage, extents)
+    body = _renamed(op, values)
+    if conditions:
+        body = [_where(tir_op.all(*conditions), part) for part in body]
+    return ComputeOp(name, list(loops.values()), body, position=op.position), [places[iv] for iv in loops]
+
+
+def _check_relayout(stage: Stage, op: ComputeOp) -> None:
+    """Raises `ScheduleError` where the loops of `stage` say more than a layout."""
+    marked = [iv.name for iv in stage.leaf_iter_vars if iv in stage.attrs]
+    if marked:
+        raise ScheduleError(
+            f"cache_write of {stage.name}: {', '.join(marked)} is marked already; mark it after cache_write"
+        )
+    made = [made_of(relation) for relation in stage.relations]
+    if any(iv.iter_type is IterType.REDUCE for iv in made):
+        raise ScheduleError(
+            f"cache_write of {stage.name}: its reduction is split or fused; do that on the tensor it gives"
+        )
+    for other in stage.schedule.stages:
+        if other.attach_stage is stage and other.attach_ivar is not None and other.attach_ivar not in op.axis:
+            raise ScheduleError(
+                f"cache_write of {stage.name}: {other.name} is computed at its loop {other.attach_ivar.name}; "
+                "call compute_at after cache_write"
+            )
+
+
+def _where(condition: Expr, body: Expr) -> Expr:
+    """`body` under a condition: one more of a reduction, else 0 in its place."""
+    if isinstance(body, Reduce):
+        both = tir_op.all(condition, body.condition)
+        return Reduce(body.combiner, body.source, body.axis, both, body.value_index, body.init)
+    return tir_op.if_then_else(condition, body, tir_op.const(0, body.dtype))
+
+
 def _over(axis: Sequence[IterVar], op: ComputeOp) -> list[Expr]:
-    """The body of `op` over `axis` for its own axes; reduction axes as long as these say become new ones."""
-    values: dict[Var, Expr] = {old.var: new.var for old, new in zip(op.axis, axis, strict=True)}
+    """The body of `op` over `axis` for its own axes."""
+    return _renamed(op, {old.var: new.var for old, new in zip(op.axis, axis, strict=True)})
+
+
+def _renamed(op: ComputeOp, values: Mapping[Var, Expr]) -> list[Expr]:
+    """The body of `op` with `values` for its axes, and reduction axes of its own where their lengths follow these."""
     rename = BodyRewriter(values)
     made: dict[IterVar, IterVar] = {}
     for old in op.reduce_axis:
@@ -74,7 +131,7 @@ def _over(axis: Sequence[IterVar], op: ComputeOp) -> list[Expr]:
         span = Range(rename(old.dom.min), rename(old.dom.extent))
         same = span.min is old.dom.min and span.extent is old.dom.extent
         made[old] = old if same else IterVar(span, Var(old.name, old.var.dtype), old.iter_type)
-    rename = BodyRewriter(values | {old.var: new.var for old, new in made.items() if old is not new})
+    rename = BodyRewriter({**values} | {old.var: new.var for old, new in made.items() if old is not new})
     return [_with_axes(rename(part), made) for part in op.body]
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
-from tilewright.te.bounds import StageBounds
+from tilewright.te.bounds import StageBounds, divides
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.loop_relation import Fuse, Split
 from tilewright.te.operation import Operation
-from tilewright.te.region import IndexEvaluator, to_expr
+from tilewright.te.region import to_expr
 from tilewright.te.stage import Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
@@ -83,7 +83,7 @@ class Nest:
             step, extent = extents[inner], extents[whole]
             self.derived[whole] = self.derived[outer] * step + self.derived[inner]
             self.depends[whole] = self.depends[outer] | self.depends[inner]
-            if not _divides(extents[outer], step, extent):
+            if not divides(extents[outer], step, extent):
                 self._add_guard(self.derived[whole] < extent, self.depends[whole])
         elif isinstance(relation, Fuse):
             fused, outer, inner = relation.fused, relation.outer, relation.inner
@@ -163,12 +163,3 @@ def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
 
 def _is_one(extent: Expr) -> bool:
     return isinstance(extent, IntImm) and extent.value == 1
-
-
-def _divides(outer: Expr, inner: Expr, whole: Expr) -> bool:
-    """True if outer * inner is known to be whole."""
-    if isinstance(outer, IntImm) and isinstance(inner, IntImm) and isinstance(whole, IntImm):
-        return outer.value * inner.value == whole.value
-    affine = IndexEvaluator().affine
-    rest = affine(outer * inner).minus(affine(whole))
-    return not rest.terms and rest.constant == 0

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
-from tilewright.te.bounds import split_extents
 from tilewright.te.itervar import IterType, IterVar
-from tilewright.te.loop_relation import Fuse, Relation, Singleton, Split
+from tilewright.te.leaf_axes import axis_extents, made_of, root_values
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import Stage
@@ -49,13 +48,13 @@ def _partial(stage: Stage, op: ComputeOp, axis: IterVar, place: int) -> ComputeO
     """The partial results: `axis` is dimension `place` of them, the other axes of the reduction are reduced over."""
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
-    extents = _extents(stage)
+    extents = axis_extents(stage, IterType.REDUCE)
     factor = _axis(axis, extents[axis], IterType.DATA_PAR)
     rest = {
         iv: _axis(iv, extents[iv], IterType.REDUCE) for iv in stage.leaf_iter_vars if _reduces(iv) and iv is not axis
     }
     data = [IterVar(iv.dom, Var(iv.name, iv.var.dtype), iv.iter_type) for iv in op.axis]
-    values, conditions = _root_values(stage, extents, {axis: factor, **rest})
+    values, conditions = root_values(stage, extents, {axis: factor, **rest})
     values |= {old.var: new.var for old, new in zip(op.axis, data, strict=True)}
     rename = BodyRewriter(values)
     condition = tir_op.all(rename(reduce.condition), *conditions)
@@ -97,43 +96,6 @@ def _axis(old: IterVar, extent: Expr, kind: IterType) -> IterVar:
     return IterVar(Range(IntImm(extent.dtype, 0), extent), Var(old.name, old.var.dtype), kind)
 
 
-def _extents(stage: Stage) -> dict[IterVar, Expr]:
-    """The extents of all reduction axes of the stage, derived ones too."""
-    extents = {iv: iv.dom.extent for iv in stage.op.reduce_axis if iv.dom is not None}
-    for relation in stage.relations:
-        if isinstance(relation, Split) and _reduces(relation.parent):
-            split_extents(relation, extents)
-        elif isinstance(relation, Fuse) and _reduces(relation.fused):
-            extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
-    return extents
-
-
-def _root_values(
-    stage: Stage, extents: dict[IterVar, Expr], leaves: dict[IterVar, IterVar]
-) -> tuple[dict[Var, Expr], list[Expr]]:
-    """What the reduction's own axes are over the new ones, and the conditions under which they are in range."""
-    found: dict[IterVar, Expr] = {old: new.var for old, new in leaves.items()}
-    conditions: list[Expr] = []
-    for relation in reversed(stage.relations):
-        if isinstance(relation, Singleton):
-            continue
-        step = extents.get(relation.inner)
-        if step is None or not _reduces(relation.inner):
-            continue
-        if isinstance(relation, Split):
-            value = found[relation.outer] * step + found[relation.inner]
-            found[relation.parent] = value
-            whole = extents[relation.parent]
-            blocks = extents[relation.outer] * step
-            if not (isinstance(blocks, IntImm) and isinstance(whole, IntImm) and blocks.value == whole.value):
-                conditions.append(value < whole)
-        else:
-            found[relation.outer] = found[relation.fused] // step
-            found[relation.inner] = found[relation.fused] % step
-    values = {iv.var: found[iv] + iv.dom.min for iv in stage.op.reduce_axis if iv.dom is not None}
-    return values, conditions
-
-
 def _partial_body(
     reduce: Reduce, source: list[Expr], rest: tuple[IterVar, ...], condition: Expr, identity: tuple[Expr, ...]
 ) -> list[Expr]:
@@ -148,11 +110,4 @@ def _replace_reduction(stage: Stage, axis: IterVar) -> None:
     leaves = stage.leaf_iter_vars
     first = next(i for i, iv in enumerate(leaves) if _reduces(iv))
     stage.leaf_iter_vars = [*leaves[:first], axis, *(iv for iv in leaves[first:] if not _reduces(iv))]
-    stage.relations = [r for r in stage.relations if not _reduces(_made_of(r))]
-
-
-def _made_of(relation: Relation) -> IterVar:
-    """One of the axes of a relation, which all are of one kind."""
-    if isinstance(relation, Singleton):
-        return relation.axis
-    return relation.parent if isinstance(relation, Split) else relation.fused
+    stage.relations = [r for r in stage.relations if not _reduces(made_of(r))]

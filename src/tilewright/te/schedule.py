@@ -73,7 +73,8 @@ class Schedule:
     @step
     def cache_write(self, tensors: Any, scope: str) -> Any:
         """The computation of `tensors` (one, or all outputs of an operation) done in memory `scope`, then copied out.
-        Call it before splitting or reordering `tensors`; schedule the reduction on the tensor it gives.
+        Schedule the reduction on the tensor it gives. Data loops that were split, fused or reordered before are the
+        axes of that tensor, in their order: its layout. The loops that copy are fresh ones.
 
         before: for i in range(4): (C[i] = 0.0; for k in range(16): C[i] = C[i] + A[i, k])
         call: s.cache_write(C, "local")

@@ -80,14 +80,15 @@ def adaptive_window(index: int, size: int, out: int) -> tuple[int, int]:
 
 def slice_bounds(
     shape: Sequence[Size],
-    begin: Sequence[Size],
-    end: Sequence[Size],
-    strides: Sequence[int] | None,
+    begin: Sequence[Size | None],
+    end: Sequence[Size | None],
+    strides: Sequence[int | None] | None,
     axes: Sequence[int] | None,
 ) -> list[tuple[Size, int, Size]]:
     """(first index, stride, count) of every dimension of a strided slice with Python's (and ONNX's) clamping.
 
-    Negative `begin` and `end` count from the back; `axes` None means the first `len(begin)` dimensions.
+    Negative `begin` and `end` count from the back, None is as far as it goes, a stride of None is 1; `axes` None means
+    the first `len(begin)` dimensions.
     """
     bounds: list[tuple[Size, int, Size]] = [(0, 1, size) for size in shape]
     steps = list(strides) if strides else [1] * len(begin)
@@ -95,6 +96,9 @@ def slice_bounds(
         steps = steps * len(begin)
     for axis, first, last, step in zip(axes if axes is not None else range(len(begin)), begin, end, steps):
         size = shape[axis]
+        step = 1 if step is None else step
+        first = (-_FAR if step > 0 else _FAR) if first is None else first
+        last = (_FAR if step > 0 else -_FAR) if last is None else last
         if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
             start, stop, step = slice(first, last, step).indices(size)
             bounds[axis] = (start, step, len(range(start, stop, step)))

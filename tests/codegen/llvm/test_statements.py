@@ -11,7 +11,7 @@ from tilewright.errors import InputError, InternalError, UnsupportedError
 from tilewright.target import Target
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, StringImm, Var
+from tilewright.tir.expr import Broadcast, BufferLoad, Call, StringImm, Var
 from tilewright.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -177,3 +177,10 @@ def test_refusals(loop):
         emit([PrimFunc("conv 1", [Y], loop(I, 4, store))], target)
     with pytest.raises(InternalError, match="two functions"):
         emit([PrimFunc("f", [Y], loop(I, 4, store))] * 2, target)
+
+
+def test_vectors_are_no_elements_of_a_buffer():
+    buffer = Buffer("v", (4,), "float32x2")
+    store = BufferStore(buffer, Broadcast(op.const(1.0), 2), [op.const(0)])
+    with pytest.raises(UnsupportedError, match="store of float32x2 to v: the value has 2 lanes, the index 1"):
+        run(store, params=(buffer,))

@@ -63,7 +63,10 @@ def _effects(value: Expr) -> frozenset[Any]:
 def _store(b: FunctionBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
     if index.dtype.lanes != stmt.value.dtype.lanes:
-        raise InternalError(f"store of {stmt.value.dtype} to {stmt.buffer.name} at {index.dtype.lanes} indices")
+        raise UnsupportedError(
+            f"store of {stmt.value.dtype} to {stmt.buffer.name}: the value has {stmt.value.dtype.lanes} lanes, "
+            f"the index {index.dtype.lanes}; elements are scalars, so give an index for each lane (a Ramp)"
+        )
     store(b, stmt.buffer, index, b.value(stmt.value), stmt.value.dtype)
 
 

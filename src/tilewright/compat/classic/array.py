@@ -73,7 +73,7 @@ def empty(
     shape: Sequence[int], dtype: str = "float32", device: Device | None = None, mem_scope: str | None = None
 ) -> NDArray:
     """An array with arbitrary elements."""
-    return _of_device(NDArray.empty(shape if isinstance(shape, Sequence) else (shape,), dtype), device)
+    return _of_device(NDArray.empty([int(size) for size in np.atleast_1d(shape)], dtype), device)
 
 
 def from_dlpack(producer: Any) -> NDArray:

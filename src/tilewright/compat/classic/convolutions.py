@@ -13,6 +13,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.support.named import named
+from tilewright.topi.layout import parse_layout
 
 nn = op.nn
 
@@ -33,6 +34,27 @@ def pads(padding: Any, window: Sequence[int]) -> tuple[int, ...]:
         raise InputError(f'padding is a number, {rank} or {2 * rank} of them, "VALID" or "SAME"; got {padding!r}')
     given = spread(padding, rank)
     return given if len(given) == 2 * rank else (*given, *given)
+
+
+def pool_pads(
+    sizes: Sequence[Any], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int], padding: Sequence[int]
+) -> tuple[Any, ...]:
+    """`padding` of a pooling with what the last windows of the classic `ceil_mode` reach beyond it: no mode is left.
+
+    Classic windows that begin in the padding behind the data count; this package, like others, leaves them out.
+    """
+    rank = len(window)
+    edges = zip(sizes, window, strides, dilation, padding[:rank], padding[rank:], strict=True)
+    after = []
+    for size, kernel, stride, step, before, behind in edges:
+        span = size + before + behind - (kernel - 1) * step - 1
+        after.append(behind + (-span) % stride)
+    return (*padding[:rank], *after)
+
+
+def window_sizes(shape: Sequence[Any], layout: str) -> list[Any]:
+    """The sizes of the axes of an array in `layout` that windows move along."""
+    return [size for size, (letter, _) in zip(shape, parse_layout(layout).axes, strict=True) if letter in "DHW"]
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.compat.classic.array import NDArray
+from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.keras import from_keras as import_keras
@@ -25,15 +25,17 @@ def from_onnx(
     shape: Mapping[str, Sequence[int]] | None = None,
     dtype: Any = "float32",
     opset: int | None = None,
-    freeze_params: bool = True,
+    freeze_params: bool = False,
     convert_config: Any = None,
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    """A module for an ONNX model and its parameters: none, since the weights are constants of the module.
+    """A module for an ONNX model and its weights by name; with `freeze_params` none, as they are constants then.
 
-    `shape` fixes dynamic dimensions by input name. The dtypes and the opset are the model's own.
+    Integers that the importer itself computed with, such as the shape of a reshape, are constants all the same. `shape`
+    fixes dynamic dimensions by input name. The dtypes and the opset are the model's own.
     """
-    mod, *_ = import_onnx(model, dict(shape or {}))
-    return IRModule.of(mod), {}
+    weights: dict[str, Any] = {}
+    mod, *_ = import_onnx(model, dict(shape or {}), None if freeze_params else weights)
+    return IRModule.of(mod), {name: array(value) for name, value in weights.items()}
 
 
 def from_pytorch(

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.compat.classic.convolutions import pads, spread
+from tilewright.compat.classic.convolutions import pads, pool_pads, spread, window_sizes
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.support.named import named
+from tilewright.topi.layout import parse_layout
 
 nn = op.nn
 
@@ -23,8 +25,11 @@ def _pool(
     if pool_type not in ("avg", "max"):
         raise InputError(f'pool_type is "avg" or "max"; got {pool_type!r}')
     build = getattr(nn, f"{pool_type}_pool{rank}d")
-    window = spread(kernel, rank)
-    return build(data, window, spread(stride, rank), spread(dilation, rank), pads(padding, window), **more)
+    window, steps, apart = spread(kernel, rank), spread(stride, rank), spread(dilation, rank)
+    places = pads(padding, window)
+    if more.pop("ceil_mode", False):
+        places = pool_pads(window_sizes(tensor_type_of(data).shape, more["layout"]), window, steps, apart, places)
+    return build(data, window, steps, apart, places, **more)
 
 
 def _pooling(rank: int, default_layout: str, doc: str) -> Callable[..., Expr]:
@@ -62,13 +67,19 @@ def poolnd_python(
     dtype: str = "float32",
     layout: str = "",
 ) -> Expr:
-    """Pooling over windows of 1, 2 or 3 dimensions."""
+    """Pooling over windows of 1, 2 or 3 dimensions; padding that is included counts as zeros, for "max" too."""
     rank = len(kernel)
-    more: dict[str, Any] = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
-    more["layout"] = layout or {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank]
-    if rank == 2 and pool_type == "max":
-        del more["count_include_pad"]
-    pad = (*padding_before, *padding_after)
+    more: dict[str, Any] = {"layout": layout or {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank]}
+    pad: tuple[Any, ...] = (*padding_before, *padding_after)
+    sizes = window_sizes(tensor_type_of(np_data).shape, more["layout"])
+    if ceil_mode:
+        pad = pool_pads(sizes, kernel, strides, dilation, pad)
+    if pool_type == "avg":
+        more["count_include_pad"] = count_include_pad
+    elif count_include_pad:
+        places = iter(zip(pad[:rank], pad[rank:], strict=True))
+        widths = [next(places) if letter in "DHW" else (0, 0) for letter, _ in parse_layout(more["layout"]).axes]
+        np_data, pad = nn.pad(np_data, widths, 0.0), (0,) * (2 * rank)
     return _pool(rank, np_data, kernel, strides, dilation, pad, pool_type, more)
 
 
@@ -91,10 +102,13 @@ def pool_grad(
 ) -> Expr:
     """The gradient of 2d pooling in its data."""
     window = spread(kernel, 2)
-    places = (window, spread(stride, 2), pads(padding, window), (1, 1), layout, ceil_mode)
+    steps, around = spread(stride, 2), pads(padding, window)
+    if ceil_mode:
+        around = pool_pads(window_sizes(tensor_type_of(data).shape, layout), window, steps, (1, 1), around)
+    places = (window, steps, around, (1, 1), layout)
     if pool_type == "max":
         return nn.max_pool2d_grad(grads, data, *places)
-    return nn.avg_pool2d_grad(grads, data, *places, count_include_pad)
+    return nn.avg_pool2d_grad(grads, data, *places, count_include_pad=count_include_pad)
 
 
 def pool_grad_nchw(

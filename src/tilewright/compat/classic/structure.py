@@ -6,10 +6,12 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.relay.ir.type import Type
+from tilewright.tir.operators import EqualOp
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """True if both are equal up to the names of variables; free variables are matched in order of first use."""
+    lhs, rhs = (side.as_expr() if isinstance(side, EqualOp) else side for side in (lhs, rhs))
     if isinstance(lhs, Type) or isinstance(rhs, Type):
         return bool(lhs == rhs)
     if isinstance(lhs, relay.IRModule) and isinstance(rhs, relay.IRModule):

@@ -7,9 +7,9 @@ from typing import Any
 
 from tilewright import te, tir, topi
 from tilewright.arith.analyzer import Analyzer
-from tilewright.compat.classic.convolutions import pads
+from tilewright.compat.classic.convolutions import pads, pool_pads, window_sizes
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.topi.util import four_sided
+from tilewright.topi.util import extents, four_sided
 
 
 def get_const_int(expr: Any) -> int:
@@ -162,10 +162,10 @@ def pool2d(
     count_include_pad: bool = True,
 ) -> te.Tensor:
     """Pooling over windows of an image, "max" or "avg"."""
-    pads = four_sided(padding)
-    return topi.nn.pool2d(
-        data, pool_type, pair(kernel), pair(stride), pads, pair(dilation), ceil_mode, count_include_pad, layout
-    )
+    window, steps, apart, around = pair(kernel), pair(stride), pair(dilation), four_sided(padding)
+    if ceil_mode:
+        around = pool_pads(window_sizes(extents(data), layout), window, steps, apart, around)
+    return topi.nn.pool2d(data, pool_type, window, steps, around, apart, False, count_include_pad, layout)
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:

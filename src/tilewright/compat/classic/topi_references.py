@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.compat.classic.nn_operators import adaptive_pool3d
+from tilewright.compat.classic.through_relay import as_reference
 from tilewright.compat.classic.topi_ops import get_pad_tuple, pair
 from tilewright.topi.reference import conv, nn, pooling, resize, spatial, transform
 
@@ -190,5 +192,7 @@ def dense(
 
 
 def adaptive_pool(np_data: Array, out_size: Sequence[int], pool_type: str, layout: str) -> Array:
-    """Pooling over windows that divide the image into `out_size` parts."""
+    """Pooling over windows that divide the image, or volume, into `out_size` parts."""
+    if len(out_size) == 3:
+        return as_reference(adaptive_pool3d)(np_data, out_size, pool_type, layout)
     return pooling.adaptive_pool2d(np_data, pool_type, out_size, layout)

@@ -6,7 +6,10 @@ _CLASSIC = "tilewright.compat.classic"
 _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_nchw_implement gives a schedule"
 _WORKLOAD = f"{_CLASSIC}.conv2d_workload"
 _UTILS = leads_to(f"{_CLASSIC}.topi_ops", "get_const_int", "get_const_tuple", "prod", "simplify", "traverse_inline")
-_ARRAYS = leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where")
+_ARRAYS = {
+    **leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
+    **leads_to(f"{_CLASSIC}.topi_slices", "strided_set", "strided_slice"),
+}
 _NN = leads_to(
     f"{_CLASSIC}.topi_ops",
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
@@ -18,7 +21,7 @@ _COMPUTES = leads_to(
     *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "einsum", "expand_like"),
     *("fast_erf", "fast_exp", "fast_tanh", "isinf", "log10", "log2", "matmul", "matrix_set_diag", "ndarray_size"),
     *("reinterpret", "reverse_sequence", "searchsorted", "sequence_mask", "shape", "sinh", "sort", "sparse_to_dense"),
-    *("strided_set", "tensordot", "topk", "unravel_index"),
+    *("tensordot", "topk", "unravel_index"),
 )
 _NN_COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",

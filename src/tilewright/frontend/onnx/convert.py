@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 from tilewright.errors import ModelError
@@ -41,12 +42,15 @@ from tilewright.frontend.onnx.inputs import declared_inputs
 from tilewright.frontend.onnx.load import load_model
 from tilewright.frontend.onnx.node import Environment, Unavailable
 from tilewright.frontend.onnx.well_formed import check_graph
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.visitor import post_order, substitute
 
 
 def convert_model(
-    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: Mapping[str, Sequence[Any]] | None
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: Mapping[str, Sequence[Any]] | None,
+    weights: dict[str, np.ndarray[Any, Any]] | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.onnx.from_onnx`."""
     model = load_model(source)
@@ -54,7 +58,10 @@ def convert_model(
     check_graph(graph)
     importer = GraphImporter(model)
     importer.declare(graph)
-    env: Environment = importer.initializers(graph.initializer)
+    initializers = importer.initializers(graph.initializer)
+    env: Environment = dict(initializers)
+    if weights is not None:
+        importer.operands = {value for value in initializers.values() if value.tensor_type.dtype.is_float}
     specs = resolve_inputs(declared_inputs(graph), input_shapes, importer.symbols)
     importer.open_inputs = [(s.name, s.shape) for s in specs if not all(isinstance(dim, int) for dim in s.shape)]
     params = [var(spec.name, spec.type) for spec in specs]
@@ -63,9 +70,24 @@ def convert_model(
     importer.problems.refuse(model.label)
     results = [_result(env, output.name, model.label) for output in graph.output]
     body = results[0] if len(results) == 1 else Tuple(results)
+    if weights is not None:
+        body = _with_weights(body, initializers, params, weights)
     attrs = {"output_names": tuple(output.name for output in graph.output)}
     main = Function(params, body, attrs=attrs)
     return IRModule({**importer.functions, GlobalVar("main"): main}), specs
+
+
+def _with_weights(
+    body: Expr, initializers: Mapping[str, Constant], params: list[Var], weights: dict[str, np.ndarray[Any, Any]]
+) -> Expr:
+    """`body` with variables for the initializers it reads; these are added to `params`, their values to `weights`."""
+    used, variables = set(post_order(body)), dict[Expr, Expr]()
+    for name, constant in initializers.items():
+        if constant in used:
+            variables[constant] = param = var(name, constant.tensor_type)
+            params.append(param)
+            weights[name] = constant.data
+    return substitute(body, variables)
 
 
 def _result(env: Environment, name: str, label: str) -> Expr:

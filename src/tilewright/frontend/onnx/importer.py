@@ -88,7 +88,9 @@ class GraphImporter(Importer):
         self.weights = model.weights
         self.problems = Unsupported()
         self.open_inputs: list[tuple[str, Sequence[Any]]] = []  # inputs of the model with sizes that are not fixed
-        self._finisher = Finisher(_fold)
+        #: Initializers that stay operands: calls on them are not computed here.
+        self.operands: set[Expr] = set()
+        self._finisher = Finisher(self._fold)
         self._forks = 0
 
     def declare(self, graph: Any) -> None:
@@ -96,12 +98,16 @@ class GraphImporter(Importer):
         for value in [*graph.value_info, *graph.output]:
             self.declared[value.name] = value.type
 
-    def initializers(self, tensors: Iterable[Any]) -> Environment:
+    def initializers(self, tensors: Iterable[Any]) -> dict[str, Constant]:
         """Constants of the initializers of a graph, by name."""
         return {
             tensor.name: Constant(array_of(tensor, self.directory, "initializer", self.weights.get(tensor.name)))
             for tensor in tensors
         }
+
+    def _fold(self, call: Call) -> Expr | None:
+        fields = [item for arg in call.args for item in (arg.fields if isinstance(arg, Tuple) else (arg,))]
+        return None if self.operands.intersection(fields) else _fold(call)
 
     def run(
         self,

@@ -345,8 +345,8 @@ def _strided_set(args: Sequence[Expr], attrs: Attrs) -> Expr:
 
 def _strided_set_reference(attrs: Attrs, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     out = x.copy()
-    strides = attrs["strides"] or (1,) * len(attrs["begin"])
-    out[tuple(slice(b, e, s) for b, e, s in zip(attrs["begin"], attrs["end"], strides))] = values
+    bounds = slice_bounds(x.shape, attrs["begin"], attrs["end"], attrs["strides"], None)
+    out[np.ix_(*[first + step * np.arange(count) for first, step, count in bounds])] = values
     return out
 
 
