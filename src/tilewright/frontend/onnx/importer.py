@@ -43,7 +43,7 @@ from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
