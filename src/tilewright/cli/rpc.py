@@ -147,10 +147,11 @@ def server_command(
     from tilewright.rpc.leases import Leases
     from tilewright.rpc.registration import Registration
     from tilewright.rpc.sandbox import Limits
-    from tilewright.rpc.server import Server, Settings, memory_of_machine
+    from tilewright.rpc.server import Server, Settings
+    from tilewright.support.memory_limit import physical_bytes
 
     _plain(bundle, plaintext)
-    limits = Limits(_bytes(memory) if memory else memory_of_machine() // 2, request_seconds=request_seconds)
+    limits = Limits(_bytes(memory) if memory else physical_bytes() // 2, request_seconds=request_seconds)
     settings = Settings(
         Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits
     )

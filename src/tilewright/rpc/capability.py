@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.errors import EnvironmentError_
 from tilewright.runtime.processor import host_architecture, host_features
 from tilewright.runtime.threads import available_processors
+from tilewright.support.memory_limit import physical_bytes
 
 
 def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) 
         "architecture": architecture,
         "features": features,
         "processors": available_processors(),
-        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory": physical_bytes(),
         "system": sys.platform,
     }
     return {**seen, **(told or {})}

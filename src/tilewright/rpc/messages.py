@@ -79,7 +79,7 @@ WORKER_VERBS = frozenset(
 TRACKER_VERBS: dict[str, dict[str, Any]] = {
     "hello": {"version": _count, "user?": _text},
     "register": {"name": _text, "address": _list, "capability": _object, "busy": _list},
-    "heartbeat": {"busy": _list},
+    "heartbeat": {},
     "ended": {"lease": _text, "fault?": _text},
     "request": {"job": _text, "need": _object, "priority": _count, "wait": _seconds, "seconds": _seconds},
     "renew": {"lease": _text},

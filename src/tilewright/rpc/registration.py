@@ -101,7 +101,7 @@ class Registration:
     def _beat(self, channel: Channel, seconds: float) -> None:
         try:
             while channel is self._channel and not self._closed.wait(seconds):
-                self._tell("heartbeat", busy=self._server.leases.in_use())
+                self._tell("heartbeat")
         except RpcError:
             channel.close()
 

@@ -11,7 +11,6 @@ The server itself never loads what was uploaded.
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import shutil
 import threading
@@ -31,6 +30,7 @@ from tilewright.rpc.messages import DEVICE_VERBS, VERSION, WORKER_VERBS, Refused
 from tilewright.rpc.sandbox import Limits
 from tilewright.rpc.store import Store
 from tilewright.rpc.worker_process import WorkerProcess
+from tilewright.support.memory_limit import physical_bytes
 
 #: Connections at a time; further ones are closed at once.
 _MOST_CONNECTIONS = 64
@@ -53,7 +53,7 @@ class Settings:
     name: str = "device"
     key: str = ""
     store_bytes: int = 8 << 30
-    limits: Limits = field(default_factory=lambda: Limits(memory_bytes=memory_of_machine() // 2))
+    limits: Limits = field(default_factory=lambda: Limits(memory_bytes=physical_bytes() // 2))
     worker: Sequence[str] = ()
     idle_seconds: float = IDLE_SECONDS
 
@@ -299,8 +299,3 @@ def _either(first: Channel, second: Channel, seconds: float) -> bool:
     if getattr(second.socket, "pending", lambda: 0)():
         return True
     return bool(select.select([first.socket, second.socket], [], [], seconds)[0])
-
-
-def memory_of_machine() -> int:
-    """Bytes of memory that this machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -19,6 +19,11 @@ def machine_bytes() -> int:
         lines = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
         found = {words[0]: int(words[1]) << 10 for words in lines}
         return found["MemTotal:"] + found.get("SwapTotal:", 0)
+    return physical_bytes()
+
+
+def physical_bytes() -> int:
+    """Memory of this machine, in bytes, without swap."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
