@@ -3,8 +3,8 @@
 PyTorch finds the function `tilewright` through the entry-point group ``torch_dynamo_backends``. AOTAutograd gives it a
 forward graph, and in training a backward one, of functional ATen operators; parameters are inputs of both. In inference
 they become constants, which are packed and folded, and are watched: a graph whose weights change takes them as inputs
-again. A graph with an operator that has no converter runs in PyTorch, with a warning that names the operator. Tensors are
-read and handed back where they lie; one whose elements do not lie in order is copied first.
+again. A graph with an operator that has no converter runs in PyTorch, with a warning that names the operator. Tensors
+are read and handed back where they lie; one whose elements do not lie in order is copied first.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def without_converter() -> dict[Any, Any]:
 def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     """A module for a `torch.fx.Graph` with fake tensors as its nodes' values.
 
-    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places. Raises `UnsupportedError` naming every operator that cannot be converted.
+    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places.
+    Raises `UnsupportedError` naming every operator that cannot be converted.
     """
     importer = GraphImporter()
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
