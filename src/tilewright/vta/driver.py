@@ -29,6 +29,7 @@ COUNTERS = (
 
 #: Kinds of drivers: where the class of each is. They are imported when asked for, as some need more than others.
 DRIVERS = {
+    "native": "tilewright.vta.native:NativeDriver",  # fast, in one order
     "checked": "tilewright.vta.functional:CheckedDriver",  # every rule checked, races found, any order
 }
 
