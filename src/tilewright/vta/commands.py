@@ -155,6 +155,11 @@ class Commands:
         return Slice(begin, begin + len(words))
 
     # --------------------------------------------------------------------------------------------- the program
+    @property
+    def count(self) -> int:
+        """Instructions recorded so far."""
+        return len(self._recorded)
+
     def program(self) -> list[Instruction]:
         """The instructions recorded so far."""
         return [make(self.isa, recorded.name, **recorded.fields) for recorded in self._recorded]
@@ -162,7 +167,7 @@ class Commands:
     def finish(self) -> tuple[int, int]:
         """End with FINISH, behind all that was recorded, and place the program: its first byte, its instructions."""
         for unit in ("load", "store"):
-            if unit in self._last:
+            if unit in self._last or self._waiting[unit]:
                 self.signal(unit, "compute")
                 self.wait("compute", unit)
         self._record("FINISH", "compute")

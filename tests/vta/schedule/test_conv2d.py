@@ -9,9 +9,10 @@ from tilewright.errors import UnsupportedError
 from tilewright.vta import Config, Dram, Isa, open_driver
 from tilewright.vta.commands import Commands
 from tilewright.vta.functional import CheckedDriver
+from tilewright.vta.network import convolution
 from tilewright.vta.schedule.conv2d import Addresses, Conv2D, choose_tiling, conv2d
 from tilewright.vta.schedule.epilogue import Epilogue, Step
-from tilewright.vta.schedule.layout import blocks_of, pack_image, pack_weights, unpack_image
+from tilewright.vta.schedule.layout import pack_image, pack_weights, unpack_image
 
 #: ResNet-18 after its first convolution: channels in and out, rows, kernel, stride. C2 to C12 of the paper.
 RESNET = [
@@ -50,18 +51,15 @@ class Case:
         bias = rng.integers(-(1 << 12), 1 << 12, weight[0], dtype=np.int32)
         sums = reference(x, w, groups, stride, pad, dilation) + bias.reshape(1, -1, 1, 1)
         self.expected = np.clip(sums >> 7, -100, 127)
-        tiles, left = pack_weights(w, groups, config)
         self.isa, self.dram = isa, Dram(isa, 1 << 23)
-        blocks = blocks_of(weight[0] // left, config)
-        ins = blocks_of(weight[1] * groups // left, config)
-        batches = -(-data[0] // config.batch)
-        conv = Conv2D(left, ins, blocks, data[2], data[3], weight[2:], stride, pad, dilation, batches)
+        conv = convolution(config, data, weight, stride, pad, dilation, groups)
+        batches, left, blocks = conv.images, conv.groups, conv.outputs
         steps = [Step("ADD", bias), Step("SHR", 7), Step("MAX", -100), Step("MIN", 127)]
         epilogue = Epilogue.of(isa, self.dram, left * blocks, steps)
         tiling = choose_tiling(config, conv, threads, epilogue.reserved, epilogue.most_outputs())
         self.count = batches * left * blocks * conv.out_height * conv.out_width
         image = self.dram.place("INP", pack_image(x, config))
-        at = Addresses(image, self.dram.place("WGT", tiles), self.dram.reserve("OUT", self.count))
+        at = Addresses(image, self.dram.place("WGT", pack_weights(w, groups, config)), self.dram.reserve("OUT", self.count))
         self.out, self.conv, self.tiling = at.out, conv, tiling
         self.commands = Commands(isa, self.dram)
         conv2d(self.commands, conv, at, epilogue, tiling)

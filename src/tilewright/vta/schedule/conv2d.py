@@ -133,6 +133,12 @@ def choose_tiling(
     )
 
 
+def fits(config: Config, conv: Conv2D) -> bool:
+    """True if there are tiles that fit, whatever the epilogue."""
+    least = Tiling(1, 1, 1, 1, 1)
+    return _fits(config, conv, least, (1 << config.log_acc_depth) // 4, 1)
+
+
 def _pieces(size: int) -> list[int]:
     """Sizes of pieces to try: those that make equal pieces, rounded up."""
     return sorted({-(-size // pieces) for pieces in range(1, size + 1)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from tilewright.vta.config import Config
 
 Array = np.ndarray[Any, Any]
+Pair = Sequence[int]
+Four = Sequence[int]
 
 
 def blocks_of(channels: int, config: Config) -> int:
@@ -47,21 +50,35 @@ def joined_groups(groups: int, inputs: int, outputs: int, config: Config) -> int
     return groups if inputs != outputs or inputs > config.block else min(least, groups)
 
 
-def pack_weights(weight: Array, groups: int, config: Config) -> tuple[Array, int]:
-    """[outputs, inputs of a group, rows, columns] as tiles of block × block, and the groups that are left.
+def group_blocks(groups: int, inputs: int, outputs: int, config: Config) -> tuple[int, int, int]:
+    """Groups that are left when small ones are joined, with their blocks of outputs and of inputs."""
+    joined = joined_groups(groups, inputs, outputs, config)
+    return -(-groups // joined), blocks_of(joined * outputs, config), blocks_of(joined * inputs, config)
 
-    Tiles are in the order group · output block · input block · row · column. Products across the groups that were
-    joined are with zeros.
+
+def pack_weights(weight: Array, groups: int, config: Config) -> Array:
+    """[outputs, inputs of a group, rows, columns] as tiles of block × block, by `group_blocks`.
+
+    Their order is group · output block · input block · row · column. Products across joined groups are with zeros.
     """
     outputs, inputs, rows, columns = weight.shape
     per_group = outputs // groups
     joined = joined_groups(groups, inputs, per_group, config)
-    left = -(-groups // joined)
-    ins, outs = blocks_of(joined * inputs, config), blocks_of(joined * per_group, config)
+    left, outs, ins = group_blocks(groups, inputs, per_group, config)
     dense = np.zeros((left, outs * config.block, ins * config.block, rows, columns), weight.dtype)
     for group in range(groups):
         to, place = divmod(group, joined)
         o, i = place * per_group, place * inputs
         dense[to, o : o + per_group, i : i + inputs] = weight[group * per_group : (group + 1) * per_group]
     tiles = dense.reshape(left, outs, config.block, ins, config.block, rows, columns).transpose(0, 1, 3, 5, 6, 2, 4)
-    return tiles.reshape(-1, config.block, config.block), left
+    return tiles.reshape(-1, config.block, config.block)
+
+
+def patches(image: Array, kernel: Pair, strides: Pair, padding: Four, dilation: Pair) -> Array:
+    """What each output of a convolution reads, as channels: [images, channels · taps, rows, columns] of the result."""
+    top, left, bottom, right = padding
+    padded = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))
+    taps = windows[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]].transpose(0, 1, 4, 5, 2, 3)
+    return taps.reshape(image.shape[0], -1, *taps.shape[4:])
