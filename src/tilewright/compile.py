@@ -24,9 +24,11 @@ from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.driver.vm.source import write_program_source
+from tilewright.driver.vta import offload
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
 from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
+from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
@@ -67,7 +69,7 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
-from tilewright.target import Target
+from tilewright.target import Target, VtaTarget
 
 Shapes = Mapping[str, Sequence[Any]]
 
@@ -256,6 +258,7 @@ def build(
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
+    mod, target = _beside(mod, target)
     mod, records = expand_calls(lower_external(mod)), records_in_force() if records is None else records
     obstacle = needs_machine(mod)
     if executor in ("graph", "aot"):
@@ -265,6 +268,17 @@ def build(
         return build_executable(optimize(mod, target, records), target, threads, jobs, ahead_of_time)
     kind = DebugMachine if executor == "debug" else VirtualMachine
     return build_virtual_machine(mod, target, partial(optimize, records=records), threads, jobs, kind)
+
+
+def _beside(mod: IRModule, target: Target) -> tuple[IRModule, Target]:
+    """For an accelerator, the module that the processor beside it runs, with calls of it, and that processor."""
+    if not isinstance(target, VtaTarget):
+        return mod, target
+
+    def run(function: Function, inputs: Mapping[str, Any]) -> Sequence[Any]:
+        return build(IRModule.from_expr(function), target.host).run(inputs)
+
+    return offload(mod, target, run), target.host
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:
