@@ -99,7 +99,7 @@ class Simulator:
         chip = {"INP": self.inp, "WGT": self.wgt}.get(memory, self.acc)
         rows, columns = sram_shape(x)
         region = chip[x["sram"] : x["sram"] + rows * columns].reshape(rows, columns, *chip.shape[1:])
-        region[...] = 0
+        region[...] = dict(x.values).get("pad_value", 0)
         region[x["y_pad_0"] :, x["x_pad_0"] :][: x["y_size"], : x["x_size"]] = values
 
     def _store(self, x: Instruction) -> None:
@@ -138,12 +138,21 @@ def alu(op: str, left: np.ndarray, right: np.ndarray | np.int32) -> np.ndarray:
     """What ALU computes on 32-bit integers, which wrap around.
 
     SHR is arithmetic, and by a negative number shifts left; by 32 or more nothing but the sign (left: zero) is left.
+    CLIP has two bounds in its right operand, each a byte with its sign, the lower one lowest; where they are the wrong way
+    round the upper one wins. MUL8 multiplies the lowest bytes with their signs, MOV is the right operand.
     """
     if op == "MIN":
         return np.minimum(left, right)
     if op == "MAX":
         return np.maximum(left, right)
+    if op == "MOV":
+        return np.broadcast_to(right, left.shape)
     wide, by = left.astype(np.int64), np.asarray(right, np.int64)
+    if op == "CLIP":
+        wide = np.minimum(np.maximum(wide, by.astype(np.int8)), (by >> 8).astype(np.int8))
+        return wide.astype(np.int32)
+    if op == "MUL8":
+        wide, by, op = wide.astype(np.int8).astype(np.int64), by.astype(np.int8).astype(np.int64), "MUL"
     if op == "SHR":
         result = np.where(by >= 0, wide >> np.clip(by, 0, _INT32_BITS), wide << np.clip(-by, 0, _INT32_BITS))
     else:
