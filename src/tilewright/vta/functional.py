@@ -12,49 +12,15 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from tilewright.errors import InputError
 from tilewright.vta.check import admit, elements
 from tilewright.vta.codec import Instruction, pack, unpack
+from tilewright.vta.dram import Dram
+from tilewright.vta.driver import Driver
 from tilewright.vta.isa import ALU_OPS, Isa
 from tilewright.vta.loops import UopMemory, dram_elements, memory_of, sram_shape, steps
 from tilewright.vta.order import RaceDetector, walk
 
 _INT32_BITS = 32
-
-
-class Dram:
-    """Memory that host and accelerator share: `data` are its bytes, handed out from the beginning."""
-
-    def __init__(self, isa: Isa, size: int) -> None:
-        self._isa, self._used = isa, 0
-        self.data = np.zeros(size, np.uint8)
-
-    def reserve(self, memory: str, count: int) -> int:
-        """The address, in elements of the memory, of `count` elements that nobody else has."""
-        size = self._isa.memories[memory].element_bytes
-        first = -(-self._used // size)
-        if (first + count) * size > self.data.size:
-            raise InputError(
-                f"{count} elements of {memory} ({count * size} bytes) do not fit into DRAM; make it larger"
-            )
-        self._used = (first + count) * size
-        return first
-
-    def place(self, memory: str, values: np.ndarray) -> int:
-        """Copy elements, (number, *shape of the memory's elements), into DRAM; the address in elements."""
-        values = np.asarray(values)
-        kind = self._isa.memories[memory]
-        if values.shape[1:] != kind.shape:
-            raise InputError(f"an element of {memory} has shape {kind.shape}; the array has {values.shape[1:]}")
-        if not np.array_equal(values.astype(kind.dtype), values):
-            raise InputError(f"numbers of {memory} are {kind.dtype.name}, and some of the array are not")
-        first = self.reserve(memory, len(values))
-        elements(self._isa, memory, self.data)[first : first + len(values)] = values
-        return first
-
-    def read(self, memory: str, first: int, count: int) -> np.ndarray:
-        """A copy of elements."""
-        return elements(self._isa, memory, self.data)[first : first + count].copy()
 
 
 class Simulator:
@@ -158,3 +124,19 @@ def alu(op: str, left: np.ndarray, right: np.ndarray | np.int32) -> np.ndarray:
     else:
         result = wide + by if op == "ADD" else wide * by
     return result.astype(np.int32)
+
+
+class CheckedDriver(Driver):
+    """The functional simulator as an accelerator: every rule is checked at every instruction."""
+
+    def __init__(self, isa: Isa, dram: Dram, seed: int | None = None) -> None:
+        super().__init__(isa, dram)
+        self.simulator, self.seed = Simulator(isa, dram), seed
+
+    def run(self, address: int, count: int) -> Counter[str]:
+        """In an order by chance, where there is a seed."""
+        before = self.simulator.counters.copy()
+        self.simulator.run(self.fetch(address, count), self.seed)
+        new = self.simulator.counters - before
+        self.counters += new
+        return new
