@@ -41,7 +41,7 @@ class Store(Elaboratable):
         ready, moved, length = Signal(), Signal(), Signal(9)
         m.d.comb += ready.eq(self.valid & (~x["pop_prev"] | waits.there))
         m.d.comb += length.eq(burst_beats(at, left, self.hardware) if wide else 1)
-        m.d.comb += [port.aw_addr.eq(at << unit), port.aw_len.eq(length - 1)]
+        m.d.comb += [port.aw_addr.eq((at << unit >> width) << width), port.aw_len.eq(length - 1)]
         m.d.sync += answers.eq(answers + (port.aw_valid & port.aw_ready) - port.b_valid)
 
         def begin(address: Any) -> list[Any]:
@@ -78,7 +78,7 @@ class Store(Elaboratable):
         with m.If(moved):
             m.d.sync += tile.eq(following)
         m.d.comb += self.out_addr.eq(Mux(moved, following, tile))
-        self._data(m, beat, tile, x)
+        self._data(m, beat, at)
         m.d.comb += [
             waits.take.eq(self.take & x["pop_prev"]),
             self.tokens["store to compute"].push.eq(self.take & x["push_prev"]),
@@ -87,7 +87,7 @@ class Store(Elaboratable):
         ]
         return m
 
-    def _data(self, m: Module, beat: Signal, tile: Signal, x: dict[str, Any]) -> None:
+    def _data(self, m: Module, beat: Signal, at: Signal) -> None:
         """The beat of the tile, or the tile at its place within the beat."""
         port, width, size = self.port, self.hardware.port_bytes, self.kind.element_bytes
         if size >= width:
@@ -95,6 +95,6 @@ class Store(Elaboratable):
             return
         place = Signal(range(width // size))
         with m.If(port.aw_valid):
-            m.d.sync += place.eq(port.aw_addr[log2(size) : log2(width)])
+            m.d.sync += place.eq(at[: len(place)])
         m.d.comb += port.w_data.eq(repeat(self.out_data, width // size))
         m.d.comb += port.w_strb.eq(((1 << size) - 1) << (place * size))
