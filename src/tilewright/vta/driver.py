@@ -31,6 +31,7 @@ COUNTERS = (
 DRIVERS = {
     "native": "tilewright.vta.native:NativeDriver",  # fast, in one order
     "checked": "tilewright.vta.functional:CheckedDriver",  # every rule checked, races found, any order
+    "cycle": "tilewright.vta.cycle.driver:CycleDriver",  # checked, with the time that it takes
     "rtl": "tilewright.vta.rtl.verilator:VerilatedDriver",  # the RTL, cycle by cycle
 }
 

@@ -7,8 +7,8 @@ for long. Every instruction is checked before it is executed, races among them.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tilewright.vta.dram import Dram
 from tilewright.vta.driver import Driver
 from tilewright.vta.isa import ALU_OPS, Isa
 from tilewright.vta.loops import UopMemory, dram_elements, memory_of, sram_shape, steps
-from tilewright.vta.order import RaceDetector, walk
+from tilewright.vta.order import RaceDetector, unit_of, walk
 
 _INT32_BITS = 32
 
@@ -38,14 +38,21 @@ class Simulator:
         self.uops = UopMemory(isa)
         self.counters: Counter[str] = Counter()
 
-    def run(self, program: bytes | Iterable[Instruction], seed: int | None = None) -> None:
+    def run(
+        self, program: bytes | Iterable[Instruction], seed: int | None = None, order: Sequence[int] | None = None
+    ) -> None:
         """Execute a program; with a seed the order is a random one of those that the tokens allow.
+
+        `order` gives positions in the order that is wanted, as far as the tokens allow it.
 
         Raises `ProgramError` as `check_program` does, at the instruction; what was executed before it stays done.
         """
         program = unpack(self.isa, program if isinstance(program, bytes) else pack(self.isa, program))
         chance = random.Random(seed)
         choose: Callable[[list[str]], str] = chance.choice if seed is not None else lambda ready: ready[0]
+        if order is not None:
+            wanted = deque(unit_of(self.isa, program[position]) for position in order)
+            choose = lambda ready: wanted.popleft() if wanted[0] in ready else ready[0]  # noqa: E731
         races = RaceDetector(self.isa, program, self.dram.data.size)
         execute = {"LOAD": self._load, "STORE": self._store, "GEMM": self._gemm, "ALU": self._alu}
         for step in walk(self.isa, program, choose):
