@@ -5,7 +5,8 @@
 
 Nothing is measured: the times are those of ../shared/machines (one thread of a Skylake-SP), or of files that
 bench/autotvm/spaces.py has written: `--records` of networks, `--layers` of C1-C12. Of each the tasks are dealt into
-folds, and a model trained on the others ranks those of one. By TenSet's definitions (NeurIPS 2021 Datasets and Benchmarks):
+folds, and a model trained on the others ranks those of one. By TenSet's definitions (NeurIPS 2021 Datasets and
+Benchmarks track):
 
 top-k      the sum of the tasks' best times over the sum of the best among the k that the model ranks first
 pairs      the share of pairs of one task's configurations that stand in the right order
@@ -114,16 +115,21 @@ def transfer(every: Set, other: Set | None, folds: int) -> dict[str, float]:
         for number in sorted(test):
             samples = every[number][1]
             blind = replace(samples, prior=np.zeros_like(samples.prior))
-            kinds: dict[str, Any] = {
-                "cold": lambda seed, s=blind: trials_needed(s, TreesModel(seed), seed, at_random=True),
-                "analytic": lambda seed, s=samples: trials_needed(s, TreesModel(seed), seed),
-                "layers": lambda seed, s=samples: trials_needed(s, Transferred(near, TreesModel(seed)), seed),
-            }
+            kinds: dict[str, tuple[Samples, CostModel | None]] = {
+                "cold": (blind, None), "analytic": (samples, None), "layers": (samples, near),
+            }  # fmt: skip
             if abroad is not None:
-                kinds["machine"] = lambda seed, s=samples: trials_needed(s, Transferred(abroad, TreesModel(seed)), seed)
-            for kind, run in kinds.items():
-                needed.setdefault(kind, []).append(float(np.mean([run(seed) for seed in range(_SEEDS)])))
+                kinds["machine"] = samples, abroad
+            for kind, (given, general) in kinds.items():
+                counts = [trials_needed(given, _local(general, seed), seed, kind == "cold") for seed in range(_SEEDS)]
+                needed.setdefault(kind, []).append(float(np.mean(counts)))
     return {kind: float(np.mean(counts)) for kind, counts in needed.items()}
+
+
+def _local(general: CostModel | None, seed: int) -> CostModel:
+    """A new model of one task, on top of a general one where there is one."""
+    own = TreesModel(seed)
+    return own if general is None else Transferred(general, own)
 
 
 def _trained(every: Set) -> CostModel:
