@@ -24,7 +24,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import autotvm, relay, rpc
-from tilewright.errors import UserError
+from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.board.program import build_worker
 
 SHAPE = (1, 16, 28, 28)
@@ -68,13 +68,13 @@ def network() -> relay.IRModule:
     return relay.IRModule.from_expr(relay.Function([x], relay.nn.global_avg_pool2d(y)))
 
 
-def missing(machine: Machine) -> str:
-    """Why a machine cannot take part; "" if it can."""
+def worker_of(machine: Machine, folder: Path) -> Path | None:
+    """The program that runs what is uploaded; None for this machine, which needs none. Raises `UserError` without."""
     if not machine.emulator:
-        return ""
+        return None
     if shutil.which(machine.emulator[0]) is None or not Path(machine.emulator[-1]).exists():
-        return f"needs {machine.emulator[0]} and {machine.package} (Debian: apt install qemu-user {machine.package})"
-    return ""
+        raise EnvironmentError_(f"needs {machine.emulator[0]} and {machine.package} (Debian packages, with qemu-user)")
+    return build_worker(folder / f"worker-{machine.key}", machine.target)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def command(*words: str, says: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def running(folder: Path, machines: list[Machine]) -> Iterator[rpc.TrackerSession]:
+def running(folder: Path, machines: dict[Machine, Path | None]) -> Iterator[rpc.TrackerSession]:
     """A tracker, and a server for each machine, all with certificates; the tracker as a user sees it."""
     words = [option for machine in machines for option in ("--device", machine.key)]
     made = [*TILEWRIGHT, "rpc", "init", str(folder), "--tracker", "main", "--user", "me"]
@@ -101,11 +101,10 @@ def running(folder: Path, machines: list[Machine]) -> Iterator[rpc.TrackerSessio
         tracker = ["--bundle", str(folder / "tracker-main"), "--port", "0", "--folder", str(folder / "journal")]
         line = stack.enter_context(command("rpc", "tracker", *tracker, says="tracker on"))
         address = line.split()[-1]
-        for machine in machines:
+        for machine, worker in machines.items():
             server = ["--bundle", str(folder / f"device-{machine.key}"), "--name", machine.key, "--key", machine.key]
             server += ["--port", "0", "--tracker", address, "--folder", str(folder / f"state-{machine.key}")]
-            if machine.emulator:
-                worker = build_worker(folder / f"worker-{machine.key}", machine.target)
+            if worker is not None:
                 server += ["--worker", str(worker), "--launcher", " ".join(machine.emulator)]
             stack.enter_context(command("rpc", "server", *server, says="registered with"))
         host, port = address.rsplit(":", 1)
@@ -140,13 +139,13 @@ def tune_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
 
 def main() -> None:
     """Do it all."""
-    taking_part = []
-    for machine in MACHINES:
-        if reason := missing(machine):
-            print(f"{machine.key}: left out, {reason}")
-        else:
-            taking_part.append(machine)
     with tempfile.TemporaryDirectory(prefix="tilewright-fleet-") as name:
+        taking_part = {}
+        for machine in MACHINES:
+            try:
+                taking_part[machine] = worker_of(machine, Path(name))
+            except EnvironmentError_ as error:
+                print(f"{machine.key}: left out, {error}")
         try:
             with running(Path(name) / "fleet", taking_part) as tracker:
                 for machine in taking_part:
