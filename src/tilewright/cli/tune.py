@@ -103,10 +103,10 @@ def _fleet(tracker: str | None, key: str, devices: int, priority: int, bundle: s
         raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
     # only with a fleet
     from tilewright.autotvm.measure.fleet import Fleet
-    from tilewright.autotvm.network.place import There
+    from tilewright.autotvm.network.place import OnFleet
     from tilewright.rpc.tracker_client import connect_tracker
     from tilewright.target import Target
 
     fleet = Fleet(connect_tracker(*parse_address(tracker), bundle=bundle), key, devices, priority=priority)
     fleet.check(Target(target))
-    return There(fleet)
+    return OnFleet(fleet)
