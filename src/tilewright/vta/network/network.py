@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram, largest_element
@@ -59,7 +57,7 @@ class _Input:
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer: what it reads and writes, its name, and what records it when all have places; that tells of its tiles."""
+    """A layer: what it reads and writes, and what records it when all have places and tells of its tiles."""
 
     name: str
     reads: tuple[Tensor, ...]
@@ -114,10 +112,10 @@ class Network:
 
         def record(commands: Commands) -> str:
             epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps)
-            tiling = conv2d.choose_tiling(
-                self.config, layer, self.threads, epilogue.reserved, epilogue.most_outputs()
+            tiling = conv2d.choose_tiling(self.config, layer, self.threads, epilogue.reserved, epilogue.most_outputs())
+            at = conv2d.Addresses(
+                data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address
             )
-            at = conv2d.Addresses(data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address)
             conv2d.conv2d(commands, layer, at, epilogue, tiling)
             return f"{layer} {tiling}"
 
@@ -224,9 +222,7 @@ def convolution(
     left, outputs, inputs = group_blocks(groups, weight[1], weight[0] // groups, config)
     images = -(-image[0] // config.batch)
     kernel = (weight[2], weight[3])
-    return conv2d.Conv2D(
-        left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images
-    )
+    return conv2d.Conv2D(left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images)
 
 
 def _four(shape: Sequence[int]) -> tuple[int, int, int, int]:
