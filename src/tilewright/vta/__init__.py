@@ -30,7 +30,7 @@ from tilewright.vta.isa import Isa
 from tilewright.vta.network import Network, Session, run_plan
 
 __all__ = [
-    "Config", "DRIVERS", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator", "assemble",
-    "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop", "open_driver",
-    "pack", "run_plan", "unpack",
+    "DRIVERS", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator", "assemble",
+    "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
+    "open_driver", "pack", "run_plan", "unpack",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram, largest_element
@@ -142,7 +144,8 @@ class Network:
         out = Tensor((data.shape[0], data.shape[1], layer.out_height, layer.out_width))
 
         def record(commands: Commands) -> str:
-            epilogue = Epilogue.of(self.isa, commands.dram, layer.blocks, steps)
+            images = layer.blocks // blocks_of(data.shape[1], self.config)
+            epilogue = Epilogue.of(self.isa, commands.dram, layer.blocks, [self._for_all(s, images) for s in steps])
             tiling = alu.pool_tiling(self.config, layer, epilogue.reserved, self.threads)
             assert tiling is not None, "who takes a pooling asks first"
             alu.pool(commands, layer, data.address, out.address, epilogue, tiling, self.threads)
@@ -150,6 +153,13 @@ class Network:
 
         self.layers.append(_Layer(name, (data,), out, record))
         return out
+
+    def _for_all(self, step: Step, images: int) -> Step:
+        """A vector of channels once for each image."""
+        if isinstance(step.right, int):
+            return step
+        missing = -step.right.size % self.config.block
+        return Step(step.op, np.tile(np.pad(step.right, (0, missing)), images))
 
     # -------------------------------------------------------------------------------------------------- program
     def build(self, outputs: Sequence[Tensor]) -> Compiled:
