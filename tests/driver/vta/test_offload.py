@@ -156,7 +156,7 @@ def test_a_target_that_is_none_is_refused(spelling: str, message: str) -> None:
 @pytest.mark.parametrize("text", ["[1]", "{", '{"LOG_BLOCK": "four"}'])
 def test_a_configuration_file_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(TargetError, match="config.json"):
+    with pytest.raises(TargetError, match=r"config.json"):
         Target(f"vta -config={tmp_path / 'config.json'}")
 
 
