@@ -37,6 +37,7 @@ from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
+from tilewright.relay.transform.layout.batch_products import batch_products
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
@@ -99,6 +100,7 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
+    ("batch_products", lambda mod, target: batch_products(mod)),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),

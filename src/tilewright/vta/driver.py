@@ -20,7 +20,7 @@ from collections import Counter
 
 from tilewright.errors import InputError
 from tilewright.vta.dram import Dram
-from tilewright.vta.isa import INSTRUCTION_BITS, Isa
+from tilewright.vta.isa import Isa
 
 #: The counters that every driver has: bytes moved by memory, and steps, a tile each, of the two loops.
 COUNTERS = (
@@ -31,6 +31,8 @@ COUNTERS = (
 DRIVERS = {
     "native": "tilewright.vta.native:NativeDriver",  # fast, in one order
     "checked": "tilewright.vta.functional:CheckedDriver",  # every rule checked, races found, any order
+    "cycle": "tilewright.vta.cycle.driver:CycleDriver",  # checked, with the time that it takes
+    "rtl": "tilewright.vta.rtl.verilator:VerilatedDriver",  # the RTL, cycle by cycle
 }
 
 
@@ -50,7 +52,7 @@ class Driver(ABC):
 
     def fetch(self, address: int, count: int) -> bytes:
         """The bytes of a program. `InputError` where DRAM ends before it does."""
-        size = count * INSTRUCTION_BITS // 8
+        size = count * self.isa.instruction_bits // 8
         if address < 0 or count < 0 or address + size > self.dram.data.size:
             raise InputError(
                 f"{count} instructions at byte {address} reach beyond DRAM, which has {self.dram.data.size} bytes"
