@@ -9,7 +9,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.vta import Config, Dram, Isa, open_driver
 from tilewright.vta.commands import Commands
 from tilewright.vta.functional import CheckedDriver
-from tilewright.vta.network import convolution
+from tilewright.vta.network.network import convolution
 from tilewright.vta.schedule.conv2d import Addresses, Conv2D, choose_tiling, conv2d
 from tilewright.vta.schedule.epilogue import Epilogue, Step
 from tilewright.vta.schedule.layout import pack_image, pack_weights, unpack_image
@@ -59,7 +59,9 @@ class Case:
         tiling = choose_tiling(config, conv, threads, epilogue.reserved, epilogue.most_outputs())
         self.count = batches * left * blocks * conv.out_height * conv.out_width
         image = self.dram.place("INP", pack_image(x, config))
-        at = Addresses(image, self.dram.place("WGT", pack_weights(w, groups, config)), self.dram.reserve("OUT", self.count))
+        at = Addresses(
+            image, self.dram.place("WGT", pack_weights(w, groups, config)), self.dram.reserve("OUT", self.count)
+        )
         self.out, self.conv, self.tiling = at.out, conv, tiling
         self.commands = Commands(isa, self.dram)
         conv2d(self.commands, conv, at, epilogue, tiling)

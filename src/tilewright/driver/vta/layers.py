@@ -11,7 +11,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.vta.network import Network, Patches, Tensor, convolution
+from tilewright.vta.network.network import Network, Patches, Tensor, convolution
 from tilewright.vta.schedule.alu import Pool, pool_tiling
 from tilewright.vta.schedule.conv2d import fits
 from tilewright.vta.schedule.layout import Array, blocks_of

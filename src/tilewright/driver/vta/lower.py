@@ -1,7 +1,7 @@
 """Regions of a graph to programs: the external code generator "vta".
 
-A region becomes a call of the host operator `external.vta`, whose attributes hold the plan of the program and whose last
-operand is what DRAM holds when it starts: weights, micro-ops and instructions.
+A region becomes a call of the host operator `external.vta`, whose attributes hold the plan of the program and whose
+last operand is what DRAM holds when it starts: weights, micro-ops and instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.relay.ir.visitor import post_order, substitute
 from tilewright.relay.op.host import register_host
 from tilewright.relay.transform.partition.external import ExternalCodegen, always, in_place, register_external
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.vta.network import Compiled, Network, Tensor
+from tilewright.vta.network.network import Compiled, Network, Tensor
 from tilewright.vta.schedule.alu import Pool
 from tilewright.vta.schedule.layout import Array
 
@@ -106,4 +106,3 @@ _SUPPORTED: Mapping[str, Any] = {
 }
 
 register_external(ExternalCodegen("vta", _lower, _SUPPORTED))
-

@@ -1,4 +1,4 @@
-"""The pieces of an integer graph that are a layer of the accelerator: as patterns, and read back from what they matched.
+"""The pieces of an integer graph that are layers of the accelerator: as patterns, and read back from what matched.
 
 A piece is a core (convolution, dense layer, sum of two tensors, sum over an image), steps on its int32 with constants,
 bounds, and a cast to int8:   cast(clip(right_shift(add(CORE, bias), by), low, high), "int8")

@@ -44,7 +44,9 @@ _RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
 _ACTIVATIONS = ("nn.relu", "clip")
 
 
-def quantize_to_shifts(mod: IRModule, dataset: Iterable[Mapping[str, Any]] | None = None, run: Run = interpret) -> IRModule:
+def quantize_to_shifts(
+    mod: IRModule, dataset: Iterable[Mapping[str, Any]] | None = None, run: Run = interpret
+) -> IRModule:
     """The module in integers; see the module's docstring. `dataset` gives inputs by name, some tens of typical ones.
 
     Without it, ranges are those of one input of normally distributed numbers: enough to try a network, not to rely on

@@ -75,4 +75,3 @@ class _ByPlan:
 def run_plan(plan: str, kind: str, operands: Sequence[Array], image: Array) -> list[Array]:
     """Run the network of a plan on operands; `Session` says how."""
     return session_of(plan, kind, _ByPlan(image)).run(operands)
-
