@@ -65,10 +65,14 @@ def measure(isa: Isa, conv: Conv, tiling: Tiling, kinds: dict[str, type[Driver]]
     found["cycle"] = usage.cycles
     if trace is not None:
         trace.write_text(usage.perfetto(isa.config))
+    data = {
+        "INP": (stream.inp, blocked(inputs, block)),
+        "WGT": (stream.wgt, blocked_weights(weights, block)),
+        "ACC": (stream.bias, bias.reshape(-1, 1, block)),
+    }
     for name, kind in kinds.items():
-        dram.view("INP", stream.inp, len(blocked(inputs, block)))[...] = blocked(inputs, block)
-        dram.view("WGT", stream.wgt, len(tiles := blocked_weights(weights, block)))[...] = tiles
-        dram.view("ACC", stream.bias, len(bias) // block)[...] = bias.reshape(-1, 1, block)
+        for memory, (first, values) in data.items():
+            dram.view(memory, first, len(values))[...] = values
         dram.view("OUT", stream.out, len(expected))[...] = 99
         counters = kind(isa, dram).run(stream.address, len(stream.program))
         if not np.array_equal(dram.read("OUT", stream.out, len(expected)), expected):
