@@ -153,11 +153,12 @@ class _Maker:
                     self._zero(number + 1, tiles[number + 1])
                 self._chunk(number, (row, block), first, number * len(chunks) + first // tiling.in_blocks)
             self._end(number, (row, block))
-        for _ in range(min(len(tiles) * len(chunks), tiling.threads)):
-            self.emit("LOAD", mem_id="INP", pop_next=1)
+        taken = min(len(tiles) * len(chunks), tiling.threads)
+        for number in range(taken):
+            self.emit("LOAD", mem_id="INP", pop_next=1, push_next=int(number == taken - 1))
         for _ in range(min(len(tiles), tiling.threads) - 1):
             self.emit("LOAD", mem_id="UOP", pop_next=1)
-        self.emit("FINISH", pop_next=1)
+        self.emit("FINISH", pop_prev=1, pop_next=1)
         return self.program
 
     def extent(self, tile: tuple[int, int]) -> tuple[int, int]:

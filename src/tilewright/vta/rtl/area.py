@@ -1,6 +1,6 @@
 """How large a chip is: cells and memories by yosys, and from them one figure.
 
-yosys flattens the Verilog and counts its operators by width, memories apart. Gates are what an operator of that width
+yosys flattens the Verilog and counts its operators by width, multiplexers by bit, memories apart. Gates are what an operator of that width
 takes in two-input gates, about; a bit of memory counts half a gate. That is a measure to compare configurations by, not
 square millimetres: yosys knows neither process nor timing.
 """
@@ -57,7 +57,8 @@ def measure_area(config: Config, hardware: Hardware | None = None) -> Area:
         source, found = Path(folder) / f"{TOP}.v", Path(folder) / "cells.txt"
         source.write_text(verilog_of(isa := Isa(config), hardware))
         steps = (
-            f"read_verilog {source}", f"hierarchy -top {TOP}", "proc", "flatten", "opt -fast", "wreduce", "opt_clean",
+            f"read_verilog {source}", f"hierarchy -top {TOP}", "proc", "flatten", "opt -fast", "wreduce",
+            "simplemap t:$mux", "opt_expr -mux_undef", "opt_clean",
             f"tee -q -o {found} stat -width",
         )  # fmt: skip
         done = subprocess.run([tool, "-q", "-p", "; ".join(steps)], capture_output=True, text=True)
@@ -73,6 +74,8 @@ def _counted(text: str, isa: Isa) -> Area:
     assert bits is not None
     gates = 0.0
     for name, count in cells.items():
+        if name.startswith("_"):
+            gates += count * (_GATES["mux"](1) if name == "_MUX_" else _OTHER)
         kind, _, width = name.rpartition("_")
         if not width.isdecimal() or kind.startswith("mem"):
             continue
