@@ -78,7 +78,9 @@ def main() -> None:
             print(f"{seed + 1 - given.first} programs agree on {', '.join(kinds)}", flush=True)
     if {"cycle", "rtl"} <= set(kinds):
         model, chip = np.array(times).T
-        print(f"cycles of all: {model.sum()} modelled, {chip.sum()} on the RTL; worst {abs(model / chip - 1).max():.1%}")
+        print(
+            f"cycles of all: {model.sum()} modelled, {chip.sum()} on the RTL; worst {abs(model / chip - 1).max():.1%}"
+        )
     print(f"refused by the checker: {sum(refused(given.illegal).values())} of {given.illegal} illegal programs")
 
 

@@ -80,13 +80,20 @@ def test_the_new_operations_and_padding() -> None:
 
 def test_programs_that_wait_for_ever_or_reach_too_far() -> None:
     isa, _, _, dram, _ = made(1)
-    for text, kind in [("FINISH pop_prev", "deadlock"), ("LOAD mem_id=INP dram=9999 y_size=1 x_size=1\nFINISH", "dram")]:
+    for text, kind in [
+        ("FINISH pop_prev", "deadlock"),
+        ("LOAD mem_id=INP dram=9999 y_size=1 x_size=1\nFINISH", "dram"),
+    ]:
         with pytest.raises(ProgramError) as error:
             execute(VerilatedDriver, isa, assemble(isa, text + "\nLOAD mem_id=INP"), dram, Hardware())
         assert error.value.kind == kind
 
 
 def test_hardware_that_cannot_be_built() -> None:
-    for wrong, says in [({"port_bytes": 12}, "port_bytes"), ({"port_bytes": 64, "burst": 128}, "burst"), ({"latency": 0}, "latency")]:
+    for wrong, says in [
+        ({"port_bytes": 12}, "port_bytes"),
+        ({"port_bytes": 64, "burst": 128}, "burst"),
+        ({"latency": 0}, "latency"),
+    ]:
         with pytest.raises(UserError, match=says):
             Hardware(**wrong)

@@ -59,7 +59,7 @@ def tilings_of(conv: Conv, block: int) -> Tilings:
         down * across * inner * tall * real, down * inner * outer * taps,
         down * across, down * across * deep, early,
         inner * outer * taps * conv.out_height * conv.out_width, outer * conv.out_height * conv.out_width,
-        2 * o * i * taps + 8 * outer,
+        np.where(deep > 1, 4, 2) * o * i * taps + 4 * outer,
     )  # fmt: skip
 
 

@@ -107,6 +107,7 @@ class _Maker:
     uop: int = 0
     program: list[Instruction] = field(default_factory=list)
     uops: dict[tuple[int, ...], int] = field(default_factory=dict)
+    written: int = 0
 
     def __post_init__(self) -> None:
         conv, tiling, isa = self.conv, self.tiling, self.isa
@@ -131,7 +132,10 @@ class _Maker:
     def block_of_uops(self, entries: list[tuple[int, int, int]]) -> dict[str, int]:
         """The place of a run of micro-ops on the chip, where equal runs are kept once."""
         key = tuple(make_uop(self.isa, *entry) for entry in entries)
-        begin = self.uops.setdefault(key, sum(len(k) for k in self.uops))
+        begin = self.uops.setdefault(key, self.written)
+        self.written += len(key) if begin == self.written else 0
+        if self.written > self.isa.memories["UOP"].depth:
+            raise UserError(f"{self.tiling} needs more micro-ops than the {self.isa.memories['UOP'].depth} there are")
         return {"uop_begin": begin, "uop_end": begin + len(key)}
 
     def tiles(self) -> Iterator[tuple[int, int]]:
@@ -291,8 +295,6 @@ def conv_stream(isa: Isa, dram: Dram, conv: Conv, tiling: Tiling, shift: int = 8
     maker.out = dram.reserve("OUT", outer * conv.out_height * conv.out_width)
     body = maker.make()
     words = np.array([word for run in maker.uops for word in run], isa.memories["UOP"].dtype)
-    if words.size > isa.memories["UOP"].depth:
-        raise UserError(f"{tiling} needs {words.size} micro-ops, and there are {isa.memories['UOP'].depth}")
     uop = dram.place("UOP", words)
     load = make(isa, "LOAD", mem_id="UOP", dram=uop, y_size=1, x_size=words.size, x_stride=words.size)
     program = [load, *body]

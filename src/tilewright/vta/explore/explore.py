@@ -1,7 +1,7 @@
 """From networks to a chip: the whole space bounded by the roofline, ten of it tuned on the cycle simulator, one chosen.
 
-    found = explore([work_of("resnet18.onnx")], budget=1.5)
-    write_bundle(found, Path("chip"))
+found = explore([work_of("resnet18.onnx")], budget=1.5)
+write_bundle(found, Path("chip"))
 """
 
 from __future__ import annotations

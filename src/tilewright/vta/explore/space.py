@@ -62,9 +62,7 @@ def port_of(width: int) -> Hardware:
 
 def candidates() -> Iterator[Candidate | UserError]:
     """The whole space; for what cannot be built or encoded the reason."""
-    for block, uop, inp, wgt, acc, port in itertools.product(
-        _BLOCKS, _UOPS, _INPUTS, _WEIGHTS, _ACCUMULATORS, _PORTS
-    ):
+    for block, uop, inp, wgt, acc, port in itertools.product(_BLOCKS, _UOPS, _INPUTS, _WEIGHTS, _ACCUMULATORS, _PORTS):
         for version in (1, EXTENDED, WIDE):
             try:
                 config = Config(

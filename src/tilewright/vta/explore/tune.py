@@ -33,7 +33,10 @@ def tune_layer(isa: Isa, hardware: Hardware, conv: Conv, trials: int) -> Tuned:
     for tiling in best_tilings(conv, isa.config, hardware, trials):
         for parts in _PARTS[: tiling.out_blocks]:
             tried = dataclasses.replace(tiling, parts=parts)
-            cycles = cycles_of(isa, hardware, conv, tried)
+            try:
+                cycles = cycles_of(isa, hardware, conv, tried)
+            except UserError:  # more micro-ops than there is room for: the estimate does not see all of them
+                continue
             if best is None or cycles < best.cycles:
                 best = Tuned(conv, tried, cycles)
     if best is None:
