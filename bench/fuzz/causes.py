@@ -12,6 +12,7 @@ BY_BOTH = (
     r"Gelu of float64",
     r"Shrink of u?int64",
     r"Max(Roi)?Pool of \w+, not finite",
+    r"Scatter\w* of \w+, not finite",
     rf"{SAMPLING} of \w+, not finite",
 )
 #: Where onnxruntime 1.31 and the evaluator of onnx 1.23 differ: a pattern of "OPERATOR of TYPE", and the reason.
