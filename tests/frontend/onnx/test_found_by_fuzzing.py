@@ -292,3 +292,17 @@ def test_operators_on_sizes_that_only_the_run_can_tell(call: str, expected: Call
     x = np.array([1, 1, 2, 3, 5, 4], np.float32)
     found = run(text_model(f"g {text}", 18), {"x": x, "s": np.array([3, 2])})[0]
     np.testing.assert_allclose(found, expected(x.reshape(3, 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel_symmetric", "align_corners", "pytorch_half_pixel"])
+def test_resize_of_an_open_size_is_that_of_the_size(mode: str) -> None:
+    call = f'Resize<coordinate_transformation_mode = "{mode}", mode = "linear">(x, , scales)'
+    text = f"=> (float[a, b, c, d] y) <float[4] scales = {{1, 1, 1.6, 0.5}}> {{ y = {call} }}"
+    x = floats(1, 1, 5, 7)
+    whole, fixed = (text_model(f"g (float[1, 1, 5, {size}] x) {text}", 19) for size in ("n", "7"))
+    np.testing.assert_allclose(run(whole, {"x": x})[0], run(fixed, {"x": x})[0], rtol=1e-6, atol=1e-6)
+
+
+def test_an_optional_of_a_constant_stays_optional() -> None:
+    text = "(int64 n) => (bool y) <float[1] c = {1}> { o = Optional(c)  y = OptionalHasElement(o) }"
+    assert run(text_model(f"g {text}", 17), {"n": np.array(1)})[0].item() is True
