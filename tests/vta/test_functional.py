@@ -188,7 +188,7 @@ def test_micro_ops_with_strange_bits_are_refused() -> None:
 
 def test_what_does_not_fit_into_dram_is_refused() -> None:
     dram = Dram(ISA, 100)
-    with pytest.raises(InputError, match=r"7 elements of INP \(112 bytes\) do not fit"):
+    with pytest.raises(InputError, match=r"112 bytes at a multiple of 16 do not fit"):
         dram.reserve("INP", 7)
     with pytest.raises(InputError, match=r"an element of INP has shape \(1, 16\); the array has \(16,\)"):
         dram.place("INP", np.zeros((2, 16)))

@@ -23,10 +23,14 @@ from tilewright.vta.codec import (
     unpack,
 )  # fmt: skip
 from tilewright.vta.config import Config
-from tilewright.vta.functional import Dram, Simulator
+from tilewright.vta.dram import Dram
+from tilewright.vta.driver import DRIVERS, Driver, open_driver
+from tilewright.vta.functional import Simulator
 from tilewright.vta.isa import Isa
+from tilewright.vta.network import Network, Session, run_plan
 
 __all__ = [
-    "Config", "Dram", "Instruction", "Isa", "Simulator", "assemble", "check_program", "decode", "decode_uop",
-    "disassemble", "encode", "listing", "make", "make_uop", "pack", "unpack",
+    "DRIVERS", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator", "assemble",
+    "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
+    "open_driver", "pack", "run_plan", "unpack",
 ]  # fmt: skip

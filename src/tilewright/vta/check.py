@@ -105,6 +105,6 @@ def _check_loops(isa: Isa, instruction: Instruction, uops: UopMemory) -> None:
 
 def _check_uops(isa: Isa, words: np.ndarray) -> None:
     """Refuse micro-ops with bits that belong to no field."""
-    strange = words & np.uint32(~isa.uop.mask & 0xFFFFFFFF)
+    strange = words & ~words.dtype.type(isa.uop.mask)
     if strange.any():
         decode_uop(isa, int(words[np.flatnonzero(strange)[0]]))

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import ProgramError
-from tilewright.vta.isa import INSTRUCTION_BITS, OPCODES, Field, Format, Isa
-
-_BYTES = INSTRUCTION_BITS // 8
+from tilewright.vta.isa import OPCODES, Field, Format, Isa
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def encode(isa: Isa, instruction: Instruction) -> int:
 
 
 def decode(isa: Isa, word: int) -> Instruction:
-    """The instruction that 128 bits stand for; `ProgramError` where they stand for none."""
+    """The instruction that the bits of one stand for; `ProgramError` where they stand for none."""
     opcode = word & isa.formats["FINISH"].by_name["opcode"].range[1]
     name = next((name for name, number in OPCODES.items() if number == opcode), None)
     if name is None:
@@ -86,7 +84,7 @@ def decode(isa: Isa, word: int) -> Instruction:
 
 
 def decode_uop(isa: Isa, word: int) -> Instruction:
-    """The micro-op that 32 bits stand for; `ProgramError` where bits are set that belong to no field."""
+    """The micro-op that the bits of one stand for; `ProgramError` where bits are set that belong to no field."""
     return _decode(isa.uop, word)
 
 
@@ -110,15 +108,16 @@ def uop_fields(isa: Isa, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def pack(isa: Isa, program: Iterable[Instruction]) -> bytes:
-    """A program as the accelerator fetches it: 16 bytes an instruction, the lowest first."""
-    return b"".join(encode(isa, instruction).to_bytes(_BYTES, "little") for instruction in program)
+    """A program as the accelerator fetches it: 16 bytes an instruction (32 in version 3), the lowest first."""
+    return b"".join(encode(isa, instruction).to_bytes(isa.instruction_bits // 8, "little") for instruction in program)
 
 
 def unpack(isa: Isa, data: bytes) -> list[Instruction]:
     """The instructions of a program's bytes; `ProgramError` names the first that cannot be decoded."""
-    if len(data) % _BYTES:
-        raise ProgramError(f"a program has {_BYTES} bytes an instruction, and this one {len(data)}", "length")
-    words = [int.from_bytes(data[at : at + _BYTES], "little") for at in range(0, len(data), _BYTES)]
+    size = isa.instruction_bits // 8
+    if len(data) % size:
+        raise ProgramError(f"a program has {size} bytes an instruction, and this one {len(data)}", "length")
+    words = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
     program = []
     for position, word in enumerate(words):
         try:

@@ -1,7 +1,8 @@
 """A configuration of the accelerator: how wide its numbers are, how large its tiles and its memories.
 
 Everything is a power of two and given by its logarithm, under the names that the public configuration files have. All
-else (depths of memories, sizes of their elements, fields of instructions) follows from these nine figures.
+else (depths of memories, sizes of their elements, fields of instructions) follows from these nine figures and the
+version of the instructions: 1 is the classic encoding, 2 adds to it within its 128 bits, 3 has 256 for larger memories.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import UserError
+
+#: The first versions that have the additional operations, and the wide encoding.
+EXTENDED, WIDE = 2, 3
 
 #: What each figure may be, and why no more: the arithmetic of the simulators is in whole bytes and 32-bit sums.
 _RANGES = {
@@ -24,6 +28,7 @@ _RANGES = {
     "log_inp_buff_size": (0, 30, "the memory has at most 2^30 bytes"),
     "log_wgt_buff_size": (0, 30, "the memory has at most 2^30 bytes"),
     "log_acc_buff_size": (0, 30, "the memory has at most 2^30 bytes"),
+    "isa_version": (1, 3, "1 is classic, 2 extended, 3 extended and wide"),
 }
 
 
@@ -45,6 +50,7 @@ class Config:
     log_inp_buff_size: int = 15
     log_wgt_buff_size: int = 18
     log_acc_buff_size: int = 17
+    isa_version: int = 1
 
     def __post_init__(self) -> None:
         for name, (low, high, why) in _RANGES.items():
@@ -68,7 +74,9 @@ class Config:
             "wgt": self.log_wgt_width,
             "acc": self.log_acc_width,
         }
-        return 2 if memory == "uop" else rows + self.log_block + width[memory] - 3
+        if memory == "uop":
+            return 3 if self.isa_version >= WIDE else 2
+        return rows + self.log_block + width[memory] - 3
 
     def _log_depth(self, memory: str) -> int:
         return int(getattr(self, f"log_{memory}_buff_size")) - self._log_element(memory)
@@ -114,13 +122,14 @@ class Config:
 
     @property
     def name(self) -> str:
-        """The classic name, such as `1x16_i8w8a32_15_15_18_17`."""
+        """The classic name, such as `1x16_i8w8a32_15_15_18_17`, with `_v2` where the version is not 1."""
         widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
         sizes = (self.log_uop_buff_size, self.log_inp_buff_size, self.log_wgt_buff_size, self.log_acc_buff_size)
-        return "_".join([f"{self.batch}x{self.block}", widths, *map(str, sizes)])
+        version = [] if self.isa_version == 1 else [f"v{self.isa_version}"]
+        return "_".join([f"{self.batch}x{self.block}", widths, *map(str, sizes), *version])
 
     def to_json(self) -> str:
-        """The nine figures as a JSON object, which `from_json` reads."""
+        """The figures as a JSON object, which `from_json` reads."""
         return json.dumps({key.upper(): value for key, value in dataclasses.asdict(self).items()}, indent=2)
 
     @classmethod

@@ -7,54 +7,20 @@ for long. Every instruction is checked before it is executed, races among them.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tilewright.errors import InputError
 from tilewright.vta.check import admit, elements
 from tilewright.vta.codec import Instruction, pack, unpack
+from tilewright.vta.dram import Dram
+from tilewright.vta.driver import Driver
 from tilewright.vta.isa import ALU_OPS, Isa
 from tilewright.vta.loops import UopMemory, dram_elements, memory_of, sram_shape, steps
-from tilewright.vta.order import RaceDetector, walk
+from tilewright.vta.order import RaceDetector, unit_of, walk
 
 _INT32_BITS = 32
-
-
-class Dram:
-    """Memory that host and accelerator share: `data` are its bytes, handed out from the beginning."""
-
-    def __init__(self, isa: Isa, size: int) -> None:
-        self._isa, self._used = isa, 0
-        self.data = np.zeros(size, np.uint8)
-
-    def reserve(self, memory: str, count: int) -> int:
-        """The address, in elements of the memory, of `count` elements that nobody else has."""
-        size = self._isa.memories[memory].element_bytes
-        first = -(-self._used // size)
-        if (first + count) * size > self.data.size:
-            raise InputError(
-                f"{count} elements of {memory} ({count * size} bytes) do not fit into DRAM; make it larger"
-            )
-        self._used = (first + count) * size
-        return first
-
-    def place(self, memory: str, values: np.ndarray) -> int:
-        """Copy elements, (number, *shape of the memory's elements), into DRAM; the address in elements."""
-        values = np.asarray(values)
-        kind = self._isa.memories[memory]
-        if values.shape[1:] != kind.shape:
-            raise InputError(f"an element of {memory} has shape {kind.shape}; the array has {values.shape[1:]}")
-        if not np.array_equal(values.astype(kind.dtype), values):
-            raise InputError(f"numbers of {memory} are {kind.dtype.name}, and some of the array are not")
-        first = self.reserve(memory, len(values))
-        elements(self._isa, memory, self.data)[first : first + len(values)] = values
-        return first
-
-    def read(self, memory: str, first: int, count: int) -> np.ndarray:
-        """A copy of elements."""
-        return elements(self._isa, memory, self.data)[first : first + count].copy()
 
 
 class Simulator:
@@ -72,14 +38,21 @@ class Simulator:
         self.uops = UopMemory(isa)
         self.counters: Counter[str] = Counter()
 
-    def run(self, program: bytes | Iterable[Instruction], seed: int | None = None) -> None:
+    def run(
+        self, program: bytes | Iterable[Instruction], seed: int | None = None, order: Sequence[int] | None = None
+    ) -> None:
         """Execute a program; with a seed the order is a random one of those that the tokens allow.
+
+        `order` gives positions in the order that is wanted, as far as the tokens allow it.
 
         Raises `ProgramError` as `check_program` does, at the instruction; what was executed before it stays done.
         """
         program = unpack(self.isa, program if isinstance(program, bytes) else pack(self.isa, program))
         chance = random.Random(seed)
         choose: Callable[[list[str]], str] = chance.choice if seed is not None else lambda ready: ready[0]
+        if order is not None:
+            wanted = deque(unit_of(self.isa, program[position]) for position in order)
+            choose = lambda ready: wanted.popleft() if wanted[0] in ready else ready[0]  # noqa: E731
         races = RaceDetector(self.isa, program, self.dram.data.size)
         execute = {"LOAD": self._load, "STORE": self._store, "GEMM": self._gemm, "ALU": self._alu}
         for step in walk(self.isa, program, choose):
@@ -99,7 +72,7 @@ class Simulator:
         chip = {"INP": self.inp, "WGT": self.wgt}.get(memory, self.acc)
         rows, columns = sram_shape(x)
         region = chip[x["sram"] : x["sram"] + rows * columns].reshape(rows, columns, *chip.shape[1:])
-        region[...] = 0
+        region[...] = dict(x.values).get("pad_value", 0)
         region[x["y_pad_0"] :, x["x_pad_0"] :][: x["y_size"], : x["x_size"]] = values
 
     def _store(self, x: Instruction) -> None:
@@ -138,14 +111,39 @@ def alu(op: str, left: np.ndarray, right: np.ndarray | np.int32) -> np.ndarray:
     """What ALU computes on 32-bit integers, which wrap around.
 
     SHR is arithmetic, and by a negative number shifts left; by 32 or more nothing but the sign (left: zero) is left.
+    CLIP has two bounds in its right operand, each a byte with its sign, the lower one lowest; where they are the wrong way
+    round the upper one wins. MUL8 multiplies the lowest bytes with their signs, MOV is the right operand.
     """
     if op == "MIN":
         return np.minimum(left, right)
     if op == "MAX":
         return np.maximum(left, right)
+    if op == "MOV":
+        return np.broadcast_to(right, left.shape)
     wide, by = left.astype(np.int64), np.asarray(right, np.int64)
+    if op == "CLIP":
+        wide = np.minimum(np.maximum(wide, by.astype(np.int8)), (by >> 8).astype(np.int8))
+        return wide.astype(np.int32)
+    if op == "MUL8":
+        wide, by, op = wide.astype(np.int8).astype(np.int64), by.astype(np.int8).astype(np.int64), "MUL"
     if op == "SHR":
         result = np.where(by >= 0, wide >> np.clip(by, 0, _INT32_BITS), wide << np.clip(-by, 0, _INT32_BITS))
     else:
         result = wide + by if op == "ADD" else wide * by
     return result.astype(np.int32)
+
+
+class CheckedDriver(Driver):
+    """The functional simulator as an accelerator: every rule is checked at every instruction."""
+
+    def __init__(self, isa: Isa, dram: Dram, seed: int | None = None) -> None:
+        super().__init__(isa, dram)
+        self.simulator, self.seed = Simulator(isa, dram), seed
+
+    def run(self, address: int, count: int) -> Counter[str]:
+        """In an order by chance, where there is a seed."""
+        before = self.simulator.counters.copy()
+        self.simulator.run(self.fetch(address, count), self.seed)
+        new = self.simulator.counters - before
+        self.counters += new
+        return new

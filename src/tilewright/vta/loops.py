@@ -20,7 +20,7 @@ class UopMemory:
     """The micro-ops on the chip, and which of them were ever loaded."""
 
     def __init__(self, isa: Isa) -> None:
-        self.words = np.zeros(isa.memories["UOP"].depth, np.uint32)
+        self.words = np.zeros(isa.memories["UOP"].depth, isa.memories["UOP"].dtype)
         self.loaded = np.zeros(isa.memories["UOP"].depth, bool)
 
     def write(self, first: int, words: np.ndarray) -> None:

@@ -80,7 +80,9 @@ class VirtualMachine(Model):
         """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the program back."""
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
-    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+    def export_library(
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+    ) -> tuple[Path, Path]:
         """As `Model.export_library`, branches and loops as C around the kernels.
 
         Raises `UnsupportedError`, with the node, for a program in which sizes are open or operators run on the host.
@@ -90,7 +92,7 @@ class VirtualMachine(Model):
         from tilewright.runtime.vm.c_program import program_model
 
         model = program_model(self.manifest, alone=False)
-        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model)
+        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._lock:
