@@ -218,7 +218,7 @@ def test_the_c_compiler_of_this_machine(tmp_path: Path) -> None:
     Path(source).write_text("int broken(")
     with pytest.raises(InputError, match=r"failed:\n.*error"):
         cc.cross_compiler(cc.get_cc())(library, source)
-    with pytest.raises(EnvironmentError_, match="there is no C compiler 'no-such-cc'"):
+    with pytest.raises(EnvironmentError_, match="there is no compiler 'no-such-cc'"):
         cc.create_shared(library, source, cc="no-such-cc")
 
 

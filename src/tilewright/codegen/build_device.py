@@ -21,7 +21,7 @@ from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.stmt import IMPORT_LLVM, PrimFunc
 from tilewright.tir.transform.pipeline import DEVICE, result
 from tilewright.tir.transform.split_host_device import (
     DeviceProgram,
@@ -52,6 +52,8 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(LANGUAGES)}")
     assert isinstance(target, DeviceTarget)
     for func in funcs:
+        if IMPORT_LLVM in func.attrs:
+            raise UnsupportedError(f"{func.name} brings LLVM IR (the pragma import_llvm), which no device takes")
         warp = func.attrs.get("thread_warp_size", target.thread_warp_size)
         if warp != target.thread_warp_size:
             raise TargetError(

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source.c import emit_c, emit_static_c
 from tilewright.codegen.source.compile_c import compile_c
+from tilewright.errors import UnsupportedError
 from tilewright.target import Target
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.stmt import IMPORT_LLVM, PrimFunc
 from tilewright.tir.transform.pipeline import C, result
 
 #: Functions and target to their code, and the seconds that writing it took before a compiler got it.
@@ -35,5 +36,7 @@ def c_source(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
 
 
 def for_c(funcs: Sequence[PrimFunc], target: Target) -> list[PrimFunc]:
-    """`funcs` without vectors and 16-bit arithmetic, which C has not."""
+    """`funcs` without vectors and 16-bit arithmetic, which C has not. Raises `UnsupportedError` for LLVM IR in them."""
+    if any(IMPORT_LLVM in func.attrs for func in funcs):
+        raise UnsupportedError("the pragma import_llvm brings LLVM IR, which text in C cannot hold: build for 'llvm'")
     return [result(C.code, func, target) for func in funcs]

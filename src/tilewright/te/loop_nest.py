@@ -19,7 +19,7 @@ from tilewright.te.stage import Stage
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.position import Position
-from tilewright.tir.stmt import For, ForKind, IfThenElse, Stmt
+from tilewright.tir.stmt import IMPORT_LLVM, For, ForKind, IfThenElse, Stmt
 from tilewright.tir.transform.inject_virtual_thread import WHOLE
 
 _ONCE = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.UNROLLED)
@@ -150,7 +150,8 @@ class Nest:
             return body
         thread = attr.thread.thread_tag if attr.thread is not None else ""
         zero = IntImm(extent.dtype, 0)
-        loop = For(self.loop_vars[place], zero, extent, attr.kind, body, thread, dict(attr.pragmas))
+        notes = {key: value for key, value in attr.pragmas.items() if key != IMPORT_LLVM}
+        loop = For(self.loop_vars[place], zero, extent, attr.kind, body, thread, notes)
         return loop.at(self.positions.get(iv, self.op.position))
 
 

@@ -26,6 +26,7 @@ from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
 from tilewright.tir.stmt import (
+    IMPORT_LLVM,
     Allocate,
     AttrStmt,
     BufferStore,
@@ -122,7 +123,13 @@ class _Builder:
         shapes = [p.shape if isinstance(p, Buffer) else None for p in params]
         whole = {size for shape in shapes for size in shape or ()}
         inferred = tuple(v for v in free if v in whole)
-        return PrimFunc(name, params, body, {"param_shapes": shapes} | ({"inferred": inferred} if inferred else {}))
+        attrs = {"inferred": inferred, IMPORT_LLVM: self._imports()}
+        return PrimFunc(name, params, body, {"param_shapes": shapes} | {key: v for key, v in attrs.items() if v})
+
+    def _imports(self) -> tuple[str, ...]:
+        """The texts of LLVM IR that pragmas bring along, each once."""
+        pragmas = [attr.pragmas for stage in self.schedule.stages for attr in stage.attrs.values()]
+        return tuple(dict.fromkeys(str(found[IMPORT_LLVM]) for found in pragmas if IMPORT_LLVM in found))
 
     def _check_outputs(self, stage: Stage) -> None:
         for tensor in stage.outputs:

@@ -264,11 +264,14 @@ class Stage(HasAxisAttrs):
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
         """The loops from `var` inwards replaced by the declared intrinsic, whose computation must match theirs.
 
+        A second call takes another intrinsic for them.
+
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].tensorize(j, plus_one)
         after: for i in range(4): call_extern("int32", 'plus_one', address_of(C[i, 0]), address_of(A[i, 0], 'r'))
         """
-        self._set_kind(var, ForKind.SERIAL, "tensorize")
+        if self.attr(var).intrin is None:
+            self._set_kind(var, ForKind.SERIAL, "tensorize")
         self.attrs[var].intrin = tensor_intrin
 
     # -------------------------------------------------------------------------------- where and when computed

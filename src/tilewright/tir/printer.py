@@ -55,6 +55,11 @@ def lines_and_names(func: s.PrimFunc) -> tuple[list[str], dict[Any, str]]:
     return printer.function(func), printer._names
 
 
+def _noted(key: str, value: Any) -> str:
+    """The value of a function's attribute; of LLVM IR, how much of it there is."""
+    return f"{sum(map(len, value))} characters of LLVM IR" if key == s.IMPORT_LLVM else repr(value)
+
+
 class _Printer:
     def __init__(self, positions: bool = False) -> None:
         self._positions = positions
@@ -126,7 +131,7 @@ class _Printer:
         params = ", ".join(
             f"{self.name(p)}: {self.buffer_type(p) if isinstance(p, Buffer) else p.dtype}" for p in func.params
         )
-        attrs = [f"    # {key} = {value!r}" for key, value in func.attrs.items()]
+        attrs = [f"    # {key} = {_noted(key, value)}" for key, value in func.attrs.items()]
         return [f"def {func.name}({params}):", *attrs, *_indented(self.statement(func.body))]
 
     @nested

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Value
 from tilewright.codegen.llvm.debug import DebugInfo
 from tilewright.codegen.llvm.emitter import EXPRESSIONS
+from tilewright.codegen.llvm.imports import imports_of, with_imports
 from tilewright.codegen.llvm.statements import fact, statement
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError
@@ -67,7 +68,8 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = 
     tail = "\n".join([*named, *metadata])
     sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, tail]
     mark = LOOPS if module.needs_loop_passes else ""
-    return EmittedModule(mark + "\n\n".join(x for x in sections if x) + "\n", tuple(module.messages))
+    text, imports = "\n\n".join(x for x in sections if x) + "\n", imports_of(funcs)
+    return EmittedModule(mark + (with_imports(text, imports) if imports else text), tuple(module.messages))
 
 
 def emit_function(func: PrimFunc, module: Module) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
+import sys
+import tempfile
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,11 +32,14 @@ def create_executable(output: str, objects: Any, options: Sequence[str] | None =
 def _compile(flags: Sequence[str], output: str, objects: Any, options: Any, cc: str | None) -> None:
     compiler = [cc] if cc else list(find_compiler()[0])
     inputs = [objects] if isinstance(objects, str) else list(objects)
-    command = [*compiler, *flags, "-o", str(output), *map(str, inputs), *(options or ())]
+    _run([*compiler, *flags, "-o", str(output), *map(str, inputs), *(options or ())])
+
+
+def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise EnvironmentError_(f"there is no C compiler {compiler[0]!r}; install it or leave cc= out") from None
+        raise EnvironmentError_(f"there is no compiler {command[0]!r}; install it or leave cc= out") from None
     if done.returncode:
         raise InputError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
 
@@ -77,6 +83,42 @@ def find_clang(required: bool = True) -> list[str]:
     if required and not found:
         raise EnvironmentError_("there is no clang on the PATH")
     return found
+
+
+def create_llvm(
+    inputs: Any, output: str | None = None, options: Sequence[str] | None = None, cc: str | None = None
+) -> str:
+    """LLVM IR of C++ sources, texts or the names of files, by Clang or the one in the `ziglang` package.
+
+    It is written to `output`, too. Raises `EnvironmentError_` without a compiler, `InputError` with its messages.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        names = []
+        for index, source in enumerate([inputs] if isinstance(inputs, str) else inputs):
+            names.append(str(source))
+            if not names[-1].endswith(_SOURCES) or "\n" in names[-1]:
+                names[-1] = str(Path(folder) / f"input{index}.cc")
+                Path(names[-1]).write_text(source)
+        made = output or str(Path(folder) / "output.ll")
+        _run([*([cc] if cc else _clang()), "-S", "-emit-llvm", "-O2", *(options or ()), "-o", made, *names])
+        return Path(made).read_text()
+
+
+#: How names of sources end that are files, not texts.
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".ll")
+
+
+def _clang() -> list[str]:
+    found = find_clang(required=False)
+    if found:
+        return found[:1]
+    if importlib.util.find_spec("ziglang") is None:
+        raise EnvironmentError_(
+            "create_llvm needs Clang: install it (Debian: apt install clang), or `pip install tilewright[export]`, "
+            "which brings Zig's"
+        )
+    # Zig checks for undefined behaviour and writes debug information unless told otherwise.
+    return [sys.executable, "-m", "ziglang", "c++", "-g0", "-fno-sanitize=undefined"]
 
 
 def download_testdata(url: str, relpath: str, module: Any = None, overwrite: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""`relay.build`, `relay.create_executor`, the graph executor and the virtual machine, over `tilewright.compile`."""
+"""`relay.build`, the graph executor and what the virtual machine runs, over `tilewright.compile`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array, require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
-from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.expr import bind_params_by_name
 from tilewright.compat.classic.functions import get_global_func
-from tilewright.compat.classic.interpreter_values import own_value
+from tilewright.compat.classic.graph_json import Graph, GraphProgram, graph_of
 from tilewright.compat.classic.linked import is_object
 from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
-from tilewright.compat.classic.runtime import ADT, to_classic
+from tilewright.compat.classic.runtime import to_classic
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
 from tilewright.errors import ArtifactError, InputError, TargetError, UnsupportedError
 from tilewright.load import load
-from tilewright.relay.interpreter.interpreter import evaluate
-from tilewright.relay.ir.infer_type import infer_type
-from tilewright.relay.ir.type import FuncType, TupleType, Type
 from tilewright.runtime.model import Model
 from tilewright.target import Target
 
@@ -102,7 +98,8 @@ class ExecutorFactory:
         self._executable = model
         self.ir_mod = mod
         self.target = target
-        self.params = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
+        self._given = {key: array(to_numpy(value)) for key, value in (params or {}).items()}
+        self._graph: tuple[str, dict[str, NDArray]] | None = None
         self.libmod_name = name
         self._entries: dict[str, Callable[..., Any]] = {}
 
@@ -185,12 +182,54 @@ class ExecutorFactory:
         """What holds the code: this object."""
         return self
 
+    def with_graph(self, text: str) -> ExecutorFactory:
+        """This model, read from a file, with the parameters that its graph names."""
+        if self.ir_mod is not None or '"node_row_ptr"' not in text:  # or the record of a program with control flow
+            return self
+        made = copy.copy(self)
+        names = [node.name for node in Graph.read(text).nodes if node.function is None]
+        inputs = {spec.name for spec in self.executable.inputs}
+        constants = [name for name in names if name not in inputs]
+        made._graph = text, dict(zip(constants, self._constants(), strict=False))
+        return made
+
+    def _constants(self) -> Iterator[NDArray]:
+        """The weights of the model in their order, as bytes."""
+        model = self.executable
+        data = np.frombuffer(model._weights, np.uint8)  # the runtime has no reader of single ones
+        for weight in model.manifest.weights:
+            yield array(data[weight.offset : weight.offset + weight.bytes])
+
+    def check_parameter(self, name: str, value: Any) -> bool:
+        """True for a parameter, by its name for `build` or in the graph. Raises `InputError` for another value."""
+        known = self._given.get(name)
+        if known is None and self._graph is not None:
+            known = self._graph[1].get(name)
+        if known is not None and known.numpy().tobytes() != value.tobytes() and not np.array_equal(known, value):
+            raise InputError(
+                f"{name!r} is a constant of the compiled model, of another value: build it again with this"
+            )
+        return known is not None
+
     @property
     def graph_json(self) -> str:
-        """What the compiler recorded of the model, as JSON text: inputs, outputs, kernels."""
+        """The graph of the model's kernels, as the classic executor's JSON text.
+
+        Of a program of the virtual machine, or a model read from a file, what the compiler recorded of it.
+        """
         if self._executable is None:  # it unpacks into its graph, too, where it cannot run
             return "{}"
-        return json.dumps(self.executable.manifest.to_json())
+        if self.ir_mod is None or not hasattr(self._executable.manifest, "kernels"):
+            return json.dumps(self._executable.manifest.to_json())
+        if self._graph is None:
+            self._graph = graph_of(optimize_module(self.ir_mod, self.target or Target.host()))
+        return self._graph[0]
+
+    @property
+    def params(self) -> dict[str, NDArray]:
+        """The parameters: by the names of the graph, where there is one; else as they were given to `build`."""
+        _ = self.graph_json
+        return self._given if self._graph is None else self._graph[1]
 
     def get_graph_json(self) -> str:
         """The text of `graph_json`."""
@@ -201,7 +240,7 @@ class ExecutorFactory:
         return self
 
     def get_params(self) -> dict[str, NDArray]:
-        """The parameters given to `build`; they are constants of the code already."""
+        """The parameters of the graph; they are constants of the code already."""
         return self.params
 
     def export_library(
@@ -257,7 +296,7 @@ class GraphModule:
         for name, one in given.items():
             if name in names:
                 self._inputs[name] = array(self._fitting(name, to_numpy(one)))
-            elif name not in self.module.params:
+            elif not self.module.check_parameter(name, to_numpy(one)):
                 raise InputError(f"the model has no input {name!r}; it has: {', '.join(names)}")
 
     def _fitting(self, name: str, value: Any) -> Any:
@@ -340,115 +379,16 @@ class GraphModule:
         return self.module.time_evaluator(func_name, dev, number, repeat, min_repeat_ms, f_preproc)
 
 
-def create(graph_json: Any, libmod: ExecutorFactory, device: Any = None) -> GraphModule:
-    """The graph executor of a compiled model, from what `relay.build` unpacks into."""
-    require_cpu(device)
-    return GraphModule(libmod)
+def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:
+    """The graph executor of a compiled model, from what `relay.build` unpacks into; or of a graph over functions.
 
-
-class Executor:
-    """What `create_executor` gives: `evaluate` runs an expression, or makes a function of one."""
-
-    def __init__(self, kind: str, mod: Any, target: Any, params: Mapping[str, Any] | None) -> None:
-        self.kind = kind
-        self.mod = IRModule() if mod is None else as_module(mod)
-        self.target = single_target(target)
-        self.params = params
-
-    def evaluate(self, expr: Any = None, binds: Mapping[relay.Var, Any] | None = None) -> Any:
-        """The value of `expr`; for a function (None: the module's `main`) a Python function of its parameters."""
-        if expr is None:
-            func = self.mod["main"]
-        elif isinstance(expr, relay.GlobalVar):
-            func = self.mod[expr]
-        else:
-            func = expr if isinstance(expr, relay.Function) else relay.Function([], expr)
-        if binds:
-            func = bind(func, binds)
-        if self.params:
-            func = bind_params_by_name(func, self.params)
-        runner = self._runner(func)
-        returns_function = expr is None or isinstance(expr, relay.GlobalVar | relay.Function)
-        return runner if returns_function else runner()
-
-    def _runner(self, func: relay.Function) -> Callable[..., Any]:
-        mod = IRModule.of(self.mod.with_functions(self.mod.functions))
-        mod["main"] = func
-        infer_type(mod)
-        result = mod["main"].checked_type
-        assert isinstance(result, FuncType)
-        compiled: list[Model] = []
-
-        def run(*args: Any, **named: Any) -> Any:
-            inputs = _inputs(func, args, named)
-            if self.kind == "debug":
-                return to_classic(evaluate(mod, inputs))
-            inputs = [_converted(param, value) for param, value in zip(func.params, inputs, strict=True)]
-            if not compiled:
-                compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
-            model = compiled[0]
-            leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
-            value = to_classic(unflatten(leaves, result.ret_type))
-            return value if self.kind == "vm" or not isinstance(value, ADT) else list(value)
-
-        return run
-
-
-def _inputs(func: relay.Function, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, as NumPy arrays of their dtypes."""
-    values = list(args)
-    for param in func.params[len(args) :]:
-        if param.name not in named:
-            raise InputError(f"no value for the parameter {param.name!r} of the function")
-        values.append(named[param.name])
-    if len(values) != len(func.params):
-        raise InputError(f"the function has {len(func.params)} parameters, {len(values)} values were given")
-    return [_in_dtype(param, value) for param, value in zip(func.params, values, strict=True)]
-
-
-def _in_dtype(param: relay.Var, value: Any) -> Any:
-    """`value` as an array; a Python number takes the dtype of the parameter."""
-    type_ = param.checked_type
-    if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
-        return np.asarray(value, type_.dtype.numpy)
-    return own_value(value)
-
-
-def _converted(param: relay.Var, value: Any) -> Any:
-    """`value` in the dtype of the parameter, as the classic executors copy numbers into buffers of their own."""
-    type_ = param.checked_type
-    if not isinstance(type_, relay.TensorType) or not isinstance(value, np.ndarray) or value.dtype == object:
-        return value
-    return value.astype(type_.dtype.numpy, copy=False)
-
-
-def unflatten(leaves: Sequence[Any], type_: Type) -> Any:
-    """The arrays `leaves` as a value of `type_`: one array, or nested tuples of them."""
-    remaining = iter(leaves)
-
-    def build_value(part: Type) -> Any:
-        if isinstance(part, TupleType):
-            return tuple([build_value(field) for field in part.fields])
-        return next(remaining)
-
-    return build_value(type_)
-
-
-KINDS = ("debug", "graph", "vm", "aot")
-
-
-def create_executor(
-    kind: str = "debug",
-    mod: Any = None,
-    device: Any = None,
-    target: Any = "llvm",
-    params: Mapping[str, Any] | None = None,
-) -> Executor:
-    """An executor that evaluates expressions: "debug" by the operators' NumPy references, the others compiled."""
-    if kind not in KINDS:
-        raise InputError(f"there is no executor {kind!r}; there are: {', '.join(KINDS)}")
-    require_cpu(device)
-    return Executor(kind, mod, target, params)
+    Where `libmod` is a module of functions, as `tvm.build` gives it, the graph says which of them is called on what.
+    """
+    if isinstance(libmod, ExecutorFactory):
+        require_cpu(device)
+        return GraphModule(libmod.with_graph(graph_json_str))
+    program: Any = GraphProgram(graph_json_str, libmod, device)
+    return GraphModule(ExecutorFactory(program, None, None))
 
 
 def vm_compile(

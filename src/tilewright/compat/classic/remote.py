@@ -133,7 +133,7 @@ class RemoteFactory(ExecutorFactory):
 
     def __init__(self, model: rpc.RemoteModel) -> None:
         super().__init__(model, None, None)  # type: ignore[arg-type]
-        self._given: Callable[[], Mapping[str, NDArray]] | None = None
+        self._set: Callable[[], Mapping[str, NDArray]] | None = None
 
     def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
         super().__getitem__(name)
@@ -151,7 +151,7 @@ class RemoteFactory(ExecutorFactory):
     ) -> ExecutorFactory:
         """This model with functions of an executor, which has been `given` the values of the model's inputs."""
         made = copy.copy(self)
-        made._entries, made._given = entries, given
+        made._entries, made._set = entries, given
         return made
 
     def time_evaluator(
@@ -165,9 +165,9 @@ class RemoteFactory(ExecutorFactory):
     ) -> Callable[..., BenchmarkResult]:
         """A function that times runs there, the way there and back not counted, on the inputs that were set."""
         _refuse_preproc(f_preproc)
-        if self._given is None or func_name not in self._entries:
+        if self._set is None or func_name not in self._entries:
             return super().time_evaluator(func_name, None, number, repeat, min_repeat_ms)
-        given, model = self._given, self.executable
+        given, model = self._set, self.executable
 
         def measure(*_: Any) -> BenchmarkResult:
             inputs = {name: value.numpy() for name, value in given().items()}

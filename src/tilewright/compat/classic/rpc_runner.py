@@ -5,6 +5,7 @@ What was built is built again here as a library and sent; the results are not co
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,23 @@ import numpy as np
 from tilewright.autotvm.classic.measure import FAILED, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 from tilewright.codegen import build
 from tilewright.compat.classic.rpc import RPCSession, connect_tracker
-from tilewright.errors import RpcError, UnsupportedError, UserError
+from tilewright.errors import InputError, RpcError, UnsupportedError, UserError
 from tilewright.rpc import RemoteLibrary, Session
 from tilewright.support.dtype import DType
+
+
+def request_remote(
+    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
+) -> RPCSession:
+    """A session of `timeout` seconds with a free device of a tracker's.
+
+    Without an address the tracker is that of TVM_TRACKER_HOST and TVM_TRACKER_PORT. Raises `InputError` without either.
+    """
+    host = host or os.environ.get("TVM_TRACKER_HOST", "")
+    port = port or int(os.environ.get("TVM_TRACKER_PORT", "0"))
+    if not host or not port:
+        raise InputError("request_remote needs a tracker: give host and port, or set TVM_TRACKER_HOST and _PORT")
+    return connect_tracker(host, port).request(device_key, priority, timeout)
 
 
 class RPCRunner(Runner):
@@ -48,7 +63,7 @@ class RPCRunner(Runner):
         self.key, self.priority = key, priority
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
-        self.tracker = connect_tracker(host, port)
+        self.address = (host, port)
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
         """A `MeasureResult` for each input; of those that were not built, why."""
@@ -75,7 +90,7 @@ class RPCRunner(Runner):
 
     def _timed(self, library: Any, task: Any) -> tuple[float, ...]:
         """Seconds of each repeat on a device; its session ends after the runner's `timeout`."""
-        remote: RPCSession = self.tracker.request(self.key, self.priority, self.timeout)
+        remote = request_remote(self.key, *self.address, self.priority, self.timeout)
         session: Session = remote.session
         loaded = session.load_module(session.upload(library))
         assert isinstance(loaded, RemoteLibrary)

@@ -8,7 +8,8 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.classic.array import require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult
-from tilewright.compat.classic.executor import ExecutorFactory, unflatten
+from tilewright.compat.classic.evaluation import unflatten
+from tilewright.compat.classic.executor import ExecutorFactory
 from tilewright.compat.classic.runtime import to_classic
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay.ir.infer_type import infer_type

@@ -6,7 +6,7 @@ _CLASSIC = "tilewright.autotvm.classic"
 _TEMPLATE = "tilewright.autotvm.template"
 _CONTEXTS = "tilewright.compat.classic.tuning_contexts"
 _RPC = leads_to("tilewright.compat.classic.rpc_runner", "RPCRunner")
-_REMOTE = "ask a tracker: tvm.rpc.connect_tracker(host, port).request(key)"
+_REMOTE = leads_to("tilewright.compat.classic.rpc_runner", "request_remote")
 _OWN = "operators have templates of their own; write one on te by @autotvm.template"
 
 _MEASURE = _RPC | leads_to(
@@ -69,10 +69,14 @@ TABLES = (
     Table(
         "tvm.autotvm.measure",
         "Measuring.",
-        names=_MEASURE,
-        refused={"request_remote": _REMOTE},
+        names=_MEASURE | _REMOTE,
     ),
-    Table("tvm.autotvm.measure.measure_methods", "Measuring.", names=_MEASURE),
+    Table("tvm.autotvm.measure.measure_methods", "Measuring.", names=_MEASURE | _REMOTE),
+    Table(
+        "tvm.autotvm.graph_tuner",
+        "Layouts of whole networks.",
+        refused=dict.fromkeys(("DPTuner", "PBQPTuner"), "layouts are chosen for the whole network as it is compiled"),
+    ),
     Table("tvm.autotvm.record", "Logs.", names=_RECORD),
     Table("tvm.autotvm.tuner", "Tuners.", names=_TUNER),
     Table(

@@ -4,7 +4,7 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _EXECUTOR = leads_to(f"{_CLASSIC}.executor", "GraphModule", "create")
-_DEBUG = leads_to(f"{_CLASSIC}.executor", "create", GraphModuleDebug="GraphModule")
+_DEBUG = leads_to(f"{_CLASSIC}.debug_executor", "GraphModuleDebug", "create")
 
 TABLES = (
     *[
@@ -27,7 +27,7 @@ TABLES = (
         "The C compiler.",
         names=leads_to(f"{_CLASSIC}.compilers", "create_executable", "create_shared", "cross_compiler", "get_cc"),
     ),
-    Table("tvm.contrib.clang", "Clang.", names=leads_to(f"{_CLASSIC}.compilers", "find_clang")),
+    Table("tvm.contrib.clang", "Clang.", names=leads_to(f"{_CLASSIC}.compilers", "create_llvm", "find_clang")),
     Table(
         "tvm.contrib.download",
         "Files from the net.",

@@ -5,7 +5,8 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _BUILD = {
-    **leads_to(f"{_CLASSIC}.executor", "build", "create_executor", "optimize"),
+    **leads_to(f"{_CLASSIC}.executor", "build", "optimize"),
+    **leads_to(f"{_CLASSIC}.evaluation", "create_executor"),
     **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
 }
 _VM = {

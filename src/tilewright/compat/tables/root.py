@@ -86,6 +86,7 @@ TABLES = (
             "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
         ),
     ),
+    Table("tvm.support", "Helpers of tests.", names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule")),
     Table("tvm.container", "Lists and mappings.", names=_CONTAINERS),
     Table("tvm.ir.container", "Lists and mappings.", names=_CONTAINERS),
     Table("tvm.driver", "Compiling.", names=_BUILD),

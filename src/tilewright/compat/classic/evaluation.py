@@ -1,0 +1,127 @@
+"""`relay.create_executor`: expressions evaluated, by the operators' references or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.compat.classic.array import require_cpu
+from tilewright.compat.classic.executor import single_target
+from tilewright.compat.classic.expr import bind, bind_params_by_name
+from tilewright.compat.classic.interpreter_values import own_value
+from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.runtime import ADT, to_classic
+from tilewright.compile import compile as compile_model
+from tilewright.errors import InputError
+from tilewright.relay.interpreter.interpreter import evaluate
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.type import FuncType, TupleType, Type
+from tilewright.runtime.model import Model
+
+
+class Executor:
+    """What `create_executor` gives: `evaluate` runs an expression, or makes a function of one."""
+
+    def __init__(self, kind: str, mod: Any, target: Any, params: Mapping[str, Any] | None) -> None:
+        self.kind = kind
+        self.mod = IRModule() if mod is None else as_module(mod)
+        self.target = single_target(target)
+        self.params = params
+
+    def evaluate(self, expr: Any = None, binds: Mapping[relay.Var, Any] | None = None) -> Any:
+        """The value of `expr`; for a function (None: the module's `main`) a Python function of its parameters."""
+        if expr is None:
+            func = self.mod["main"]
+        elif isinstance(expr, relay.GlobalVar):
+            func = self.mod[expr]
+        else:
+            func = expr if isinstance(expr, relay.Function) else relay.Function([], expr)
+        if binds:
+            func = bind(func, binds)
+        if self.params:
+            func = bind_params_by_name(func, self.params)
+        runner = self._runner(func)
+        returns_function = expr is None or isinstance(expr, relay.GlobalVar | relay.Function)
+        return runner if returns_function else runner()
+
+    def _runner(self, func: relay.Function) -> Callable[..., Any]:
+        mod = IRModule.of(self.mod.with_functions(self.mod.functions))
+        mod["main"] = func
+        infer_type(mod)
+        result = mod["main"].checked_type
+        assert isinstance(result, FuncType)
+        compiled: list[Model] = []
+
+        def run(*args: Any, **named: Any) -> Any:
+            inputs = _inputs(func, args, named)
+            if self.kind == "debug":
+                return to_classic(evaluate(mod, inputs))
+            inputs = [_converted(param, value) for param, value in zip(func.params, inputs, strict=True)]
+            if not compiled:
+                compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
+            model = compiled[0]
+            leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
+            value = to_classic(unflatten(leaves, result.ret_type))
+            return value if self.kind == "vm" or not isinstance(value, ADT) else list(value)
+
+        return run
+
+
+def _inputs(func: relay.Function, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, as NumPy arrays of their dtypes."""
+    values = list(args)
+    for param in func.params[len(args) :]:
+        if param.name not in named:
+            raise InputError(f"no value for the parameter {param.name!r} of the function")
+        values.append(named[param.name])
+    if len(values) != len(func.params):
+        raise InputError(f"the function has {len(func.params)} parameters, {len(values)} values were given")
+    return [_in_dtype(param, value) for param, value in zip(func.params, values, strict=True)]
+
+
+def _in_dtype(param: relay.Var, value: Any) -> Any:
+    """`value` as an array; a Python number takes the dtype of the parameter."""
+    type_ = param.checked_type
+    if isinstance(value, int | float) and isinstance(type_, relay.TensorType):
+        return np.asarray(value, type_.dtype.numpy)
+    return own_value(value)
+
+
+def _converted(param: relay.Var, value: Any) -> Any:
+    """`value` in the dtype of the parameter, as the classic executors copy numbers into buffers of their own."""
+    type_ = param.checked_type
+    if not isinstance(type_, relay.TensorType) or not isinstance(value, np.ndarray) or value.dtype == object:
+        return value
+    return value.astype(type_.dtype.numpy, copy=False)
+
+
+def unflatten(leaves: Sequence[Any], type_: Type) -> Any:
+    """The arrays `leaves` as a value of `type_`: one array, or nested tuples of them."""
+    remaining = iter(leaves)
+
+    def build_value(part: Type) -> Any:
+        if isinstance(part, TupleType):
+            return tuple([build_value(field) for field in part.fields])
+        return next(remaining)
+
+    return build_value(type_)
+
+
+KINDS = ("debug", "graph", "vm", "aot")
+
+
+def create_executor(
+    kind: str = "debug",
+    mod: Any = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: Mapping[str, Any] | None = None,
+) -> Executor:
+    """An executor that evaluates expressions: "debug" by the operators' NumPy references, the others compiled."""
+    if kind not in KINDS:
+        raise InputError(f"there is no executor {kind!r}; there are: {', '.join(KINDS)}")
+    require_cpu(device)
+    return Executor(kind, mod, target, params)
