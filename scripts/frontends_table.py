@@ -7,6 +7,7 @@ python scripts/frontends_table.py --check   # fails where it is not current
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tilewright.frontend.interface import Frontend
 from tilewright.frontends import FRONTENDS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "frontends.md"
+#: What `python -m bench.frontends.usage` counted.
+USAGE = Path(__file__).resolve().parents[1] / "bench" / "frontends" / "usage.json"
 
 _HEAD = """# Formats
 
@@ -22,8 +25,11 @@ The formats that models come in, as `src/tilewright/frontends.py` lists them, an
 by its name. What has no converter is refused with one message that names every such operator, how often it comes and
 where first; a plug-in can bring it ([plugins.md](plugins.md)).
 
-| format | what is read | converters | of the format's own list |
-|---|---|---|---|
+The last column counts the trained models that the tests use: how many operators they have, of how many kinds, and how
+often one of those without a converter comes.
+
+| format | what is read | converters | of the format's own list | in trained models |
+|---|---|---|---|---|
 """
 
 
@@ -33,9 +39,11 @@ def page() -> str:
     for frontend in FRONTENDS:
         groups = frontend.operators()
         count = ", ".join(f"{len(names)} {kind}" for kind, names in groups.items()) or "–"
-        rows.append(f"| {frontend.name} | {frontend.kind} | {count} | {_share(frontend)} |\n")
+        rows.append(f"| {frontend.name} | {frontend.kind} | {count} | {_share(frontend)} | {_used(frontend)} |\n")
         for kind, names in groups.items():
             parts.append(f"\n## {frontend.name}: {kind}\n\n{_listed(names)}\n")
+        if _usage(frontend):
+            parts.append(f"\nMost used:\n\n{_listed(_most_used(frontend))}\n")
         if frontend.missing():
             parts.append(f"\nWithout a converter:\n\n{_listed(frontend.missing() or [])}\n")
     return _HEAD + "".join(rows) + "".join(parts)
@@ -44,6 +52,26 @@ def page() -> str:
 def _share(frontend: Frontend) -> str:
     missing = frontend.missing()
     return "–" if missing is None else f"{len(missing)} missing"
+
+
+def _usage(frontend: Frontend) -> dict[str, int]:
+    """How often its operators come in trained models."""
+    found: dict[str, int] = json.loads(USAGE.read_text()).get(frontend.name, {}).get("operators", {})
+    return found
+
+
+def _used(frontend: Frontend) -> str:
+    counts, missing = _usage(frontend), set(frontend.missing() or [])
+    if not counts:
+        return "–"
+    models = json.loads(USAGE.read_text())[frontend.name]["models"]
+    without = sum(count for name, count in counts.items() if name in missing)
+    return f"{models} with {sum(counts.values())} of {len(counts)} kinds; {without} without a converter"
+
+
+def _most_used(frontend: Frontend) -> list[str]:
+    """The ten that come most often, with their counts."""
+    return [f"{name} {count}" for name, count in list(_usage(frontend).items())[:10]]
 
 
 def _listed(names: list[str]) -> str:

@@ -78,6 +78,26 @@ def _wire_type(field: Field) -> int:
     return VARINT
 
 
+def field_at(data: memoryview, position: int) -> tuple[int, int, int, int]:
+    """(number, wire type, begin of the payload, end, perhaps behind the data) of the field whose tag is at `position`.
+
+    Raises `ValueError` where it is not sound.
+    """
+    begin = position
+    key, position = _varint(data, position)
+    number, wire, start = key >> 3, key & 7, position
+    if wire == VARINT:
+        _, position = _varint(data, position)
+    elif wire == BYTES:
+        length, start = _varint(data, position)
+        position = start + length
+    elif wire in (FIXED64, FIXED32):
+        position += 8 if wire == FIXED64 else 4
+    else:
+        raise ValueError(f"wire type {wire} at byte {begin}")
+    return number, wire, start, position
+
+
 def _fields(data: memoryview, whole: bool = True) -> Iterator[tuple[int, int, int, int]]:
     """(number, wire type, begin of the payload, end) of each field. Raises `ValueError` where that is not sound.
 
@@ -86,17 +106,7 @@ def _fields(data: memoryview, whole: bool = True) -> Iterator[tuple[int, int, in
     position, size = 0, len(data)
     while position < size:
         begin = position
-        key, position = _varint(data, position)
-        number, wire, start = key >> 3, key & 7, position
-        if wire == VARINT:
-            _, position = _varint(data, position)
-        elif wire == BYTES:
-            length, start = _varint(data, position)
-            position = start + length
-        elif wire in (FIXED64, FIXED32):
-            position += 8 if wire == FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {wire} at byte {begin}")
+        number, wire, start, position = field_at(data, begin)
         if wire in (FIXED64, FIXED32) and data[position : position + start - begin] == data[begin:start]:
             position = _end_of_run(data, begin, start - begin, position - begin)
             yield number, wire + _RUN, begin, position

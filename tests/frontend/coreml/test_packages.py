@@ -129,9 +129,9 @@ def test_blobs_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_models_that_are_no_programs() -> None:
-    old = encode(SCHEMA, "Model", {"specificationVersion": 4, "description": {}, "neuralNetwork": {}})
+    old = encode(SCHEMA, "Model", {"specificationVersion": 4, "description": {}, "pipeline": {}})
     assert frontend_of(old).name == "coreml"
-    with pytest.raises(UnsupportedError, match="neuralNetwork and no ML program; convert it anew"):
+    with pytest.raises(UnsupportedError, match="a pipeline, neither an ML program nor"):
         from_coreml(old)
 
 

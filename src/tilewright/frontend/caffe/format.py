@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.caffe import from_caffe
+from tilewright.frontend.caffe import converts, from_caffe
 from tilewright.frontend.caffe.load import is_binary, is_text, weights_beside
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
@@ -40,3 +40,7 @@ class CaffeFrontend(Frontend):
         """As `from_caffe`."""
         prototxt, caffemodel = model if is_pair(model) else (model, None)
         return from_caffe(prototxt, caffemodel, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """Types of layers."""
+        return {"layers": converts.supported()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.caffe2 import from_caffe2
+from tilewright.frontend.caffe2 import converts, from_caffe2
 from tilewright.frontend.caffe2.load import init_beside, is_net
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
@@ -40,3 +40,7 @@ class Caffe2Frontend(Frontend):
         """As `from_caffe2`."""
         predict, init = model if is_pair(model) else (model, None)
         return from_caffe2(predict, init, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """By their types."""
+        return {"operators": converts.supported()}

@@ -1,4 +1,4 @@
-"""Core ML programs (MIL) to Relay: one converter function an operation."""
+"""Core ML models to Relay, ML programs (MIL) and neural networks: one converter function an operation or layer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.coreml.convert import convert_model
+from tilewright.frontend.coreml.network_node import layers
 from tilewright.frontend.coreml.registry import converts
 
 if TYPE_CHECKING:
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 def from_coreml(
     model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[IRModule, list[InputSpec]]:
-    """A Relay module for an ML program (an .mlpackage, or the specification within), and the specs of its inputs.
+    """A Relay module for a Core ML model and the specs of its inputs.
+
+    A model is an .mlpackage, the specification within or an .mlmodel: an ML program or a neural network. Of a
+    classifier the result is the array of probabilities.
 
     No package is needed. Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming
-    every operation that cannot be converted, and for models that are no ML programs.
+    every operation that cannot be converted, and for pipelines and other kinds of models.
     """
     return convert_model(model, input_shapes)
 
 
-__all__ = ["converts", "from_coreml"]
+__all__ = ["converts", "from_coreml", "layers"]

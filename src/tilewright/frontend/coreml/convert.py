@@ -1,4 +1,4 @@
-"""A whole ML program to a Relay module: read it, fix the shapes of its inputs, convert its operations in order."""
+"""A whole Core ML model to a Relay module, here an ML program: read, its inputs shaped, operations in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import numpy as np
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.coreml import (  # noqa: F401  (importing a family registers its converters)
     math,
+    network_elementwise,
+    network_nn,
+    network_shapes,
     nn,
     shapes,
 )
 from tilewright.frontend.coreml.load import MlModel, load_model, value_array
+from tilewright.frontend.coreml.network import convert_network, network_of
 from tilewright.frontend.coreml.node import MilNode
 from tilewright.frontend.coreml.registry import converts
 from tilewright.frontend.coreml.schema import DTYPES
@@ -33,6 +37,9 @@ def convert_model(
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.coreml.from_coreml`."""
     loaded = load_model(model)
+    network = network_of(loaded)
+    if network is not None:
+        return convert_network(loaded, network, input_shapes)
     function = _main(loaded)
     specs = resolve_inputs([_declared(entry, loaded) for entry in function.inputs], input_shapes)
     params = [var(spec.name, spec.type) for spec in specs]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.coreml import from_coreml
+from tilewright.frontend.coreml import converts, from_coreml, layers
 from tilewright.frontend.coreml.load import MANIFEST, is_specification, specification_path
+from tilewright.frontend.coreml.schema import MIL_OPERATIONS, SCHEMA
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.source import Source
@@ -39,3 +40,12 @@ class CoremlFrontend(Frontend):
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_coreml`."""
         return from_coreml(model, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """Operations of ML programs (MIL), and layers of neural networks."""
+        return {"operations": converts.supported(), "layers": layers.supported()}
+
+    def missing(self) -> list[str]:
+        """Of the core operations of MIL and the layers of the specification."""
+        known = {*converts.supported(), *layers.supported(), "const"}
+        return sorted({*MIL_OPERATIONS, *SCHEMA.fields("NeuralNetworkLayer")} - {"name", "input", "output"} - known)

@@ -25,7 +25,8 @@ MANIFEST = "Manifest.json"
 _PREFIX = "@model_path/"
 _SENTINEL = 0xDEADBEEF
 _MOST_MANIFEST = 1 << 20
-_OTHER_KINDS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor", "pipeline")
+#: What a model may be that is read here, as the fields of `Model`.
+_READ = ("mlProgram", "neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
 def is_specification(contents: memoryview) -> bool:
@@ -81,17 +82,16 @@ def _place(contents: memoryview, offset: int, where: str) -> tuple[int, int]:
 
 
 def load_model(model: str | os.PathLike[str] | bytes) -> MlModel:
-    """The specification read and checked to be an ML program."""
+    """The specification read and checked to be an ML program or a neural network."""
     source = Source.of(model)
     if source.is_folder and source.path is not None:
         path = specification_path(source.path)
         source = Source.of(path)
     spec = read_message(source.contents, SCHEMA, "Model", source.label, "a Core ML model")
-    if not spec.has("mlProgram"):
-        kind = next((name for name in _OTHER_KINDS if spec.has(name)), "no network")
+    if not any(spec.has(kind) for kind in _READ):
+        kind = "a pipeline" if spec.has("pipeline") else "no network"
         raise UnsupportedError(
-            f"{source.label} holds {kind} and no ML program; convert it anew with coremltools, "
-            'convert(..., convert_to="mlprogram")'
+            f"{source.label} holds {kind}, neither an ML program nor a neural network; convert its parts one by one"
         )
     return MlModel(source.label, spec, None if source.path is None else source.path.parent)
 

@@ -1,14 +1,17 @@
-"""The messages of Core ML models, as `messages.py` reads them: the description of a model, and ML programs.
+"""The messages of Core ML models, as `messages.py` reads them: the description of a model, and ML programs;
+neural networks are in `network_schema.py`.
 
 https://apple.github.io/coremltools/mlmodel/index.html
 """
 
+from tilewright.frontend.coreml.network_schema import ENUMS, MESSAGES
 from tilewright.frontend.messages import Schema
 
 SCHEMA = Schema(
     """
-Model specificationVersion=1:int32 description=2:ModelDescription isUpdatable=10:bool neuralNetworkClassifier=403:Other
-  neuralNetworkRegressor=303:Other neuralNetwork=500:Other mlProgram=502:Program pipeline=202:Other
+Model specificationVersion=1:int32 description=2:ModelDescription isUpdatable=10:bool
+  neuralNetworkClassifier=403:NeuralNetwork neuralNetworkRegressor=303:NeuralNetwork neuralNetwork=500:NeuralNetwork
+  mlProgram=502:Program pipeline=202:Other
 Other
 ModelDescription input=1:FeatureDescription* output=10:FeatureDescription* state=13:FeatureDescription*
   functions=20:FunctionDescription* defaultFunctionName=21:string
@@ -48,13 +51,15 @@ Operation type=1:string inputs=2:map/string/Argument outputs=3:NamedValueType* b
   attributes=5:map/string/Value
 Argument arguments=1:Binding*
 Binding name=1:string value=2:Value
-""",
+"""
+    + MESSAGES,
     {
         "ColorSpace": "INVALID=0 GRAYSCALE=10 RGB=20 BGR=30 GRAYSCALE_FLOAT16=40",
         "ArrayDataType": "INVALID=0 FLOAT16=65552 FLOAT32=65568 DOUBLE=65600 INT32=131104 INT8=131080",
         "DataType": "UNUSED_TYPE=0 BOOL=1 STRING=2 FLOAT16=10 FLOAT32=11 FLOAT64=12 BFLOAT16=13 INT8=21 INT16=22 "
         "INT32=23 "
         "INT64=24 INT4=25 UINT8=31 UINT16=32 UINT32=33 UINT64=34 UINT4=35 UINT2=36 UINT1=37 UINT6=38 UINT3=39",
+        **ENUMS,
     },
 )
 
@@ -64,3 +69,24 @@ DTYPES = {
     "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16",
     "UINT32": "uint32", "UINT64": "uint64",
 }  # fmt: skip
+
+_MIL = """
+abs acos add affine argsort asin atan atanh avg_pool band_part batch_norm batch_to_space cast ceil clamped_relu
+classify clip concat cond const constexpr_affine_dequantize constexpr_blockwise_shift_scale constexpr_cast
+constexpr_lut_to_dense constexpr_lut_to_sparse constexpr_sparse_blockwise_shift_scale constexpr_sparse_to_dense conv
+conv_quantized conv_transpose cos cosh crop crop_resize cumsum depth_to_space dequantize einsum elu equal erf exp exp2
+expand_dims fill fill_like flatten2d floor floor_div gather gather_along_axis gather_nd gelu greater greater_equal gru
+identity instance_norm inverse l2_norm l2_pool layer_norm leaky_relu less less_equal linear linear_activation
+list_gather list_length list_read list_scatter list_write local_response_norm log logical_and logical_not logical_or
+logical_xor lstm make_list matmul max_pool maximum minimum mod mul non_maximum_suppression non_zero not_equal one_hot
+pad pixel_shuffle pixel_unshuffle pow prelu quantize random_bernoulli random_categorical random_normal random_uniform
+range_1d read_state real_div reduce_argmax reduce_argmin reduce_l1_norm reduce_l2_norm reduce_log_sum
+reduce_log_sum_exp reduce_max reduce_mean reduce_min reduce_prod reduce_sum reduce_sum_square relu relu6 resample
+reshape reshape_like resize resize_bilinear resize_nearest_neighbor reverse reverse_sequence rnn round rsqrt
+scaled_dot_product_attention scaled_tanh scatter scatter_along_axis scatter_nd select shape sigmoid sigmoid_hard sign
+silu sin sinh slice_by_index slice_by_size slice_update sliding_windows softmax softplus softplus_parametric softsign
+space_to_batch space_to_depth split sqrt square squeeze stack sub tan tanh threshold thresholded_relu tile topk
+transpose upsample_bilinear upsample_nearest_neighbor while_loop
+"""
+#: The core operations of MIL, of all versions up to iOS 18.
+MIL_OPERATIONS = tuple(_MIL.split())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.darknet import from_darknet
+from tilewright.frontend.darknet import converts, from_darknet
 from tilewright.frontend.darknet.cfg import is_cfg
 from tilewright.frontend.darknet.convert import weights_beside
 from tilewright.frontend.inputs import InputSpec
@@ -41,3 +41,7 @@ class DarknetFrontend(Frontend):
         """As `from_darknet`."""
         cfg, weights = model if is_pair(model) else (model, None)
         return from_darknet(cfg, weights, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """By the names of their sections."""
+        return {"layers": converts.supported()}

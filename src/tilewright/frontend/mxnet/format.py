@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.mxnet import from_mxnet
+from tilewright.frontend.mxnet import converts, from_mxnet
 from tilewright.frontend.mxnet.load import is_symbol, parameters_beside
 from tilewright.frontend.source import Source
 from tilewright.frontend.two_files import first_of, is_pair
@@ -40,3 +40,7 @@ class MxnetFrontend(Frontend):
         """As `from_mxnet`."""
         symbol, parameters = model if is_pair(model) else (model, None)
         return from_mxnet(symbol, parameters, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """By their names in symbols."""
+        return {"operators": converts.supported()}

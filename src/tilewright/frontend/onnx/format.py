@@ -13,9 +13,10 @@ from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.onnx import from_onnx
 from tilewright.frontend.onnx.reference.reference import OnnxReference
-from tilewright.frontend.onnx.wire import BYTES, VARINT, fields
+from tilewright.frontend.onnx.wire import fields
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
+from tilewright.frontend.wire import BYTES, VARINT
 from tilewright.relay.ir.module import IRModule
 
 #: Wire types of the fields of `ModelProto`, by number (onnx.proto).

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.errors import ModelError
+from tilewright.frontend.wire import BYTES, field_at
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_NAME, _TENSOR_RAW = 7, 5, 8, 9
-VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
 _LARGE = 4096  # bytes of tensor data from which cutting out is worth it
 
 Field = tuple[int, int, int, int, int]
@@ -71,33 +71,13 @@ def fields(data: memoryview, whole: bool = True) -> Iterator[Field]:
     position, size = 0, len(data)
     while position < size:
         tag = position
-        key, position = _read_varint(data, position)
-        number, kind = key >> 3, key & 7
-        start = position
-        if kind == VARINT:
-            _, position = _read_varint(data, position)
-        elif kind == BYTES:
-            length, start = _read_varint(data, position)
-            position = start + length
-        elif kind in (_FIXED64, _FIXED32):
-            position += 8 if kind == _FIXED64 else 4
-        else:
-            raise ModelError(f"wire type {kind} at byte {tag}")
+        try:
+            number, kind, start, position = field_at(data, tag)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
         if number == 0 or (position > size and whole):
             raise ModelError(f"a field at byte {tag} runs over the end")
         yield number, kind, tag, start, position
-
-
-def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data) and shift < 70:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise ModelError(f"an unfinished number at byte {position}")
 
 
 def _varint(value: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.paddle import from_paddle
+from tilewright.frontend.paddle import converts, from_paddle
 from tilewright.frontend.paddle.load import MODEL_OF_FOLDER, is_program, parameters_beside
 from tilewright.frontend.source import Source
 from tilewright.frontend.two_files import first_of, is_pair
@@ -44,3 +44,7 @@ class PaddleFrontend(Frontend):
         """As `from_paddle`."""
         program, parameters = model if is_pair(model) else (model, None)
         return from_paddle(program, parameters, input_shapes)
+
+    def operators(self) -> dict[str, list[str]]:
+        """By their names in today's programs."""
+        return {"operators": converts.supported()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.frontend.graph_walk import UNAVAILABLE
@@ -22,7 +22,8 @@ _MOST_ROUNDS = 1024
 
 @converts(
     "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "PlaceholderWithDefault",
-    "Copy", "CopyHost", "DebugIdentity", "IdentityN", "OptimizationBarrier",
+    "Copy", "CopyHost", "DebugIdentity", "IdentityN", "OptimizationBarrier", "Enter", "RefEnter", "NextIteration",
+    "RefNextIteration", "LoopCond",
 )  # fmt: skip
 def convert_identity(node: TfNode) -> Any:
     return list(node.values) if node.operator in ("IdentityN", "OptimizationBarrier") else node.values[0]
@@ -122,10 +123,30 @@ def _chosen(node: TfNode, condition: Expr, first: Sequence[Any], second: Sequenc
 def convert_while(node: TfNode) -> list[Any]:
     """Written out where the condition is known before the run, else a function that calls itself."""
     test, body = node.function("cond"), node.function("body")
+
+    def goes_on(values: Sequence[Any], scope: str) -> Any:
+        return node.importer.call(test, values, scope)[0]
+
+    return loop(node, goes_on, lambda values, scope: node.importer.call(body, values, scope))
+
+
+@converts("Exit", "RefExit")
+def convert_exit(node: TfNode) -> list[Any]:
+    """All values of a loop of TensorFlow 1, of which the first is the one that this Exit lets out."""
+    goes_on, body = node.importer.frame(node.name)
+    return loop(node, goes_on, body)
+
+
+#: Of the values of a loop and where it is: whether it goes on, or the values of the next round.
+Part = Callable[[Sequence[Any], str], Any]
+
+
+def loop(node: TfNode, test: Part, body: Part) -> list[Any]:
+    """The values of `node` behind a loop, or `[UNAVAILABLE]`."""
     values: list[Any] = list(node.values)
     for turn in range(_MOST_ROUNDS):
         scope = f"{node.name}/{turn}/"
-        (go_on,) = node.importer.call(test, values, scope)[:1]
+        go_on = test(values, scope)
         if go_on is UNAVAILABLE:
             return [UNAVAILABLE]
         go_on = _truth(expression(go_on))
@@ -133,7 +154,7 @@ def convert_while(node: TfNode) -> list[Any]:
             break
         if not go_on.data:
             return values
-        values = node.importer.call(body, values, scope)
+        values = body(values, scope)
         if any(value is UNAVAILABLE for value in values):
             return [UNAVAILABLE]
     else:
@@ -141,7 +162,7 @@ def convert_while(node: TfNode) -> list[Any]:
     return _recursive(node, test, body, values)
 
 
-def _recursive(node: TfNode, test: str, body: str, start: Sequence[Any]) -> list[Any]:
+def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> list[Any]:
     first = [value if isinstance(value, Handle) else expression(value) for value in start]
     if any(isinstance(value, Items) for value in first):
         node.unsupported(
@@ -153,8 +174,8 @@ def _recursive(node: TfNode, test: str, body: str, start: Sequence[Any]) -> list
     own = iter(params)
     inside = [next(own) if isinstance(value, Expr) else value for value in first]
     scope = f"{node.name}/"
-    (go_on,) = node.importer.call(test, inside, scope)[:1]
-    results = [expression(value) for value in node.importer.call(body, inside, scope)]
+    go_on = test(inside, scope)
+    results = [expression(value) for value in body(inside, scope)]
     if go_on is UNAVAILABLE or any(value is UNAVAILABLE for value in results):
         return [UNAVAILABLE]
     again = [value for value, before in zip(results, first) if isinstance(before, Expr)]

@@ -6,7 +6,7 @@ Operators of branches (Switch) give all their results; Merge chooses among them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
@@ -14,6 +14,7 @@ from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
 from tilewright.frontend.graph_walk import UNAVAILABLE
 from tilewright.frontend.messages import Record
+from tilewright.frontend.tensorflow.frames import EXITS, Frame, Frames, node_of
 from tilewright.frontend.tensorflow.load import Program
 from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
 from tilewright.frontend.tensorflow.outputs import place_of_output
@@ -46,6 +47,20 @@ class Scope:
         self.values: dict[str, list[Any]] = {}
         #: Of values behind a Switch, on which side of which condition they are.
         self.sides: dict[str, dict[Expr, bool]] = {}
+        #: The loops of TensorFlow 1 in it.
+        self.frames: Frames | None = None
+
+    def frame_of(self, exit_: Record, label: str) -> Frame:
+        """The loop that an Exit leaves."""
+        if self.frames is None:
+            self.frames = Frames(self.nodes, label)
+        return self.frames.of_exit(exit_)
+
+    def within(self, values: Mapping[str, list[Any]], name: str) -> Scope:
+        """The same graph, in which other values are known."""
+        inner = Scope(self.nodes, name, self.is_function)
+        inner.frames, inner.values = self.frames, dict(values)
+        return inner
 
 
 class Importer(GraphImporter):
@@ -60,6 +75,7 @@ class Importer(GraphImporter):
         self._depth = 0
         self._variables: dict[str, Constant] = {}
         self._bodies: dict[str, dict[str, Record]] = {}
+        self._leaving: list[tuple[Scope, Frame]] = []
 
     # ---------------------------------------------------------------------------------------------------- the results
     def run(self, inputs: Mapping[str, Expr], outputs: Sequence[str]) -> list[Any]:
@@ -120,29 +136,66 @@ class Importer(GraphImporter):
         stack = [tensor]
         entered: set[str] = set()
         while stack:
-            name = _node_of(stack[-1])
+            name = node_of(stack[-1])
             if name in scope.values:
                 stack.pop()
                 continue
             node = scope.nodes.get(name)
             if node is None:
                 raise ModelError(f"{self.program.label}: {tensor!r} needs {name!r}, which is not there")
-            needed = [one for one in node.input if not one.startswith("^") and _node_of(one) not in scope.values]
+            if node.op in EXITS:
+                inputs: Sequence[str] = _read_by(scope.frame_of(node, self.program.label))
+            else:
+                inputs = [one for one in node.input if not one.startswith("^")]
+            needed = [one for one in inputs if node_of(one) not in scope.values]
             if needed and name not in entered:
                 entered.add(name)
                 stack.extend(needed)
                 continue
             if needed:
-                raise UnsupportedError(
-                    f"{self.program.label}: {node.op} {scope.name + name!r} needs its own result: loops of graphs of "
-                    "TensorFlow 1 are not supported; freeze the graph with control flow v2"
-                )
+                raise ModelError(f"{self.program.label}: {node.op} {scope.name + name!r} needs its own result")
             stack.pop()
-            self._convert(scope, node)
+            if node.op in EXITS:
+                self._leave(scope, node)
+            else:
+                self._convert(scope, node)
         return self._known(scope, tensor)
 
+    def _leave(self, scope: Scope, exit_: Record) -> None:
+        """Run the loop that an Exit leaves, and enter what all its exits give."""
+        frame = scope.frame_of(exit_, self.program.label)
+        values = [scope.values[one.enter][0] for one in frame.carried]
+        node = TfNode(exit_, scope.name + frame.name, values, self)
+        self._leaving.append((scope, frame))
+        try:
+            results = [UNAVAILABLE] if any(value is UNAVAILABLE for value in values) else self._results(node)
+        finally:
+            self._leaving.pop()
+        for number, one in enumerate(frame.carried):
+            for name in one.exits:
+                scope.values[name] = [UNAVAILABLE if results == [UNAVAILABLE] else results[number]]
+
+    def frame(self, name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The test and the body of the loop that is being left."""
+        scope, frame = self._leaving[-1]
+
+        def inside(values: Sequence[Any], label: str) -> Scope:
+            known = {one: scope.values[one] for one in frame.read}
+            known |= {one.merge: [value, DEAD] for one, value in zip(frame.carried, values)}
+            known |= {one.switch: [DEAD, value] for one, value in zip(frame.carried, values) if one.switch}
+            return scope.within(known, label)
+
+        def test(values: Sequence[Any], label: str) -> Any:
+            return self._tensor(inside(values, label), frame.test)
+
+        def body(values: Sequence[Any], label: str) -> list[Any]:
+            inner = inside(values, label)
+            return [self._tensor(inner, one.following) for one in frame.carried]
+
+        return test, body
+
     def _known(self, scope: Scope, tensor: str) -> Any:
-        name = _node_of(tensor)
+        name = node_of(tensor)
         values = scope.values[name]
         if values == [UNAVAILABLE]:
             return UNAVAILABLE
@@ -175,7 +228,7 @@ class Importer(GraphImporter):
     def _sides(self, scope: Scope, record: Record) -> dict[Expr, bool]:
         found: dict[Expr, bool] = {}
         for one in record.input:
-            name = _node_of(one.lstrip("^"))
+            name = node_of(one.lstrip("^"))
             found.update(scope.sides.get(name, {}))
             giver = scope.nodes.get(name)
             if giver is not None and giver.op == "Switch" and name in scope.values:
@@ -202,7 +255,7 @@ class Importer(GraphImporter):
                                  Dims([places[1]], scalar=True).expression())]  # fmt: skip
 
     def _side_of(self, scope: Scope, tensor: str) -> dict[Expr, bool]:
-        name = _node_of(tensor)
+        name = node_of(tensor)
         found = dict(scope.sides.get(name, {}))
         giver = scope.nodes.get(name)
         if giver is not None and giver.op == "Switch":
@@ -245,9 +298,9 @@ class Importer(GraphImporter):
         return value
 
 
-def _node_of(tensor: str) -> str:
-    """The node that a tensor is a result of."""
-    return tensor.lstrip("^").partition(":")[0]
+def _read_by(frame: Frame) -> list[str]:
+    """What a loop needs before it runs: all that comes in."""
+    return [*(one.enter for one in frame.carried), *frame.read]
 
 
 def _switched(node: TfNode) -> list[Any]:

@@ -40,6 +40,42 @@ def convert_reserve(node: TfNode) -> Items:
     return Items([None] * count, kind, _shape(node, 0))
 
 
+@converts("TensorArrayV3")
+def convert_array(node: TfNode) -> list[Any]:
+    """Results: a handle, for which the number of elements stands, and the list itself, which goes where `flow` goes."""
+    kind = type_name(node.type_code("dtype"))
+    if kind is None:
+        node.unsupported("an array of other than numbers")
+    count = node.ints(0, "length")[0]
+    if not 0 <= count <= _MOST_ITEMS:
+        node.unsupported(f"an array of {count} tensors")
+    return [Dims([count], scalar=True), Items([None] * count, kind, None)]
+
+
+@converts("TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayScatterV3", "TensorArraySizeV3",
+          "TensorArrayConcatV3")  # fmt: skip
+def convert_array_operation(node: TfNode) -> Any:
+    """Inputs: handle, place or places, value where there is one, the list."""
+    last = {"TensorArraySizeV3": 1, "TensorArrayConcatV3": 1, "TensorArrayReadV3": 2, "TensorArrayGatherV3": 2}
+    listed = _items(node, last.get(node.operator, 3))
+    if node.operator == "TensorArraySizeV3":
+        return Dims([len(listed.items)], scalar=True)
+    if node.operator == "TensorArrayConcatV3":
+        return [concatenate([_element(node, listed, item) for item in listed.items], 0)]
+    places = node.ints(1, "places")
+    if any(not 0 <= place < _MOST_ITEMS for place in places):
+        node.bad(f"elements {places} of an array of {len(listed.items)}")
+    if node.operator in ("TensorArrayReadV3", "TensorArrayGatherV3"):
+        if any(place >= len(listed.items) for place in places):
+            node.bad(f"elements {places} of an array of {len(listed.items)}")
+        parts = [_element(node, listed, listed.items[place]) for place in places]
+        return parts[0] if node.operator == "TensorArrayReadV3" else op.stack(parts, axis=0)
+    items = [*listed.items, *[None] * (max(places, default=-1) + 1 - len(listed.items))]
+    for number, place in enumerate(places):
+        items[place] = node[2] if node.operator == "TensorArrayWriteV3" else index_axis(node[2], 0, number)
+    return Items(items, listed.dtype, listed.shape)
+
+
 @converts("TensorListFromTensor")
 def convert_from_tensor(node: TfNode) -> Items:
     count = node.shape()[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ class GraphImporter(ABC):
     @abstractmethod
     def call(self, function: str, arguments: Sequence[Any], scope: str) -> list[Any]:
         """The results of a function of the library."""
+
+    @abstractmethod
+    def frame(self, name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The test and the body of the loop of TensorFlow 1 that the Exit `name` leaves."""
 
     @abstractmethod
     def variable(self, name: str) -> Constant:

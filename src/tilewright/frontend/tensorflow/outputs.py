@@ -21,6 +21,7 @@ _NAMES = {
     "MaxPoolWithArgmax": "output argmax",
     "NonMaxSuppressionV5": "selected_indices selected_scores valid_outputs",
     "NonMaxSuppressionV4": "selected_indices valid_outputs",
+    "TensorArrayV3": "handle flow",
     "TensorListPopBack": "output_handle tensor",
 }
 

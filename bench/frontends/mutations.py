@@ -1,0 +1,114 @@
+"""Trained models of each format damaged in many ways: each must be refused by one error, or still be a model.
+
+    python -m bench.frontends.mutations [--count 500] [--only FORMAT] [--megabytes 3000] [--seconds 300]
+
+Each format runs in a process of its own with a bound on its memory. What is neither is printed with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import shutil
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.frontend.running import mutations
+from tilewright.errors import UserError
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "real"
+
+#: Of each format a model's file, and the one that is damaged where that is another.
+FILES: dict[str, list[tuple[str, str]]] = {
+    "onnx": [("onnx/basic_pitch/nmp.onnx", "")],
+    "tflite": [
+        ("tflite/micro_wakeword/hey_jarvis.tflite", ""),
+        ("tflite/mlperf_tiny/pretrainedResnet_quant.tflite", ""),
+    ],
+    "keras": [("keras/deepcut/deepcut_rebuilt.keras", "")],
+    "coreml": [("coreml/basic_pitch/nmp.mlpackage", "Data/com.apple.CoreML/model.mlmodel")],
+    "tensorflow": [("tf_savedmodel/basic_pitch/nmp", "saved_model.pb")],
+    "caffe": [("caffe/wechat_qr/sr.prototxt", ""), ("caffe/wechat_qr/sr.prototxt", "sr.caffemodel")],
+    "darknet": [("darknet/yolo_fastest/yolo-fastest-1.1.cfg", "")],
+}
+
+
+def copies(model: Path, damaged: str, count: int, folder: Path) -> Iterator[Path]:
+    """The path of `model` with one file of it, or itself, damaged in `count` ways, one after the other."""
+    if model.is_dir():
+        target = folder / model.name
+        shutil.copytree(model, target)
+        place, original = target / damaged, (model / damaged).read_bytes()
+    else:
+        for beside in model.parent.iterdir():
+            if beside.is_file():
+                shutil.copy(beside, folder / beside.name)
+        target, name = folder / model.name, damaged or model.name
+        place, original = folder / name, (model.parent / name).read_bytes()
+    for data in mutations(original, count):
+        place.write_bytes(data)
+        yield target
+
+
+def one_format(name: str, count: int, megabytes: int, seconds: float, results: Any) -> None:
+    """Counts of what came of each copy, and the first lines of what should not have."""
+    from tilewright.frontends import FRONTENDS  # in the process that has the bound
+
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+    convert: Callable[..., Any] = next(one for one in FRONTENDS if one.name == name).convert
+    counts: Counter[str] = Counter()
+    worst, faults, begun = 0.0, [], time.monotonic()
+    for model, damaged in FILES[name]:
+        with tempfile.TemporaryDirectory() as folder:
+            for number, path in enumerate(copies(MODELS / model, damaged, count // len(FILES[name]), Path(folder))):
+                start = time.monotonic()
+                if start - begun > seconds:
+                    break
+                try:
+                    convert(path, None)
+                    counts["still a model"] += 1
+                except UserError:
+                    counts["refused"] += 1
+                except BaseException as error:  # whatever it is, it is what is looked for
+                    counts["FAULT"] += 1
+                    faults.append(f"{model} {damaged} {number}: {type(error).__name__}: {str(error)[:200]}")
+                worst = max(worst, time.monotonic() - start)
+    results.put((counts, worst, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, faults))
+
+
+def main() -> None:
+    """A line a format."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--only")
+    parser.add_argument("--megabytes", type=int, default=3000)
+    parser.add_argument("--seconds", type=float, default=300)
+    args = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    for name in FILES:
+        if args.only not in (None, name):
+            continue
+        results = context.Queue()
+        child = context.Process(target=one_format, args=(name, args.count, args.megabytes, args.seconds, results))
+        child.start()
+        while child.is_alive() and results.empty():
+            time.sleep(0.2)
+        if results.empty():
+            print(f"{name}: the process ended with {child.exitcode}")
+            continue
+        counts, worst, most, faults = results.get()
+        child.join()
+        print(f"{name}: {dict(counts)}, the longest {worst:.1f} s, at most {most} MB")
+        for fault in faults[:20]:
+            print(f"  {fault}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,461 @@
+"""Layers of Core ML networks with weights or windows: convolution, pooling, products, normalization, recurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend import windows
+from tilewright.frontend.coreml.network_elementwise import activation
+from tilewright.frontend.coreml.network_node import LayerNode, layers, weights
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
+from tilewright.frontend.messages import Record
+from tilewright.frontend.product import matmul
+from tilewright.frontend.windows import same_padding
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+#: Steps of a recurrent layer at most: they are written out.
+_MOST_STEPS = 512
+
+
+def _list(values: Sequence[int], default: int, count: int = 2) -> list[int]:
+    return [int(value) for value in values] or [default] * count
+
+
+def _pads(node: LayerNode, extents: Sequence[int], size: list[int], strides: list[int], dilation: list[int]) -> Any:
+    """(before, behind) of the spatial axes."""
+    if min((*size, *strides, *dilation), default=0) < 1:
+        node.bad(f"a window of {size} with strides {strides} and dilations {dilation}")
+    if node.p.has("same"):
+        pairs = [same_padding(*axis) for axis in zip(extents, size, strides, dilation)]
+        if node.p.same.asymmetryMode == "TOP_LEFT_HEAVY":
+            pairs = [(behind, before) for before, behind in pairs]
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    edges = node.p.valid.paddingAmounts.borderAmounts or []
+    if not edges:
+        return [0] * len(size), [0] * len(size)
+    return [int(edge.startEdgeSize) for edge in edges], [int(edge.endEdgeSize) for edge in edges]
+
+
+@layers("convolution")
+def convert_convolution(node: LayerNode) -> Expr:
+    p = node.p
+    size, strides, dilation = _list(p.kernelSize, 3), _list(p.stride, 1), _list(p.dilationFactor, 1)
+    groups, filters = int(p.nGroups) or 1, int(p.outputChannels)
+    data, lead = node.folded()
+    extents = node.shape(data)[2:]
+    if p.isDeconvolution:
+        made = _transposed(node, data, size, strides, dilation, groups, filters)
+    else:
+        before, behind = _pads(node, extents, size, strides, dilation)
+        kernel = constant(node.weights("weights", (filters, int(p.kernelChannels), *size)))
+        made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
+    if p.hasBias:
+        made = op.add(made, node.vector("bias", filters))
+    return node.unfolded(made, lead)
+
+
+def _transposed(
+    node: LayerNode, data: Expr, size: list[int], strides: list[int], dilation: list[int], groups: int, filters: int
+) -> Expr:
+    p = node.p
+    kernel = constant(node.weights("weights", (int(p.kernelChannels), filters // groups, *size)))
+    extents = node.shape(data)[2:]
+    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, size, dilation)]
+    if p.has("same"):
+        wanted = _list(p.outputShape, 0) if len(p.outputShape) else [n * s for n, s in zip(extents, strides)]
+        cut = [max(f - w, 0) for f, w in zip(full, wanted)]
+        before = [c - c // 2 if p.same.asymmetryMode == "TOP_LEFT_HEAVY" else c // 2 for c in cut]
+        behind = [c - b for c, b in zip(cut, before)]
+        extra = [max(w - f, 0) for f, w in zip(full, wanted)]
+    else:
+        before, behind = _pads(node, extents, size, strides, dilation)
+        extra = [0] * len(size)
+        if len(p.outputShape):
+            extra = [w - (f - b - e) for w, f, b, e in zip(p.outputShape, full, before, behind)]
+            if min(extra) < 0:
+                node.bad(f"it gives {[f - b - e for f, b, e in zip(full, before, behind)]}, not {list(p.outputShape)}")
+    return windows.transposed_convolution(data, kernel, strides, (*before, *behind), dilation, groups, extra)
+
+
+@layers("pooling")
+def convert_pooling(node: LayerNode) -> Expr:
+    p = node.p
+    data, lead = node.folded()
+    extents = list(node.shape(data)[2:])
+    size = extents if p.globalPooling else _list(p.kernelSize, 3)
+    strides = [1, 1] if p.globalPooling else _list(p.stride, 1)
+    kind = {"MAX": "max", "AVERAGE": "mean", "L2": "mean"}.get(p.type)
+    if kind is None:
+        node.bad(f"its pooling {p.type}")
+    counts = None
+    if p.globalPooling:
+        before, behind = [0, 0], [0, 0]
+    elif p.has("includeLastPixel"):
+        before = behind = _list(p.includeLastPixel.paddingAmounts, 0)
+        counts = [
+            windows.window_count(extent, k, s, pad, pad, ceil=True, inside=True)
+            for extent, k, s, pad in zip(extents, size, strides, before)
+        ]
+    else:
+        before, behind = _pads(node, extents, size, strides, [1, 1])
+    if p.type == "L2":
+        data = op.multiply(data, data)
+    counting = p.type == "L2" or not p.avgPoolExcludePadding
+    made = windows.pool(data, kind, size, strides, before, counts, behind, padding_counts=counting)
+    if p.type == "L2":
+        made = op.sqrt(op.multiply(made, constant(float(np.prod(size)))))
+    return node.unfolded(made, lead)
+
+
+def _custom_pads(
+    node: LayerNode, kind: str, extents: Sequence[int], size: list[int], strides: list[int], dilation: list[int]
+) -> Any:
+    p = node.p
+    if kind == "SAME":
+        pairs = [same_padding(*axis) for axis in zip(extents, size, strides, dilation)]
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if kind == "VALID":
+        return [0] * 3, [0] * 3
+    before = [int(p.customPaddingFront), int(p.customPaddingTop), int(p.customPaddingLeft)]
+    return before, [int(p.customPaddingBack), int(p.customPaddingBottom), int(p.customPaddingRight)]
+
+
+def _three(node: LayerNode, name: str, default: int = 1) -> list[int]:
+    values = [int(getattr(node.p, f"{name}{axis}")) or default for axis in ("Depth", "Height", "Width")]
+    if min(values) < 1:
+        node.bad(f"its {name} {values}")
+    return values
+
+
+@layers("convolution3d")
+def convert_convolution3d(node: LayerNode) -> Expr:
+    p = node.p
+    size, strides, dilation = _three(node, "kernel"), _three(node, "stride"), _three(node, "dilation")
+    groups, filters, taken = int(p.nGroups) or 1, int(p.outputChannels), int(p.inputChannels)
+    data, lead = node.folded(kept=4)
+    before, behind = _custom_pads(node, p.paddingType, node.shape(data)[2:], size, strides, dilation)
+    if p.isDeconvolution:
+        if len(p.outputShape):
+            node.unsupported("a transposed convolution over three axes with a shape of its result")
+        kernel = constant(node.weights("weights", (taken, filters // groups, *size)))
+        made = windows.transposed_convolution(data, kernel, strides, (*before, *behind), dilation, groups)
+    else:
+        kernel = constant(node.weights("weights", (filters, taken // groups, *size)))
+        made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
+    return node.unfolded(op.add(made, node.vector("bias", filters, 4)) if p.hasBias else made, lead)
+
+
+@layers("pooling3d", "globalPooling3d")
+def convert_pooling3d(node: LayerNode) -> Expr:
+    data, lead = node.folded(kept=4)
+    extents = list(node.shape(data)[2:])
+    kind = "max" if node.p.type == "MAX" else "mean"
+    if node.operator == "globalPooling3d":
+        return node.unfolded(windows.pool(data, kind, extents, [1] * 3, [0] * 3), lead)
+    size, strides = _three(node, "kernel"), _three(node, "stride")
+    before, behind = _custom_pads(node, node.p.paddingType, extents, size, strides, [1] * 3)
+    counting = not node.p.countExcludePadding
+    return node.unfolded(windows.pool(data, kind, size, strides, before, None, behind, padding_counts=counting), lead)
+
+
+# ------------------------------------------------------------------------------------------------------------ products
+@layers("innerProduct")
+def convert_inner_product(node: LayerNode) -> Expr:
+    """Over channels: the third axis from the end where there are four or five, else the last."""
+    p = node.p
+    taken, given = int(p.inputChannels), int(p.outputChannels)
+    kernel = constant(node.weights("weights", (given, taken)))
+    shape = node.shape()
+    wide = len(shape) > 3
+    if int(np.prod(shape[-3:] if wide else shape[-1:], dtype=object)) != taken:
+        node.bad(f"it takes {taken} channels, not data of {list(shape)}")
+    lead = shape[:-3] if wide else shape[:-1]
+    made = op.nn.dense(reshape(node[0], (int(np.prod(lead, dtype=object)), taken)), kernel)
+    if p.hasBias:
+        made = op.nn.bias_add(made, constant(node.weights("bias", (given,))), axis=1)
+    return reshape(made, (*lead, given, 1, 1) if wide else (*lead, given))
+
+
+@layers("embedding", "embeddingND")
+def convert_embedding(node: LayerNode) -> Expr:
+    """Rows of a table; the weights are stored column by column: [width, rows]."""
+    p = node.p
+    wide = node.operator == "embedding"
+    rows, width = int(p.inputDim if wide else p.vocabSize), int(p.outputChannels if wide else p.embeddingSize)
+    table = np.ascontiguousarray(node.weights("weights", (width, rows)).T)
+    shape = node.shape()
+    if (wide and shape[-3:] != (1, 1, 1) and len(shape) > 2) or (not wide and shape[-1] != 1):
+        node.bad(f"it looks up data of {list(shape)}, whose last axes are not one")
+    lead = (shape[:-3] if len(shape) > 2 else shape[:-1]) if wide else shape[:-1]
+    made: Expr = op.take(constant(table), reshape(cast(node[0], "int32"), lead), axis=0, mode="clip")
+    if p.hasBias:
+        made = op.add(made, constant(node.weights("bias", (width,))))
+    return reshape(made, (*lead, width, 1, 1) if wide and len(shape) > 2 else (*lead, width))
+
+
+@layers("batchedMatmul")
+def convert_batched_matmul(node: LayerNode) -> Expr:
+    p = node.p
+    if node.has(1):
+        sides = [
+            op.transpose(v, axes=(*range(node.rank(v) - 2), node.rank(v) - 1, node.rank(v) - 2)) if turned else v
+            for v, turned in ((node[0], p.transposeA), (node[1], p.transposeB))
+        ]
+        return matmul(sides[0], sides[1])
+    rows, columns = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
+    # stored column by column
+    kernel = node.weights("weights", (columns, rows)).T
+    made = matmul(node[0], constant(np.ascontiguousarray(kernel)))
+    return op.add(made, constant(node.weights("bias", (columns,)))) if p.hasBias else made
+
+
+@layers("dot")
+def convert_dot(node: LayerNode) -> Expr:
+    """The products of two vectors along the channels."""
+    axis = node.rank() - 3
+
+    def along(a: Expr, b: Expr) -> Expr:
+        return op.sum(op.multiply(a, b), axis=(axis,), keepdims=True)
+
+    made = along(node[0], node[1])
+    if node.p.cosineSimilarity:
+        made = op.divide(made, op.sqrt(op.multiply(along(node[0], node[0]), along(node[1], node[1]))))
+    return made
+
+
+@layers("scale", "bias")
+def convert_scale(node: LayerNode) -> Expr:
+    """Numbers of shape [1], [C], [1, H, W] or [C, H, W] times the data and added to it."""
+    p = node.p
+
+    def part(name: str, shape: Sequence[int]) -> Expr:
+        extents = [int(extent) for extent in shape]
+        data = node.weights(name, extents)
+        return constant(data.reshape(-1, 1, 1) if len(extents) == 1 else data)
+
+    if node.operator == "bias":
+        return op.add(node[0], part("bias", p.shape))
+    made: Expr = op.multiply(node[0], part("scale", p.shapeScale))
+    return op.add(made, part("bias", p.shapeBias)) if p.hasBias else made
+
+
+# ------------------------------------------------------------------------------------------------------- normalization
+def _normalized(value: Expr, axes: Sequence[int], epsilon: float, variance: bool = True) -> Expr:
+    centred = op.subtract(value, op.mean(value, axis=axes, keepdims=True))
+    if not variance:
+        return centred
+    spread = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
+    return op.multiply(centred, op.rsqrt(op.add(spread, constant(epsilon))))
+
+
+@layers("batchnorm")
+def convert_batchnorm(node: LayerNode) -> Expr:
+    p = node.p
+    channels = int(p.channels)
+    epsilon = p.epsilon if p.has("epsilon") else 1e-5
+    gamma = node.weights("gamma", (channels,)).reshape(-1, 1, 1)
+    beta = node.weights("beta", (channels,)).reshape(-1, 1, 1)
+    if p.computeMeanVar:
+        axes = [node.rank() - 2, node.rank() - 1]
+        if not p.instanceNormalization:
+            node.unsupported("mean and variance of the batch, computed while it runs")
+        made = _normalized(node[0], axes, epsilon)
+        return op.add(op.multiply(made, constant(gamma)), constant(beta))
+    mean = node.weights("mean", (channels,)).reshape(-1, 1, 1)
+    scale = gamma / np.sqrt(node.weights("variance", (channels,)).reshape(-1, 1, 1) + np.float32(epsilon))
+    return op.add(op.multiply(node[0], constant(scale)), constant(beta - mean * scale))
+
+
+@layers("mvn")
+def convert_mvn(node: LayerNode) -> Expr:
+    rank = node.rank()
+    axes = [rank - 3, rank - 2, rank - 1] if node.p.acrossChannels else [rank - 2, rank - 1]
+    return _normalized(node[0], axes, node.p.epsilon if node.p.has("epsilon") else 1e-5, bool(node.p.normalizeVariance))
+
+
+@layers("layerNormalization")
+def convert_layer_normalization(node: LayerNode) -> Expr:
+    shape = [int(extent) for extent in node.p.normalizedShape]
+    axes = list(range(node.rank() - len(shape), node.rank()))
+    if not shape or list(node.shape()[-len(shape) :]) != shape:
+        node.bad(f"it normalizes {shape} of data of {list(node.shape())}")
+    made = _normalized(node[0], axes, node.p.eps if node.p.has("eps") else 1e-5)
+    gamma, beta = node.weights("gamma", shape), node.weights("beta", shape)
+    return op.add(op.multiply(made, constant(gamma)), constant(beta))
+
+
+@layers("l2normalize")
+def convert_l2normalize(node: LayerNode) -> Expr:
+    axes = list(range(node.rank() - 3, node.rank()))
+    total = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
+    return op.divide(node[0], op.sqrt(op.add(total, constant(node.p.epsilon if node.p.has("epsilon") else 1e-6))))
+
+
+@layers("lrn")
+def convert_lrn(node: LayerNode) -> Expr:
+    data, lead = node.folded()
+    p = node.p
+    made = op.nn.lrn(
+        data, size=int(p.localSize) or 1, axis=1, bias=p.k if p.has("k") else 1.0, alpha=p.alpha, beta=p.beta
+    )
+    return node.unfolded(made, lead)
+
+
+@layers("softmax", "softmaxND")
+def convert_softmax(node: LayerNode) -> Expr:
+    """Over channels, the third axis from the end, or the axis that is named."""
+    if node.operator == "softmaxND":
+        return op.nn.softmax(node[0], axis=node.axis(int(node.p.axis)))
+    return op.nn.softmax(node[0], axis=node.rank() - 3 if node.rank() > 3 else node.rank() - 1)
+
+
+# ---------------------------------------------------------------------------------------------------------- recurrence
+def _rows(node: LayerNode, width: int) -> Expr:
+    """The data [S, B, C, 1, 1] as [S, B, C]."""
+    shape = node.shape()
+    if len(shape) != 5 or shape[2] * shape[3] * shape[4] != width:
+        node.bad(f"it takes [steps, batch, {width}, 1, 1], not {list(shape)}")
+    if shape[0] > _MOST_STEPS:
+        node.unsupported(f"{shape[0]} steps; up to {_MOST_STEPS} are written out")
+    return reshape(node[0], (*shape[:2], width))
+
+
+def _state(node: LayerNode, index: int, batch: int, width: int) -> Expr:
+    if not node.has(index):
+        return constant(np.zeros((batch, width)))
+    return reshape(node[index], (batch, width))
+
+
+def _matrices(node: LayerNode, fields: Sequence[Record], width: int, units: int) -> Expr:
+    """Several weights [units, width] below each other."""
+    parts = [weights(node, field, "weights", (units, width)) for field in fields]
+    return constant(np.concatenate(parts))
+
+
+def _shaped(value: Expr) -> Expr:
+    """[…, C] as […, C, 1, 1]."""
+    return op.expand_dims(value, axis=-1, num_newaxis=2)
+
+
+@layers("simpleRecurrent", "gru")
+def convert_recurrent(node: LayerNode) -> list[Expr]:
+    p = node.p
+    width, units = int(p.inputVectorSize), int(p.outputVectorSize)
+    rows = _rows(node, width)
+    steps, batch = node.shape(rows)[:2]
+    hidden = _state(node, 1, batch, units)
+    step = _gru_step(node, rows, width, units) if node.operator == "gru" else _rnn_step(node, rows, width, units)
+    found: list[Expr] = [hidden] * steps
+    for place in reversed(range(steps)) if p.reverseInput else range(steps):
+        found[place] = hidden = step(place, hidden)
+    results = op.stack(found, axis=0) if p.sequenceOutput else op.expand_dims(hidden, axis=0)
+    return [_shaped(results), _shaped(op.expand_dims(hidden, axis=0))]
+
+
+def _rnn_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
+    p = node.p
+    fresh: Expr = matmul(rows, transpose(_matrices(node, [p.weightMatrix], width, units), (1, 0)))
+    if p.hasBiasVector:
+        fresh = op.add(fresh, constant(node.weights("biasVector", (units,))))
+    recurrent, function = _matrices(node, [p.recursionMatrix], units, units), activation(node, p.activation)
+    return lambda place, hidden: function(op.add(index_axis(fresh, 0, place), op.nn.dense(hidden, recurrent)))
+
+
+def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
+    """z and r over data and state, the candidate over the data and the state times r."""
+    p = node.p
+    gates = ("updateGate", "resetGate", "outputGate")
+    own = _matrices(node, [getattr(p, f"{gate}WeightMatrix") for gate in gates], width, units)
+    fresh: Expr = matmul(rows, transpose(own, (1, 0)))
+    if p.hasBiasVectors:
+        biases = [node.weights(f"{gate}BiasVector", (units,)) for gate in gates]
+        fresh = op.add(fresh, constant(np.concatenate(biases)))
+    recurrent = [_matrices(node, [getattr(p, f"{gate}RecursionMatrix")], units, units) for gate in gates]
+    if len(p.activations) != 2:
+        node.bad(f"it names {len(p.activations)} activations; two are needed")
+    inner, outer = (activation(node, one) for one in p.activations)
+
+    def step(place: int, hidden: Expr) -> Expr:
+        part = [slice_axis(index_axis(fresh, 0, place), 1, k * units, (k + 1) * units) for k in range(3)]
+        z, r = (inner(op.add(part[k], op.nn.dense(hidden, recurrent[k]))) for k in range(2))
+        candidate = outer(op.add(part[2], op.nn.dense(op.multiply(r, hidden), recurrent[2])))
+        return op.add(op.multiply(op.subtract(constant(1.0), z), candidate), op.multiply(z, hidden))
+
+    return step
+
+
+_LSTM_GATES = ("inputGate", "forgetGate", "blockInput", "outputGate")
+
+
+@layers("uniDirectionalLSTM")
+def convert_lstm(node: LayerNode) -> list[Expr]:
+    p = node.p
+    units = int(p.outputVectorSize)
+    batch = node.shape()[1] if node.rank() == 5 else 1
+    states = [_state(node, 1 + index, batch, units) for index in range(2)]
+    rows, hidden, cell = _lstm(node, p.weightParams, p.activations, states, bool(p.reverseInput))
+    results = rows if p.params.sequenceOutput else op.expand_dims(hidden, axis=0)
+    return [_shaped(results), *[_shaped(op.expand_dims(value, axis=0)) for value in (hidden, cell)]]
+
+
+@layers("biDirectionalLSTM")
+def convert_both_lstms(node: LayerNode) -> list[Expr]:
+    p = node.p
+    units = int(p.outputVectorSize)
+    batch = node.shape()[1] if node.rank() == 5 else 1
+    if len(p.weightParams) != 2:
+        node.bad(f"it has {len(p.weightParams)} sets of weights; two are needed")
+    states = [_state(node, 1 + index, batch, units) for index in range(4)]
+    forth = _lstm(node, p.weightParams[0], p.activationsForwardLSTM, states[:2], False)
+    back = _lstm(node, p.weightParams[1], p.activationsBackwardLSTM, states[2:], True)
+    if p.params.sequenceOutput:
+        results = concatenate([forth[0], back[0]], 2)
+    else:
+        results = op.expand_dims(concatenate([forth[1], back[1]], 1), axis=0)
+    return [_shaped(results), *[_shaped(op.expand_dims(value, axis=0)) for value in (*forth[1:], *back[1:])]]
+
+
+def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list[Expr], backwards: bool) -> Any:
+    """(results of all steps, the states behind the last)."""
+    p, options = node.p, node.p.params
+    width, units = int(p.inputVectorSize), int(p.outputVectorSize)
+    if len(functions_) != 3:
+        node.bad(f"it names {len(functions_)} activations; three are needed")
+    inner, candidate, outer = (activation(node, one) for one in functions_)
+    rows = _rows(node, width)
+    own = _matrices(node, [getattr(w, f"{gate}WeightMatrix") for gate in _LSTM_GATES], width, units)
+    recurrent = _matrices(node, [getattr(w, f"{gate}RecursionMatrix") for gate in _LSTM_GATES], units, units)
+    fresh: Expr = matmul(rows, transpose(own, (1, 0)))
+    bias = np.zeros(4 * units, np.float32)
+    if options.hasBiasVectors:
+        bias = np.concatenate([weights(node, getattr(w, f"{g}BiasVector"), "bias", (units,)) for g in _LSTM_GATES])
+    if options.forgetBias:
+        bias[units : 2 * units] += 1
+    fresh = op.add(fresh, constant(bias))
+    peepholes: dict[str, Expr] = {}
+    if options.hasPeepholeVectors:
+        for name in ("inputGate", "forgetGate", "outputGate"):
+            peepholes[name] = constant(weights(node, getattr(w, f"{name}PeepholeVector"), "peepholes", (units,)))
+    hidden, cell = states
+    steps = node.shape(rows)[0]
+    found: list[Expr] = [hidden] * steps
+    for place in reversed(range(steps)) if backwards else range(steps):
+        gates = op.add(index_axis(fresh, 0, place), op.nn.dense(hidden, recurrent))
+        part = {name: slice_axis(gates, 1, k * units, (k + 1) * units) for k, name in enumerate(_LSTM_GATES)}
+
+        def gate(name: str, seen: Expr, part: dict[str, Expr] = part) -> Expr:
+            value = part[name]
+            return inner(op.add(value, op.multiply(peepholes[name], seen)) if name in peepholes else value)
+
+        forget = gate("forgetGate", cell)
+        let_in = op.subtract(constant(1.0), forget) if options.coupledInputAndForgetGate else gate("inputGate", cell)
+        cell = op.add(op.multiply(forget, cell), op.multiply(let_in, candidate(part["blockInput"])))
+        if options.cellClipThreshold > 0:
+            cell = op.clip(cell, -options.cellClipThreshold, options.cellClipThreshold)
+        hidden = op.multiply(gate("outputGate", cell), outer(cell))
+        found[place] = hidden
+    return op.stack(found, axis=0), hidden, cell

@@ -1,0 +1,92 @@
+"""One layer of a Core ML network as its converter sees it, its weights, and the table of converters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.converters import Converters
+from tilewright.frontend.graph_node import GraphNode
+from tilewright.frontend.idioms import constant, reshape
+from tilewright.frontend.messages import Record
+from tilewright.relay.ir.expr import Expr
+
+#: The one table of converters of the layers of neural networks, by the names of their parameters in the specification.
+layers = Converters("coreml layer")
+
+
+class LayerNode(GraphNode):
+    """`p` are the layer's parameters; `results` says how many values it gives."""
+
+    def __init__(self, kind: str, name: str, inputs: Sequence[Any], params: Record, results: int) -> None:
+        super().__init__(kind, name, inputs)
+        self.p = params
+        self.results = results
+
+    def weights(self, name: str, shape: Sequence[int]) -> np.ndarray:
+        """The numbers of a field of weights, float32 in `shape`, in whatever form the file has them."""
+        found = getattr(self.p, name) if isinstance(name, str) else name
+        return weights(self, found, name, shape)
+
+    def vector(self, name: str, count: int, rank: int = 3) -> Expr:
+        """Weights of one number a channel, as they broadcast to […, C, H, W]; of a single number, all the same."""
+        found = getattr(self.p, name)
+        data = weights(self, found, name, (1,) if _count(found) == 1 else (count,))
+        return reshape(constant(data), (*data.shape, *(1,) * (rank - 1)))
+
+    def folded(self, value: Expr | None = None, kept: int = 3) -> tuple[Expr, tuple[Any, ...]]:
+        """A value with its axes before the last `kept` made one, and those axes."""
+        value = self[0] if value is None else value
+        shape = self.shape(value)
+        if len(shape) < kept:
+            self.bad(f"it takes at least {kept} axes, not {list(shape)}")
+        lead = shape[: len(shape) - kept]
+        return reshape(value, (int(np.prod(lead, dtype=object)), *shape[len(lead) :])), lead
+
+    def unfolded(self, value: Expr, lead: Sequence[Any]) -> Expr:
+        """Back from `folded`."""
+        return reshape(value, (*lead, *self.shape(value)[1:]))
+
+
+def _count(field: Record) -> int:
+    return len(field.floatValue) if field.has("floatValue") else len(field.float16Value) // 2
+
+
+def weights(node: GraphNode, field: Record, name: str, shape: Sequence[int]) -> np.ndarray:
+    """The numbers of `WeightParams` as float32: of 32 or 16 bits, or fewer by a scale or a table."""
+    shape = tuple(int(extent) for extent in shape)
+    count = int(np.prod(shape, dtype=object))
+    if field.has("floatValue"):
+        data = np.asarray(field.floatValue, np.float32)
+    elif field.has("float16Value"):
+        raw = bytes(field.float16Value)
+        data = np.frombuffer(raw[: len(raw) // 2 * 2], np.float16).astype(np.float32)
+    elif field.has("rawValue"):
+        data = _dequantized(node, field, name, shape, count)
+    else:
+        node.bad(f"its {name} has no numbers")
+    if data.size != count:
+        node.bad(f"its {name} has {data.size} numbers for the shape {list(shape)}")
+    return data.reshape(shape)
+
+
+def _dequantized(node: GraphNode, field: Record, name: str, shape: tuple[int, ...], count: int) -> np.ndarray:
+    bits = int(field.quantization.numberOfBits)
+    raw = np.frombuffer(bytes(field.rawValue), np.uint8)
+    if not 1 <= bits <= 8 or raw.size * 8 < count * bits:
+        node.bad(f"its {name} has {raw.size} bytes for {count} numbers of {bits} bits")
+    digits = np.unpackbits(raw)[: count * bits].reshape(count, bits).astype(np.int64)
+    codes = digits @ (1 << np.arange(bits)[::-1])
+    if field.quantization.has("lookupTableQuantization"):
+        table = np.asarray(field.quantization.lookupTableQuantization.floatValue, np.float32)
+        if table.size < 1 << bits:
+            node.bad(f"its {name} has a table of {table.size} numbers for {bits} bits")
+        return table[codes]
+    linear = field.quantization.linearQuantization
+    scale, bias = np.asarray(linear.scale, np.float32), np.asarray(linear.bias, np.float32)
+    bias = bias if bias.size else np.zeros(1, np.float32)
+    if scale.size not in (1, shape[0]) or bias.size not in (1, shape[0]):
+        node.bad(f"its {name} has {scale.size} scales and {bias.size} biases for {shape[0]} rows")
+    return (codes.reshape(shape[0], -1) * scale[:, None] + bias[:, None]).astype(np.float32)
