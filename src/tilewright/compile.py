@@ -17,6 +17,7 @@ from typing import Any
 import tilewright
 from tilewright.autotvm.record.context import records_in_force
 from tilewright.autotvm.record.database import Database
+from tilewright.autotvm.record.tophub import open_records
 from tilewright.backend import backend_of
 from tilewright.codegen.native.pool import supported_machines
 from tilewright.driver.apply_records import apply_records
@@ -148,7 +149,8 @@ def compile(
     (of a Gather, a Scatter …) makes the run raise `InputError`, with the operator's name; without it it reads the
     nearest element, or writes nothing. A model that has such operators then runs on the virtual machine. `records` are
     a file that `tilewright tune` wrote: kernels that it knows on this processor take their schedules from it, the
-    others from the cost model, and the same file gives the same code. With `tune_seconds`, schedules are looked for by
+    others from the cost model, and the same file gives the same code; "tophub" are those that come with the package,
+    of processors that were measured. With `tune_seconds`, schedules are looked for by
     measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
 
     A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
@@ -167,7 +169,7 @@ def compile(
         cache = False
     if example_inputs is not None:
         model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
-    tuned = Database.load(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
+    tuned = open_records(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
     executable = _compiled(
         model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
     )

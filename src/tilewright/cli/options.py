@@ -145,7 +145,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
             ),
-            click.option("--records", metavar="FILE", help="schedules from what `tilewright tune` found"),
+            click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )
     ):

@@ -10,9 +10,12 @@ know of an older template.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright import te
 from tilewright.autotvm.record.database import Database, processor_of
 from tilewright.autotvm.record.entry import TaskKey, this_compiler
+from tilewright.autotvm.record.tophub import TopHub
 from tilewright.backend import backend_of
 from tilewright.driver.lower import SCHEDULE, index_type_of, search_space, to_compute
 from tilewright.errors import ArtifactError, ScheduleError
@@ -32,9 +35,11 @@ def task_key_of(function: Function, target: Target) -> TaskKey | None:
 def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
     """Give the fused functions that `main` calls the best configurations known of this processor.
 
-    Raises `ArtifactError` where the records are all of other processors.
+    Raises `ArtifactError` where the records are all of other processors; the hub of the package may be.
     """
     processor = processor_of(target)
+    if isinstance(records, TopHub):
+        return _configured_by(mod, target, lambda key, function: _from_hub(records, key, function, target))
     if records.entries and processor not in records.processors:
         known = "\n  ".join(sorted(records.processors))
         raise ArtifactError(
@@ -42,6 +47,15 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
             "Tune on this processor (`tilewright tune`), or compile for one of those"
         )
     best = records.configurations(processor, this_compiler())
+
+    def known(key: TaskKey, function: Function) -> Function:
+        return _configured(function, best[key].config, target) if key in best else function
+
+    return _configured_by(mod, target, known)
+
+
+def _configured_by(mod: IRModule, target: Target, known: Callable[[TaskKey, Function], Function]) -> IRModule:
+    """The module, each fused function that has a key as `known` gives it back."""
     done: dict[Function, Function] = {}
 
     def rule(node: Expr) -> Expr | None:
@@ -49,11 +63,32 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
             return None
         if node.op not in done:
             key = task_key_of(node.op, target)
-            entry = best.get(key) if key is not None else None
-            done[node.op] = node.op if entry is None else _configured(node.op, entry.config, target)
+            done[node.op] = node.op if key is None else known(key, node.op)
         return Call(done[node.op], node.args, node.attrs, node.span) if done[node.op] is not node.op else None
 
     return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
+
+
+#: How far another task may be for its configuration to be taken unmeasured: another height and width, or a third more
+#: channels; and how many times the least expected time that may be expected to take.
+_NEAR, _MOST_EXPECTED = 1.0, 1.05
+
+
+def _from_hub(hub: TopHub, key: TaskKey, function: Function, target: Target) -> Function:
+    """The function with what the hub knows of its task, or of one very near that the cost model does not object to."""
+    exact = hub.best(key, processor_of(target))
+    if exact is not None:
+        return _configured(function, exact.config, target)
+    space = search_space(function, target)
+    for entry in hub.nearest(key, processor_of(target), 1, _NEAR) if space is not None else ():
+        assert space is not None
+        try:
+            config = space.config(dict(entry.config or {}))
+        except ScheduleError:
+            continue
+        if space.cost(config).cycles <= _MOST_EXPECTED * space.ranked[0][0].cycles:
+            return function.with_attr(SCHEDULE, config.items_)
+    return function
 
 
 def _configured(function: Function, config: object, target: Target) -> Function:

@@ -30,6 +30,7 @@ from tilewright.autotvm.network.transfer import TransferPool
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
 from tilewright.autotvm.record.file import RecordFile
+from tilewright.autotvm.record.tophub import top_hub
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
@@ -187,8 +188,19 @@ def _tuners(
         if isinstance(explorer, ModelExplorer) and options.model != KNOBS:
             pool.add(explorer)
         entries = [entry for entry in known.of(task.key, task.processor) if entry.kind == TRIAL]
-        found.append(TaskTuner(task, measurer, explorer, record, entries))
+        found.append(TaskTuner(task, measurer, explorer, record, entries, _hints(task)))
     return found
+
+
+#: Points that the hub has a task begin with.
+_HINTS = 3
+
+
+def _hints(task: KernelTask) -> list[int]:
+    """Points that did well where the records of the package were measured."""
+    near = top_hub().nearest(task.key, task.processor, _HINTS)
+    points = (task.points.find(entry.config) for entry in near if entry.config is not None)
+    return [point for point in points if point is not None]
 
 
 def _search(

@@ -11,7 +11,7 @@ runs are made comparable by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.autotvm.measure.measurer import Measurer
@@ -28,7 +28,8 @@ ROOFLINE_SHARE, PATIENCE = 0.95, 4
 class TaskTuner:
     """The state of tuning one task.
 
-    `history` has the best seconds after each trial, `steps` what each batch took and how many trials it had.
+    `hints` are points to measure at the very beginning, beside the default. `history` has the best seconds after each
+    trial.
     """
 
     task: Task
@@ -36,6 +37,7 @@ class TaskTuner:
     explorer: Explorer
     record: Callable[[Entry], None] = lambda entry: None
     known: Iterable[Entry] = ()
+    hints: Sequence[int] = ()
     patience: int = PATIENCE
     default_seconds: float | None = None
     history: list[float] = field(default_factory=list)
@@ -82,7 +84,8 @@ class TaskTuner:
         timed = [trial for trial in self._known if trial.seconds is not None]
         best = min((t for t in timed if t.accepted), key=lambda t: t.seconds or 0.0, default=None)
         first = [] if self.task.default is None else [self.task.default]
-        trials = self._measure([*first, *([best.point] if best is not None and best.point not in first else [])])
+        hints = [] if timed else self.hints
+        trials = self._measure(list(dict.fromkeys([*first, *([] if best is None else [best.point]), *hints])))
         if first and trials and trials[0].point == first[0] and trials[0].seconds is not None:
             self.default_seconds = trials[0].seconds
         again = {trial.point: trial.seconds for trial in trials if trial.seconds is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from tilewright import te
@@ -10,6 +11,10 @@ from tilewright.autotvm.record.entry import TaskKey, canonical
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.cpu.dispatch import space_of, template_of
+from tilewright.topi.schedule.cpu.product import ProductWorkload
+from tilewright.topi.schedule.cpu.registry import REGISTRY
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 def task_key(outs: list[te.Tensor], target: Target) -> TaskKey | None:
@@ -35,3 +40,23 @@ def _plain(workload: Any) -> Any:
         return [_plain(item) for item in workload] if isinstance(workload, tuple) else workload
     found = {field.name: (getattr(workload, field.name), field.default) for field in dataclasses.fields(workload)}
     return {name: _plain(value) for name, (value, default) in found.items() if value != default}
+
+
+def space_of_key(key: TaskKey, target: Target) -> ConfigSpace | None:
+    """The search space that a key stands for, without its computation; None for one that is not of sizes alone, or of
+    a template that there is no more."""
+    facts = json.loads(key.workload)
+    template = REGISTRY.get(key.template)
+    if template is None or template.version != key.version or not isinstance(facts, dict):
+        return None
+    facts.pop("dtypes", None)
+    for kind in (Conv2DWorkload, ProductWorkload):
+        known = {field.name: field for field in dataclasses.fields(kind)}
+        needed = {name for name, field in known.items() if field.default is dataclasses.MISSING}
+        if needed <= set(facts) <= set(known):
+            return template.ranked(kind(**{name: _tuples(value) for name, value in facts.items()}), target)
+    return None
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
