@@ -31,7 +31,11 @@ class Gemm(Elaboratable):
         self.wgt = Signal(8 * isa.memories["WGT"].element_bytes)
         self.read_en, self.read_addr = Signal(), Signal.like(index["dst"])
         self.read_data = Signal(8 * acc.element_bytes)
-        self.write_en, self.write_addr, self.write_data = Signal(), Signal.like(index["dst"]), Signal(len(self.read_data))
+        self.write_en, self.write_addr, self.write_data = (
+            Signal(),
+            Signal.like(index["dst"]),
+            Signal(len(self.read_data)),
+        )
         self.done = Signal()
 
     def elaborate(self, platform: Any) -> Module:

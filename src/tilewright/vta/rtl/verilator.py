@@ -154,8 +154,24 @@ def _build(folder: Path, text: str, hardware: Hardware, verilator: str, compiler
     (folder / f"{TOP}.v").write_text(text)
     _run(
         [
-            verilator, "--cc", "--Mdir", str(folder), "--prefix", "Vvta", "--top-module", TOP, "-O3", "--noassert",
-            "-Wno-fatal", "-Wno-lint", "--x-assign", "0", "--x-initial", "0", "--output-split", "20000",
+            verilator,
+            "--cc",
+            "--Mdir",
+            str(folder),
+            "--prefix",
+            "Vvta",
+            "--top-module",
+            TOP,
+            "-O3",
+            "--noassert",
+            "-Wno-fatal",
+            "-Wno-lint",
+            "--x-assign",
+            "0",
+            "--x-initial",
+            "0",
+            "--output-split",
+            "20000",
             str(folder / f"{TOP}.v"),
         ]  # fmt: skip
     )

@@ -193,13 +193,13 @@ class _Quantizer:
         if node not in self.floats:
             known = self.integers[node]
             wide = make("cast", known.expr, dtype="float32")
-            self.floats[node] = make("multiply", wide, Constant(np.float32(2.0**-known.bits)))
+            self.floats[node] = make("multiply", wide, _scalar(2.0**-known.bits, "float32"))
         return self.floats[node]
 
     def _int8(self, node: Expr) -> _Integers:
         if node not in self.integers:
             bits = _bits(self.magnitudes.get(node, 1.0))
-            scaled = make("multiply", self.floats[node], Constant(np.float32(2.0**bits)))
+            scaled = make("multiply", self.floats[node], _scalar(2.0**bits, "float32"))
             expr = make("cast", make("clip", make("round", scaled), a_min=_LOW, a_max=_HIGH), dtype="int8")
             self.integers[node] = _Integers(expr, bits)
         return self.integers[node]
@@ -258,18 +258,19 @@ class _Quantizer:
         """Both summands with the bits of the finer one, then as few as the result needs."""
         if not any(arg in self.integers for arg in chain.core.args):
             values = [self.floats[arg] for arg in chain.core.args]
-            return self._float_sum(node, chain, values)
+            self._float_sum(node, chain, values)
+            return None
         left, right = (self._int8(arg) for arg in chain.core.args)
         fine = max(left.bits, right.bits)
         bits = min(_bits(self.magnitudes[node]), fine)
         parts: list[Expr] = []
         for part in (left, right):
             wide = make("cast", part.expr, dtype="int32")
-            by = Constant(np.int32(fine - part.bits))
+            by = _scalar(fine - part.bits, "int32")
             parts.append(make("left_shift", wide, by) if fine > part.bits else wide)
         total, shift = make("add", *parts), fine - bits
         if shift:
-            total = make("add", total, Constant(np.int32(1 << (shift - 1))))
+            total = make("add", total, _scalar(1 << (shift - 1), "int32"))
         return _Integers(self._narrow(total, np.array([shift]), 2, chain, bits), bits)
 
     def _float_sum(self, node: Expr, chain: _Chain, values: Sequence[Expr]) -> None:
@@ -289,9 +290,13 @@ class _Quantizer:
         while ratio * 2 ** (shift + 1) <= _MULTIPLIER and count * 128 * ratio * 2 ** (shift + 1) < 1 << _SUM_BITS:
             shift += 1
         total = make("sum", make("cast", data.expr, dtype="int32"), axis=(2, 3), keepdims=True)
-        total = make("multiply", total, Constant(np.int32(round(ratio * 2**shift))))
-        total = make("add", total, Constant(np.int32(1 << shift >> 1)))
+        total = make("multiply", total, _scalar(round(ratio * 2**shift), "int32"))
+        total = make("add", total, _scalar(1 << shift >> 1, "int32"))
         return _Integers(self._narrow(total, np.array([shift]), 2, _Chain(node, None, -np.inf, np.inf), bits), bits)
+
+
+def _scalar(value: float, dtype: str) -> Constant:
+    return Constant(np.asarray(value, dtype))
 
 
 def _bits(magnitude: float) -> int:
