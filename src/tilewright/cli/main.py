@@ -45,6 +45,7 @@ VERBS = {
     "keygen": ("tilewright.cli.sign", "keygen_command"),
     "sign": ("tilewright.cli.sign", "sign_command"),
     "rpc": ("tilewright.cli.rpc", "rpc_command"),
+    "vta": ("tilewright.cli.vta", "vta_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
 

@@ -17,8 +17,8 @@ from tilewright.vta.loops import UopMemory, factors
 #: From a core's last step to its result in memory.
 GEMM_DELAY, ALU_DELAY = 7, 4
 #: Instructions that a core has and has before it; those that are not done.
-_DEPTH = {"GEMM": 4, "ALU": 8}
-RETIRE_DEPTH = 16
+_DEPTH = {"GEMM": 4, "ALU": 16}
+RETIRE_DEPTH = 32
 #: The front around the scan of micro-ops: to their end, to the stretch, to handing out.
 _SCAN_DELAY = 4
 #: From handing out to the first step: through the core's queue.

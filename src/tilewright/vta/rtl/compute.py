@@ -23,7 +23,7 @@ from tilewright.vta.rtl.reader import Reader
 from tilewright.vta.rtl.sequencer import highest
 
 #: Instructions that a core has and has before it; instructions that are not done.
-GEMM_DEPTH, ALU_DEPTH, RETIRE_DEPTH = 4, 8, 16
+GEMM_DEPTH, ALU_DEPTH, RETIRE_DEPTH = 4, 16, 32
 NOTHING, LOADING, MULTIPLYING, VECTOR = range(4)
 
 
@@ -199,7 +199,7 @@ class Compute(Elaboratable):
         done = {LOADING: self.reader.done, MULTIPLYING: self.gemm.done, VECTOR: self.alu.done}
         ready = kind == NOTHING
         for number, pulse in done.items():
-            count, here = Signal(5, name=f"done_{number}"), kind == number
+            count, here = Signal(6, name=f"done_{number}"), kind == number
             ready = ready | (here & (count != 0))
             m.d.sync += count.eq(count + pulse - (self.retire.r_en & here))
         m.d.comb += [
