@@ -22,6 +22,7 @@ from tilewright.vta.codec import (
     pack,
     unpack,
 )  # fmt: skip
+from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram
 from tilewright.vta.driver import DRIVERS, Driver, open_driver
@@ -30,7 +31,7 @@ from tilewright.vta.isa import Isa
 from tilewright.vta.network import Network, Session, run_plan
 
 __all__ = [
-    "DRIVERS", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator", "assemble",
-    "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
+    "DRIVERS", "Commands", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator",
+    "assemble", "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
     "open_driver", "pack", "run_plan", "unpack",
 ]  # fmt: skip

@@ -137,7 +137,7 @@ def add_product_of_patches(network: Network, piece: Piece, weight: Array, operan
     layer = convolution(network.config, image, weight.shape, **how)
     patches = Patches(layer.kernel, layer.strides, layer.padding, layer.dilation)
     shape = (image[0], weight[0].size, layer.out_height, layer.out_width)
-    gathered = network.image(shape, operand, patches)
+    gathered = network.image(shape, operand, patches, image)
     return network.conv2d(gathered, weight.reshape(len(weight), -1, 1, 1), piece.steps, name=_name(piece))
 
 

@@ -46,7 +46,8 @@ class _Region:
     """The tensors of a region's values, made as they are asked for."""
 
     def __init__(self, network: Network, function: Function) -> None:
-        self.network, self.operands = network, {param: n for n, param in enumerate(function.params)}
+        self.network = network
+        self.operands: dict[Expr, int] = {param: n for n, param in enumerate(function.params)}
         self.made: dict[Expr, Tensor] = {}
         for node in post_order(function.body):
             if isinstance(node, Call):
@@ -69,7 +70,7 @@ class _Region:
         function, constants = constants_of(call)
         piece = read_piece(function.body, constants)
         assert piece is not None, "the pattern's check has read it"
-        bound = dict(zip(function.params, call.args))
+        bound: dict[Expr, Expr] = dict(zip(function.params, call.args))
         inputs = [bound.get(value, value) for value in piece.inputs]
         if is_call(piece.core, "nn.conv2d", "nn.dense"):
             return self._product(piece, weight_of(piece, constants), inputs[0])

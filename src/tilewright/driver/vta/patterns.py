@@ -70,7 +70,7 @@ def read_piece(root: Expr, constants: Mapping[Var, Constant] | None = None) -> P
 
     assert isinstance(root, Call) and isinstance(root.args[0], Call)
     bounds = root.args[0]
-    steps = [Step("MIN", int(bounds.attrs.a_max)), Step("MAX", int(bounds.attrs.a_min))]
+    steps = [Step("MIN", int(bounds.attrs.a_max)), Step("MAX", int(bounds.attrs.a_min))]  # from the result backwards
     node = bounds.args[0]
     while is_call(node, *_STEPS):
         assert isinstance(node, Call)

@@ -55,6 +55,7 @@ class _Input:
     tensor: Tensor
     operand: int
     patches: Patches | None
+    source: tuple[int, ...]
 
 
 @dataclass(eq=False)
@@ -88,13 +89,15 @@ class Network:
         self.layers: list[_Layer] = []
 
     # --------------------------------------------------------------------------------------------------- layers
-    def image(self, shape: Sequence[int], operand: int, patches: Patches | None = None) -> Tensor:
-        """An operand of the caller, of `shape` after `patches`."""
+    def image(
+        self, shape: Sequence[int], operand: int, patches: Patches | None = None, source: Sequence[int] | None = None
+    ) -> Tensor:
+        """An operand of the caller, of `shape` after `patches`, and of the shape `source` before."""
         for known in self._inputs:
             if (known.operand, known.patches) == (operand, patches):
                 return known.tensor
         tensor = Tensor(_four(shape))
-        self._inputs.append(_Input(tensor, operand, patches))
+        self._inputs.append(_Input(tensor, operand, patches, tuple(source or shape)))
         return tensor
 
     def conv2d(
@@ -190,6 +193,7 @@ class Network:
         how = None if known.patches is None else {name: list(value) for name, value in asdict(known.patches).items()}
         return {
             "operand": known.operand,
+            "source": list(known.source),
             "shape": list(known.tensor.shape),
             "address": known.tensor.address,
             "patches": how,

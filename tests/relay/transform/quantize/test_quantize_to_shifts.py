@@ -77,3 +77,23 @@ def test_what_no_integers_come_to_stays_as_it_is() -> None:
     inputs = {name: RNG.standard_normal((1, 4, 5, 5)).astype("float32") for name in "xy"}
     quantized = quantize_to_shifts(mod)
     np.testing.assert_array_equal(interpret(quantized, inputs)[0], interpret(mod, inputs)[0])
+
+
+AVERAGES = {
+    "global": relay.nn.global_avg_pool2d,
+    "pool": lambda x: relay.nn.avg_pool2d(x, pool_size=(10, 10)),
+    "mean": lambda x: relay.mean(x, axis=(2, 3), keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_means_and_activations_are_known_in_all_their_spellings(name: str) -> None:
+    x = relay.var("x", shape=(1, 3, 12, 12))
+    a = relay.nn.conv2d(x, constant(8, 3, 3, 3))
+    a = relay.minimum(relay.maximum(a, relay.const(np.float32(0))), relay.const(np.float32(0.75)))
+    mod = IRModule.from_expr(Function([x], AVERAGES[name](a)))
+    inputs = data(1)
+    quantized = quantize_to_shifts(mod, inputs)
+    np.testing.assert_allclose(interpret(quantized, inputs[0])[0], interpret(mod, inputs[0])[0], atol=0.02)
+    names = [call.op.name for call in calls(quantized["main"].body)]  # type: ignore[union-attr]
+    assert "sum" in names and not {"maximum", "minimum", "mean", "nn.avg_pool2d", "nn.global_avg_pool2d"} & set(names)
