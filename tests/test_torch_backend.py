@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
 import pytest
 
-from tilewright.torch_backend import FallbackWarning, tilewright
+from tilewright import torch_backend
+from tilewright.torch_backend import CompiledGraph, FallbackWarning, tilewright
 
 torch = pytest.importorskip("torch", reason="needs the torch package")
 
@@ -40,6 +42,59 @@ def test_sizes_may_change() -> None:
             torch.testing.assert_close(compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("way", ["in place", "through .data", "another tensor", "by load_state_dict"])
+def test_changed_weights_are_seen(way: str) -> None:
+    module, x = network().eval(), torch.randn(4, 6)
+    compiled = torch.compile(module, backend=tilewright)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        compiled(x)
+        for _ in range(3):
+            if way == "in place":
+                module[0].weight.mul_(1.5)
+            elif way == "through .data":
+                module[0].weight.data.mul_(1.5)
+            elif way == "another tensor":
+                module[3].bias.data = torch.randn(3)
+            else:
+                module.load_state_dict(network().state_dict())
+            torch.testing.assert_close(compiled(x), module(x), rtol=1e-5, atol=1e-5)
+
+
+def test_weights_become_constants_again_when_they_stay() -> None:
+    graphs: list[CompiledGraph] = []
+
+    class Recorded(CompiledGraph):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            graphs.append(self)
+
+    module, x = network().eval(), torch.randn(4, 6)
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(torch_backend, "CompiledGraph", Recorded)
+        patch.setattr(torch_backend, "_PATIENCE", 2)
+        compiled = torch.compile(module, backend=tilewright)
+        compiled(x)
+        (graph,) = graphs
+        assert graph.frozen
+        module[0].weight.mul_(2)
+        for _ in range(2):
+            compiled(x)
+            assert not graph.frozen
+        compiled(x)
+        assert graph.frozen
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-5, atol=1e-5)
+
+
+def test_options_are_checked() -> None:
+    module, x = network().eval(), torch.randn(4, 6)
+    with torch.no_grad():
+        found = torch.compile(module, backend=tilewright, options={"freezing": False, "threads": 1})(x)
+        torch.testing.assert_close(found, module(x), rtol=1e-5, atol=1e-5)
+        with pytest.raises(Exception, match="no option 'speed'; its options are: freezing, threads"):
+            torch.compile(module, backend=tilewright, options={"speed": 1})(x)
+
+
 def test_an_unsupported_graph_runs_in_torch_with_a_warning() -> None:
     x = torch.randn(4, 4)
     with pytest.warns(FallbackWarning, match="igamma"):
@@ -54,3 +109,20 @@ def test_training_gives_the_same_gradients() -> None:
     found = torch.autograd.grad(compiled(x).square().sum(), list(module.parameters()))
     for one, other in zip(found, wanted):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_training_step_gives_the_same_weights() -> None:
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Linear(8 * 16, 5),
+    )  # fmt: skip
+    other = copy.deepcopy(module)
+    x, labels = torch.randn(4, 3, 8, 8), torch.tensor([0, 3, 1, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for one, run in ((module, module), (other, torch.compile(other, backend=tilewright))):
+            optimizer = torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9)
+            torch.nn.functional.cross_entropy(run(x), labels).backward()
+            optimizer.step()
+    for wanted, found in zip(module.state_dict().values(), other.state_dict().values()):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)

@@ -18,6 +18,7 @@ BY_BOTH = (
 DISAGREEMENTS = (
     (r"Max(Roi)?Pool of \w+, not finite", "references drop NaN, or not, by its place in the window; ours keeps it"),
     (rf"{SAMPLING} of \w+, not finite", "whether a neighbour of weight 0 that is not finite counts"),
+    (r"PRelu of \w+, not finite", "the evaluator multiplies by the slope where it takes the element itself, too"),
     (r"Scatter\w* of \w+, not finite", "an engine or two drop NaN where the largest or smallest is kept"),
     (r"Shrink of u?int64", "float64 does not hold the ends of 64 bits; ours stops there, the references wrap"),
     (r"LRN of", "the evaluator normalizes as many channels as there are samples"),

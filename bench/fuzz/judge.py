@@ -42,6 +42,9 @@ STEPWISE = frozenset([*elementwise.UNARY, *elementwise.BINARY, "Div", "Mod", "Po
 STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalization"])
 #: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md).
 VANISHING = frozenset(["Gelu", "Swish"])
+#: Operators that compute places in float32, which a size multiplies: the share of the largest element, per unit.
+PLACED = frozenset(["DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"])
+PLACE_SHARE = 8.0
 RUNS = 6
 
 
@@ -121,7 +124,8 @@ def moved_results(rng: np.random.Generator, operator: str, inputs: list[Any], re
     """The results of a node, moved where it is not exact; a sum that overflows on the way does so by its order."""
     if operator in EXACT:
         return results
-    results = [moved(rng, value, of=np.float32 if operator in STASHED else None) for value in results]
+    share = PLACE_SHARE if operator in PLACED else 0.1
+    results = [moved(rng, value, share, np.float32 if operator in STASHED | PLACED else None) for value in results]
     if operator in VANISHING:
         results = [_moved_by(rng, value, 1e-6) for value in results]
     if operator in STEPWISE or not any(_is_huge(value) for value in inputs):

@@ -222,7 +222,10 @@ def _in_float32(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[onnx.
         if tensor.elem_type in others:
             tensor.elem_type = T.FLOAT
     with np.errstate(all="ignore"):
-        return changed, {n: v.astype(np.float32) if element_of(v) in others else v for n, v in feeds.items()}
+        fed = {n: v.astype(np.float32) if element_of(v) in others else v for n, v in feeds.items()}
+    if any((np.isfinite(wide(v)) & ~np.isfinite(wide(fed[n]))).any() for n, v in feeds.items() if fed[n] is not v):
+        raise ReferenceError_("numbers beyond float32")
+    return changed, fed
 
 
 IN_FLOAT32 = "onnxruntime in float32"

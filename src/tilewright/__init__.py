@@ -27,6 +27,7 @@ _PUBLIC = {
     "relay": ("tilewright.relay", ""),
     "rpc": ("tilewright.rpc", ""),
     "autotvm": ("tilewright.autotvm", ""),
+    "vta": ("tilewright.vta", ""),
     "runtime": ("tilewright.runtime", ""),
     "errors": ("tilewright.errors", ""),
 }

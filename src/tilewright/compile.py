@@ -24,9 +24,11 @@ from tilewright.driver.build import build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.driver.vm.source import write_program_source
+from tilewright.driver.vta import offload
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
 from tilewright.frontends import frontend_of, load_all_plugins
 from tilewright.load import load
+from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
@@ -35,6 +37,7 @@ from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
+from tilewright.relay.transform.layout.batch_products import batch_products
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
@@ -66,7 +69,7 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
-from tilewright.target import Target
+from tilewright.target import Target, VtaTarget
 
 Shapes = Mapping[str, Sequence[Any]]
 
@@ -97,6 +100,7 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("pad_channels", pad_channels),
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
+    ("batch_products", lambda mod, target: batch_products(mod)),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),
@@ -254,6 +258,7 @@ def build(
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
+    mod, target = _beside(mod, target)
     mod, records = expand_calls(lower_external(mod)), records_in_force() if records is None else records
     obstacle = needs_machine(mod)
     if executor in ("graph", "aot"):
@@ -263,6 +268,17 @@ def build(
         return build_executable(optimize(mod, target, records), target, threads, jobs, ahead_of_time)
     kind = DebugMachine if executor == "debug" else VirtualMachine
     return build_virtual_machine(mod, target, partial(optimize, records=records), threads, jobs, kind)
+
+
+def _beside(mod: IRModule, target: Target) -> tuple[IRModule, Target]:
+    """For an accelerator, the module that the processor beside it runs, with calls of it, and that processor."""
+    if not isinstance(target, VtaTarget):
+        return mod, target
+
+    def run(function: Function, inputs: Mapping[str, Any]) -> Sequence[Any]:
+        return build(IRModule.from_expr(function), target.host).run(inputs)
+
+    return offload(mod, target, run), target.host
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:

@@ -1,57 +1,130 @@
 """`torch.compile(backend="tilewright")`: graphs of TorchDynamo compiled by this package, in training by AOTAutograd.
 
 PyTorch finds the function `tilewright` through the entry-point group ``torch_dynamo_backends``. AOTAutograd gives it a
-forward graph, and in training a backward one, of functional ATen operators; parameters are inputs of both. A graph with
-an operator that has no converter runs in PyTorch, with a warning that names the operator. Tensors are read and handed
-back where they lie, by DLPack; one whose elements do not lie in order is copied first.
+forward graph, and in training a backward one, of functional ATen operators; parameters are inputs of both. In inference
+they become constants, which are packed and folded, and are watched: a graph whose weights change takes them as inputs
+again. A graph with an operator that has no converter runs in PyTorch, with a warning that names the operator. Tensors
+are read and handed back where they lie; one whose elements do not lie in order is copied first.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.compile import compile as compile_model
-from tilewright.errors import EnvironmentError_, UserError
+from tilewright.errors import EnvironmentError_, UnsupportedError, UserError
 from tilewright.frontend.torch.graph import convert_graph, without_converter
+from tilewright.frontend.torch.weights import Snapshot, static_places
 from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.model import Model
+
+#: Calls for which weights that changed must stay the same before they become constants again; doubled each time.
+_PATIENCE = 64
+
+#: What `torch.compile(..., options=)` may set.
+_OPTIONS = {"freezing": True, "threads": None}
 
 
 class FallbackWarning(UserWarning):
     """A graph runs in PyTorch, because something in it is not supported."""
 
 
-def tilewright(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def tilewright(
+    graph: Any, example_inputs: Sequence[Any], options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
     """The backend: what runs in place of `graph`, a `torch.fx.GraphModule`.
 
-    Raises `EnvironmentError_` when the `torch` package is not installed.
+    `options`: "freezing", whether weights become constants in inference (default True); "threads", as of
+    `tilewright.compile`. Raises `UnsupportedError` for another one, `EnvironmentError_` when the `torch` package is not
+    installed.
     """
     try:
         from torch._dynamo.backends.common import aot_autograd
     except ImportError:
         raise EnvironmentError_("torch.compile needs the torch package, which is not installed") from None
-    compiled: Callable[..., Any] = aot_autograd(fw_compiler=_boxed, decompositions=without_converter())(
-        graph, example_inputs
-    )
+    unknown = sorted(set(options or ()) - set(_OPTIONS))
+    if unknown:
+        raise UnsupportedError(f"the backend has no option {unknown[0]!r}; its options are: {', '.join(_OPTIONS)}")
+    chosen = {**_OPTIONS, **(options or {})}
+
+    def for_training(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _boxed(CompiledGraph(part, (), chosen["threads"]))
+
+    def for_inference(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _boxed(CompiledGraph(part, static_places(part.graph) if chosen["freezing"] else (), chosen["threads"]))
+
+    compiled: Callable[..., Any] = aot_autograd(
+        fw_compiler=for_training, inference_compiler=for_inference, decompositions=without_converter()
+    )(graph, example_inputs)
     return compiled
 
 
-def _boxed(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def _boxed(call: Callable[..., Any]) -> Callable[..., Any]:
     """As AOTAutograd wants it: a function of one list, which it may clear."""
     # torch is optional
     from functorch.compile import make_boxed_func
 
-    boxed: Callable[..., Any] = make_boxed_func(compile_graph(graph))
+    boxed: Callable[..., Any] = make_boxed_func(call)
     return boxed
 
 
-def compile_graph(graph: Any) -> Callable[..., Any]:
-    """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs."""
+class CompiledGraph:
+    """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
+
+    The inputs at the places `static` are constants as long as they do not change. Compiled at the first call, which
+    is when their values are known.
+    """
+
+    def __init__(self, graph: Any, static: Sequence[int], threads: int | None) -> None:
+        self._graph, self._threads = graph, threads
+        self._static = tuple(static)
+        self._patience = self._wait = 0  # calls for which changed weights must stay the same, and how many are left
+        self._seen: Snapshot | None = None  # of the weights in the last call, where they are or may become constants
+        self._frozen: Callable[..., Any] | None = None
+        self._plain: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        weights = [args[place] for place in self._static]
+        if weights and self._may_freeze(weights):
+            if self._frozen is None:
+                constants = dict(zip(self._static, weights))
+                self._frozen = compile_graph(self._graph, constants, self._threads)
+            return self._frozen(*args)
+        if self._plain is None:
+            self._plain = compile_graph(self._graph, {}, self._threads)
+        return self._plain(*args)
+
+    @property
+    def frozen(self) -> bool:
+        """True where the last call ran on weights as constants."""
+        return self._frozen is not None
+
+    def _may_freeze(self, weights: list[Any]) -> bool:
+        """True where the weights are what they were, for long enough if they have ever changed."""
+        if self._seen is not None and self._seen.holds(weights):
+            self._wait = max(self._wait - 1, 0)
+            return not self._wait
+        try:
+            seen = Snapshot(weights)
+        except RuntimeError:  # no counter of writes
+            self._static = ()
+            return False
+        self._wait = self._patience
+        self._patience = max(2 * self._patience, _PATIENCE)
+        self._seen, self._frozen = seen, None
+        return not self._wait
+
+
+def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None) -> Callable[..., Any]:
+    """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
+
+    It does not read the inputs whose places `constants` has: their values are those that it gives.
+    """
     try:
-        converted = convert_graph(graph.graph)
-        model = compile_model(converted.module) if converted.module is not None else None
+        converted = convert_graph(graph.graph, constants)
+        model = compile_model(converted.module, threads=threads) if converted.module is not None else None
     except UserError as error:
         warnings.warn(f"a graph runs in PyTorch, not in Tilewright: {error}", FallbackWarning, stacklevel=2)
         run: Callable[..., Any] = graph.forward
@@ -71,9 +144,19 @@ def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
     # torch is optional
     import torch
 
-    arrays = [import_array(tensor.detach().contiguous()) for tensor in tensors]
-    results = model.run(dict(zip([spec.name for spec in model.inputs], arrays)))
-    return [torch.from_dlpack(result) if result.dtype != bool else torch.from_numpy(result) for result in results]
+    results = model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})
+    return [
+        torch.from_numpy(result) if result.dtype.kind in "fiub" else torch.from_dlpack(result) for result in results
+    ]
+
+
+def _array(tensor: Any) -> Any:
+    """The memory of a tensor, or of a copy where its elements do not lie in order."""
+    plain = tensor.detach().contiguous()
+    try:
+        return plain.numpy()
+    except (TypeError, RuntimeError):  # types that NumPy does not know, other devices
+        return import_array(plain)
 
 
 def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any]) -> Any:

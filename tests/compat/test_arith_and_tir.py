@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -179,11 +177,5 @@ def test_functions_that_are_not_there_say_so() -> None:
         tvm.tir.call_llvm_intrin("float32", "llvm.donothing")
     with pytest.raises(UnsupportedError, match="decl_buffer b: data= and auto_broadcast"):
         tvm.tir.decl_buffer((4,), name="b", buffer_type="auto_broadcast")
-    with pytest.raises(UnsupportedError, match=r"tvm.rpc.connect is not part of .*; code runs on this machine"):
-        importlib.import_module("tvm.rpc").connect("localhost", 9090)
-    with pytest.raises(UnsupportedError, match=r"autotvm.RPCRunner is not part of .*; measure on this machine"):
-        from tvm.autotvm import RPCRunner
-
-        RPCRunner("key", "localhost", 9190)
     with pytest.raises(AttributeError, match=r"memory is an Allocate of a Buffer from the start"):
         _ = tvm.tir.ProducerRealize

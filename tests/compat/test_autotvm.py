@@ -129,5 +129,5 @@ def test_a_fallback_context_of_the_programs_own() -> None:
 def test_a_classic_name_that_is_not_there_is_told() -> None:
     from tvm import autotvm
 
-    with pytest.raises(Exception, match="RPCRunner"):
-        autotvm.RPCRunner("key", "localhost", 9190)
+    with pytest.raises(Exception, match="request_remote"):
+        autotvm.measure.request_remote("key", "localhost", 9190)

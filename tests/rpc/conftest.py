@@ -11,8 +11,10 @@ import pytest
 from tilewright import codegen, te
 from tilewright.rpc.identity import Bundle, make_authority, make_bundle
 from tilewright.rpc.leases import Leases
+from tilewright.rpc.registration import Registration
 from tilewright.rpc.sandbox import Limits
 from tilewright.rpc.server import Server, Settings
+from tilewright.rpc.tracker import Tracker, TrackerSettings
 
 SIZE = 1024
 
@@ -56,3 +58,24 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     yield begin
     for server in running:
         server.close()
+
+
+@pytest.fixture
+def fleet_of(tmp_path, start):
+    """A function that makes (tracker, servers, registrations), the devices `d0`, `d1`… of key "pi"."""
+    made = []
+
+    def make(count, **settings):
+        tracker = Tracker(TrackerSettings(tmp_path / "tracker", heartbeat_seconds=0.2, **settings))
+        servers = [start(required=True, name=f"d{i}", key="pi") for i in range(count)]
+        registrations = [Registration(server, *tracker.address) for server in servers]
+        made.append((tracker, registrations))
+        for registration in registrations:
+            assert registration.registered.wait(10), registration.problem
+        return tracker, servers, registrations
+
+    yield make
+    for tracker, registrations in made:
+        for registration in registrations:
+            registration.close()
+        tracker.close()

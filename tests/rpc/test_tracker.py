@@ -25,27 +25,6 @@ from tilewright.rpc.tracker import Tracker, TrackerSettings
 from tilewright.rpc.tracker_client import connect_tracker
 
 
-@pytest.fixture
-def fleet_of(tmp_path, start):
-    """A function that makes (tracker, servers, registrations), the devices `d0`, `d1`… of key "pi"."""
-    made = []
-
-    def make(count, **settings):
-        tracker = Tracker(TrackerSettings(tmp_path / "tracker", heartbeat_seconds=0.2, **settings))
-        servers = [start(required=True, name=f"d{i}", key="pi") for i in range(count)]
-        registrations = [Registration(server, *tracker.address) for server in servers]
-        made.append((tracker, registrations))
-        for registration in registrations:
-            assert registration.registered.wait(10), registration.problem
-        return tracker, servers, registrations
-
-    yield make
-    for tracker, registrations in made:
-        for registration in registrations:
-            registration.close()
-        tracker.close()
-
-
 def doubled(remote, library, value):
     loaded = remote.load_module(remote.upload(library))
     a, b = remote.array(np.full(SIZE, value, np.float32)), remote.empty((SIZE,))

@@ -181,22 +181,33 @@ class InputOptions:
 
         Without `--seed` for the `seeds` here, else for a fresh one; where nothing is drawn, once.
         """
-        specs = list(executable.inputs)
-        check_names(specs, self.given)
+        check_names(list(executable.inputs), self.given)
+        free = [spec.name for spec in executable.inputs if spec.name not in self.given]
+        states = {name: value for name, value in (_states(path) if free else {}).items() if name in free}
+        specs = [spec for spec in executable.inputs if spec.name not in states]
         drawn = tuple(spec.name for spec in specs if spec.name not in self.given or self.given[spec.name].drawn)
         if not drawn:
-            yield InputSet(complete_inputs(specs, self.given, 0, {}), None, ())
+            yield InputSet({**complete_inputs(specs, self.given, 0, {}), **states}, None, ())
             return
-        free = [spec for spec in specs if spec.name not in self.given]
-        limits = _limits(path) if any(spec.dtype.is_int for spec in free) else {}
+        limits = _limits(path) if any(spec.dtype.is_int for spec in specs if spec.name in free) else {}
         for seed in self.seeds or seeds or (fresh_seed(),):
-            yield InputSet(complete_inputs(specs, self.given, seed, limits), seed, drawn)
+            yield InputSet({**complete_inputs(specs, self.given, seed, limits), **states}, seed, drawn)
 
     def one(self, executable: Model, path: str, purpose: str, seeds: tuple[int, ...] = ()) -> InputSet:
         """The inputs where there can be one run only. Raises InputError for several seeds."""
         if len(self.seeds) > 1:
             raise InputError(f"{purpose}; give one --seed")
         return next(self.sets(executable, path, seeds))
+
+
+def _states(path: str) -> Mapping[str, np.ndarray[Any, Any]]:
+    """`Frontend.first_states` of a model; nothing is known of an artifact's."""
+    if is_artifact(path):
+        return {}
+    # as in `InputOptions.open`
+    from tilewright.frontends import frontend_of
+
+    return frontend_of(path).first_states(path)
 
 
 def _limits(path: str) -> Mapping[str, int]:

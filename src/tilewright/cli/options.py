@@ -16,6 +16,7 @@ from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
 from tilewright.support import trace
 
+_ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
 
 
@@ -33,6 +34,20 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
         shapes[found["name"]] = tuple(int(d) for d in dims)
         position = found.end()
     return shapes
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`"HOST:PORT"` in parts. Raises `InputError`."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text!r} is no address; write HOST:PORT")
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def bundle_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--bundle`: who we are in a fleet."""
+    help_text = "our certificate: a folder made by `tilewright rpc init`"
+    return click.option("--bundle", metavar="DIR", help=help_text)(command)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import signal
 import statistics
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,14 @@ from typing import Any
 import click
 
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import ModelOptions, model_options, require_file
+from tilewright.cli.options import ModelOptions, bundle_option, model_options, parse_address, require_file
 from tilewright.cli.run import run_once
 from tilewright.cli.tables import print_table
 from tilewright.errors import InputError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.support.knobs import parse_bytes
 
-_ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 _STATE = Path("~/.local/state/tilewright")
-
-
-def _address(text: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(text)
-    if found is None:
-        raise InputError(f"{text!r} is no address; write HOST:PORT")
-    return found["host"].strip("[]"), int(found["port"])
-
-
-def _bundle_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--bundle", metavar="DIR", help="our certificate: a folder made by `tilewright rpc init`")(
-        command
-    )
 
 
 def _plain(bundle: str | None, plaintext: bool) -> None:
@@ -90,7 +75,7 @@ def revoke_command(folder: str, role: str, name: str) -> None:
 
 
 @rpc_command.command("tracker")
-@_bundle_option
+@bundle_option
 @click.option("--plaintext", is_flag=True, help="no certificates: this machine alone may connect")
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
 @click.option("--port", default=9190, show_default=True, help="the port; 0 is any free one")
@@ -117,7 +102,7 @@ def tracker_command(
 
 
 @rpc_command.command("server")
-@_bundle_option
+@bundle_option
 @click.option("--plaintext", is_flag=True, help="no certificates: this machine alone may connect")
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
 @click.option("--port", default=9090, show_default=True, help="the port; 0 is any free one")
@@ -128,6 +113,9 @@ def tracker_command(
 @click.option("--folder", default=str(_STATE / "device"), show_default=True, help="where uploads are kept")
 @click.option("--memory", metavar="BYTES", help="what a session's process may use, as 512M  [default: half of all]")
 @click.option("--request-seconds", default=600.0, show_default=True, help="the longest a request may take")
+@click.option("--worker", metavar="FILE", help="a program of `tilewright rpc board` that runs what is uploaded")
+@click.option("--launcher", metavar="COMMAND", help='what runs it, as "qemu-aarch64 -L /usr/aarch64-linux-gnu"')
+@click.option("--elsewhere", is_flag=True, help="the launcher reaches another machine, as ssh does, which confines")
 def server_command(
     bundle: str | None,
     plaintext: bool,
@@ -140,8 +128,14 @@ def server_command(
     folder: str,
     memory: str | None,
     request_seconds: float,
+    worker: str | None,
+    launcher: str | None,
+    elsewhere: bool,
 ) -> None:
-    """Run the server of a device: take uploads, and run them one session at a time."""
+    """Run the server of a device: take uploads, and run them one session at a time.
+
+    With --worker it stands in for a board without Python, which runs that program: under an emulator, or over ssh.
+    """
     # only this verb needs it
     from tilewright.rpc.identity import Bundle
     from tilewright.rpc.leases import Leases
@@ -153,18 +147,43 @@ def server_command(
     _plain(bundle, plaintext)
     limits = Limits(_bytes(memory) if memory else physical_bytes() // 2, request_seconds=request_seconds)
     settings = Settings(
-        Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits
-    )
+        Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits,
+        board=_board(worker, launcher, elsewhere),
+    )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
         click.echo(f"device {name} on {server.address[0]}:{server.address[1]}")
         if tracker is not None:
-            registration = Registration(server, *_address(tracker), bundle, reached_at)
+            registration = Registration(server, *parse_address(tracker), bundle, reached_at)
             _say_when_registered(registration, tracker)
         stopped.wait()
 
 
+@rpc_command.command("board")
+@click.argument("target")
+@click.option("-o", "--output", required=True, metavar="FILE", help="the program to write")
+def board_command(target: str, output: str) -> None:
+    """Compile the worker of a board without Python for TARGET, as "raspberry-pi-4": see `rpc server --worker`."""
+    # only this verb needs it
+    from tilewright.rpc.board.program import build_worker
+
+    click.echo(f"{build_worker(Path(output), target)}: the worker for {target}")
+
+
+def _board(worker: str | None, launcher: str | None, elsewhere: bool) -> Any:
+    # only a server needs it
+    from tilewright.rpc.worker_process import Board
+
+    if worker is None:
+        if launcher or elsewhere:
+            raise InputError("--launcher and --elsewhere say how --worker is run; give --worker FILE")
+        return None
+    if not elsewhere:
+        require_file(worker)
+    return Board(worker if elsewhere else str(Path(worker).resolve()), tuple(shlex.split(launcher or "")), elsewhere)
+
+
 @rpc_command.command("query")
-@_bundle_option
+@bundle_option
 @click.option("--tracker", required=True, metavar="HOST:PORT", help="the tracker to ask")
 @click.option("--drain", metavar="DEVICE", help="give this device out no more")
 @click.option("--resume", metavar="DEVICE", help="give this device out again")
@@ -173,7 +192,7 @@ def query_command(bundle: str | None, tracker: str, drain: str | None, resume: s
     # only this verb needs it
     from tilewright.rpc.tracker_client import connect_tracker, devices
 
-    fleet = connect_tracker(*_address(tracker), bundle=bundle)
+    fleet = connect_tracker(*parse_address(tracker), bundle=bundle)
     for device, on in ((drain, True), (resume, False)):
         if device:
             fleet.drain(device, on)
@@ -186,7 +205,7 @@ def query_command(bundle: str | None, tracker: str, drain: str | None, resume: s
 
 @rpc_command.command("run")
 @click.argument("model")
-@_bundle_option
+@bundle_option
 @click.option("--device", metavar="HOST:PORT", help="the server of a device, where there is no tracker")
 @click.option("--tracker", metavar="HOST:PORT", help="the tracker to ask for a device")
 @click.option("--key", default="", help="the kind of device to ask for")
@@ -213,21 +232,18 @@ def run_command(
     if (device is None) == (tracker is None):
         raise InputError("give --device HOST:PORT, or --tracker HOST:PORT with --key")
     require_file(model)
-    with tempfile.TemporaryDirectory(prefix="tilewright-rpc-") as folder:
-        compiled = model if is_artifact(model) else str(Path(folder) / "model.tw")
-        if not is_artifact(model):
-            inputs.open(model, options, runs=False).save(compiled)
-        if tracker is not None:
-            session = connect_tracker(*_address(tracker), bundle=bundle).request(key, wait=wait)
-        else:
-            session = connect(*_address(device or ""), bundle=bundle)
-        with session as remote:
-            loaded: Any = remote.load_module(remote.upload(compiled), threads=options.threads)
-            for given in inputs.sets(loaded, model):
-                run_once(loaded, given)
-                times = loaded.time(given.arrays, repeat=repeat)
-                middle, least = statistics.median(times) * 1e3, min(times) * 1e3
-                click.echo(f"on {remote.name}: median {middle:.3f} ms, minimum {least:.3f} ms of {repeat} runs")
+    if tracker is not None:
+        session = connect_tracker(*parse_address(tracker), bundle=bundle).request(key, wait=wait)
+    else:
+        session = connect(*parse_address(device or ""), bundle=bundle)
+    with session as remote:
+        compiled: Any = model if is_artifact(model) else inputs.open(model, options, runs=False)
+        loaded: Any = remote.load_module(remote.upload(compiled), threads=options.threads)
+        for given in inputs.sets(loaded, model):
+            run_once(loaded, given)
+            times = loaded.time(given.arrays, repeat=repeat)
+            middle, least = statistics.median(times) * 1e3, min(times) * 1e3
+            click.echo(f"on {remote.name}: median {middle:.3f} ms, minimum {least:.3f} ms of {repeat} runs")
 
 
 def _bytes(text: str) -> int:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from tilewright.cli.options import parse_shapes, require_model
+from tilewright.cli.options import bundle_option, parse_address, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.tune_report import tune_page
 from tilewright.cli.tune_view import make_view
+from tilewright.errors import InputError
 
 #: Minutes, where nobody says how long.
 _MINUTES = 5.0
+#: Configurations that a device of a fleet has in a batch, so that asking for it takes little of the time.
+_BATCH_A_DEVICE = 4
 
 
 @click.command("tune")
@@ -27,6 +31,11 @@ _MINUTES = 5.0
 @click.option("--target", help="what to tune for  [default: cpu]")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
+@click.option("--tracker", metavar="HOST:PORT", help="measure on the devices of this tracker's fleet")
+@click.option("--key", default="", help="with --tracker: which kind of device")
+@click.option("--devices", default=4, show_default=True, help="with --tracker: how many of them at a time")
+@click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10")
+@bundle_option
 def tune_command(
     model: str,
     minutes: float | None,
@@ -39,8 +48,15 @@ def tune_command(
     target: str | None,
     shapes: str | None,
     threads: int | None,
+    tracker: str | None,
+    key: str,
+    devices: int,
+    priority: int,
+    bundle: str | None,
 ) -> None:
     """Measure schedules for the kernels of MODEL, and keep the best in a file of records.
+
+    With --tracker they are built here and measured on the devices of a fleet, for which --target names the processor.
 
     `tilewright compile MODEL --records FILE` compiles with them. A run can be ended with Ctrl-C and taken up again with
     the same file. At the end the tuned model is compared with the default one; what does not pay is rolled back.
@@ -56,10 +72,12 @@ def tune_command(
     if minutes is None and trials is None:
         minutes = _MINUTES
     spelled = f"{target or 'cpu'}{f' -cores={threads}' if threads else ''}"
+    place = _fleet(tracker, key, devices, priority, bundle, spelled)
     mod = import_model(model, parse_shapes(shapes))
     with make_view(model, records) as view:
-        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, seed=seed)
-        result = tune(mod, spelled, options, records, view)
+        batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * devices)
+        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, batch, seed)
+        result = tune(mod, spelled, options, records, view, place)
     if report:
         page = tune_page(model, result)
         write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
@@ -71,3 +89,22 @@ def tune_command(
             "kept": len(verdict.kept), "rolled_back": len(verdict.rolled_back), "records": records,
         }  # fmt: skip
         write_file(json_path, lambda path: path.write_text(json.dumps(outcome, indent=2) + "\n"))
+
+
+def _fleet(tracker: str | None, key: str, devices: int, priority: int, bundle: str | None, target: str) -> Any:
+    """Where to measure: the devices of a fleet, if a tracker is named. Refuses a target that they cannot run."""
+    if tracker is None:
+        if key or bundle:
+            raise InputError("--key and --bundle say on whose devices to measure; give --tracker HOST:PORT")
+        return None
+    if not key:
+        raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
+    # only with a fleet
+    from tilewright.autotvm.measure.fleet import Fleet
+    from tilewright.autotvm.network.place import There
+    from tilewright.rpc.tracker_client import connect_tracker
+    from tilewright.target import Target
+
+    fleet = Fleet(connect_tracker(*parse_address(tracker), bundle=bundle), key, devices, priority=priority)
+    fleet.check(Target(target))
+    return There(fleet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,12 @@ from tilewright.codegen.build_device import build_device
 from tilewright.codegen.function_info import function_info
 from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.native.pool_code import pool_code
 from tilewright.codegen.source import emit_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.errors import TargetError, UnsupportedError
-from tilewright.runtime.module import FunctionInfo, Module
+from tilewright.runtime.module import FunctionInfo, Module, save_module
+from tilewright.runtime.native import PoolCode, pool_key
 from tilewright.runtime.wasm import WasmModule, link_wasm
 from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
@@ -50,12 +53,24 @@ class Compiled:
         """The functions, ready to be called."""
         return Module(self.object_code, self.functions, self.messages, self.target, threads)
 
+    def pool(self) -> PoolCode:
+        """The native runtime of the machine that they are for."""
+        architecture = Target(self.target).architecture
+        return PoolCode(pool_key(architecture), pool_code(architecture))
 
-def compiled(funcs: Sequence[PrimFunc], target: Target) -> Compiled:
-    """Object code of lowered functions for a processor. Raises `TargetError` if this machine cannot run it."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to one file, which `Module.load` reads on that machine."""
+        save_module(path, self.object_code, self.functions, self.messages, self.target, self.pool())
+
+
+def compiled(funcs: Sequence[PrimFunc], target: Target, here: bool = True) -> Compiled:
+    """Object code of lowered functions for a processor.
+
+    Raises `TargetError` if this machine cannot run it, unless it is for another (`here` False).
+    """
     _refuse_threads(funcs)
     sizes = [size for size in map(workspace_size, funcs) if size is not None]
-    if not target.is_host:
+    if here and not target.is_host:
         raise TargetError(f"this machine ({Target.host()}) cannot run code for {target}; emit an object file instead")
     code, messages = _compile([*funcs, *sizes], target)
     return Compiled(code, tuple(function_info(func) for func in funcs), messages, str(target))

@@ -14,7 +14,7 @@ from tilewright.relay.ir.type_of import type_of
 
 #: A constant operation is folded when its result is not larger than its operands by more than this: broadcasting a
 #: scalar to an image is left to the kernel that uses it, transposing a weight is not.
-_GROWTH_BYTES = 1 << 20
+MOST_GROWTH_BYTES = 1 << 20
 
 
 def fold_call(call: Call) -> Expr | None:
@@ -36,7 +36,7 @@ def fold_call(call: Call) -> Expr | None:
         return None
     if not all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves):
         return None
-    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + _GROWTH_BYTES:
+    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + MOST_GROWTH_BYTES:
         return None
     result = call_reference(call, arguments)
     return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
@@ -78,6 +80,10 @@ class Frontend(ABC):
 
     def index_limits(self, model: str | os.PathLike[str]) -> Mapping[str, int]:
         """How many entries the smallest table has that an input of integers looks up in, by input; as far as known."""
+        return {}
+
+    def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
+        """What the inputs that are states between runs hold before the first one, by name; as far as there are any."""
         return {}
 
     def describe(self, model: str | os.PathLike[str]) -> Description:

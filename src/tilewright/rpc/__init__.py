@@ -1,6 +1,6 @@
 """Devices from afar: a tracker that gives them out, a server on each, and sessions with them (docs/fleet.md)."""
 
-from tilewright.rpc.client import RemoteArray, RemoteLibrary, RemoteModel, Session, connect
+from tilewright.rpc.client import RemoteArray, RemoteLibrary, RemoteModel, Session, Turn, connect
 from tilewright.rpc.tracker_client import Outcome, TrackerSession, connect_tracker
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "RemoteModel",
     "Session",
     "TrackerSession",
+    "Turn",
     "connect",
     "connect_tracker",
 ]

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.errors import EnvironmentError_
+from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.runtime.processor import host_architecture, host_features
 from tilewright.runtime.threads import available_processors
 from tilewright.support.memory_limit import physical_bytes
 
 
 def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Name, key (what kind of device its owner calls it), architecture, features, processors and bytes of memory.
+    """Name, key (what kind of device its owner calls it), architecture, features, processors, memory, what it `loads`.
+
+    Memory is in bytes.
 
     `told` says what cannot be seen from here, as where the worker is another machine's.
     """
@@ -30,6 +33,7 @@ def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) 
         "processors": available_processors(),
         "memory": physical_bytes(),
         "system": sys.platform,
+        "loads": ARTIFACT,
     }
     return {**seen, **(told or {})}
 

@@ -13,6 +13,7 @@ An error of the device is raised here as the error it was there, with the device
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import statistics
@@ -20,6 +21,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +29,20 @@ import numpy as np
 
 from tilewright.errors import InputError, RpcError
 from tilewright.rpc.arrays import dense, parts_of, spec_of, split
+from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.rpc.frames import CHUNK, Channel, ConnectionLost
 from tilewright.rpc.identity import Bundle, Peer, require_loopback, secured
 from tilewright.rpc.messages import VERSION, result_of
 from tilewright.rpc.store import digest_of
 from tilewright.runtime.memory import Array
+from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import TensorSpec, by_name, by_position
 from tilewright.runtime.tensor import Tensor
 
 #: Seconds within which a device must take a connection.
 CONNECT_SECONDS = 10.0
+#: The id of requests to cancel another one, which are sent while that is waited for.
+_CANCELLING = 0
 
 
 def connect(
@@ -86,6 +92,7 @@ class Session:
         self.lease = lease
         self.seconds = seconds
         self._lock = threading.Lock()
+        self._sending = threading.Lock()  # a frame is not broken into by a request to cancel
         self._requests = 0
         self._left: list[tuple[str, int]] = []  # numbers of modules and arrays that nobody here holds any more
         told = {"lease": lease} if lease else {}
@@ -107,16 +114,24 @@ class Session:
     def _exchange(self, verb: str, parts: list[Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], bytearray]:
         self._requests += 1
         request = {"verb": verb, "id": self._requests, **fields}
-        self.channel.send_head(request, sum(len(part) for part in parts))
-        for part in parts:
-            for start in range(0, len(part), CHUNK):
-                self.channel.send_bytes(memoryview(part)[start : start + CHUNK])
+        with self._sending:
+            self.channel.send_head(request, sum(len(part) for part in parts))
+            for part in parts:
+                for start in range(0, len(part), CHUNK):
+                    self.channel.send_bytes(memoryview(part)[start : start + CHUNK])
         try:
-            message, data = self.channel.receive(self.seconds)
+            message, data = self._answer()
         except ConnectionLost:
             self.close()
             raise
         return result_of(message, self._requests, self.channel.peer), data
+
+    def _answer(self) -> tuple[dict[str, Any], bytearray]:
+        """The next answer, those to `cancel` left out: whoever cancels learns it from what the request comes to."""
+        while True:
+            message, data = self.channel.receive(self.seconds)
+            if message.get("id") != _CANCELLING:
+                return message, data
 
     def describe(self) -> dict[str, Any]:
         """What the device is: architecture, features, memory; and how code is confined there."""
@@ -125,12 +140,13 @@ class Session:
     def upload(self, what: Any) -> str:
         """Bring a file, or anything with `save` (a compiled model, a module), to the device; the digest to load it by.
 
-        What the device has already is not sent again.
+        What the device has already is not sent again. For a board without Python something compiled is made a shared
+        library, which needs a cross compiler; files and bytes go as they are.
         """
         if not isinstance(what, str | os.PathLike):
             with tempfile.TemporaryDirectory(prefix="tilewright-upload-") as folder:
-                path = Path(folder) / "module"
-                what.save(path)
+                path = Path(folder) / "module.so"
+                self._save(what, path)
                 return self.upload(path)
         digest, size = digest_of(what), os.path.getsize(what)
         if not self.ask("have", digest=digest, bytes=size)["have"]:
@@ -138,18 +154,35 @@ class Session:
                 self._send_file(file, digest, size)
         return digest
 
+    def _save(self, what: Any, path: Path) -> None:
+        if isinstance(what, bytes):
+            path.write_bytes(what)
+        elif self.loads == ARTIFACT:
+            what.save(path)
+        else:
+            # it needs the compiler
+            from tilewright.rpc.board.library import save_for
+
+            save_for(what, self.loads, path)
+
+    @cached_property
+    def loads(self) -> str:
+        """The kind of file that the device loads (`capability.ARTIFACT`, `LIBRARY`)."""
+        return str(self.describe().get("loads", ARTIFACT))
+
     def _send_file(self, file: Any, digest: str, size: int) -> None:
         self._requests += 1
-        self.channel.send_head({"verb": "put", "id": self._requests, "digest": digest}, size)
         buffer = memoryview(bytearray(CHUNK))
-        while size:
-            count = file.readinto(buffer[: min(size, CHUNK)])
-            if not count:
-                self.close()
-                raise InputError("the file became shorter while it was uploaded")
-            self.channel.send_bytes(buffer[:count])
-            size -= count
-        result_of(self.channel.receive(self.seconds)[0], self._requests, self.channel.peer)
+        with self._sending:
+            self.channel.send_head({"verb": "put", "id": self._requests, "digest": digest}, size)
+            while size:
+                count = file.readinto(buffer[: min(size, CHUNK)])
+                if not count:
+                    self.close()
+                    raise InputError("the file became shorter while it was uploaded")
+                self.channel.send_bytes(buffer[:count])
+                size -= count
+        result_of(self._answer()[0], self._requests, self.channel.peer)
 
     def load_module(self, digest: str, threads: int | None = None) -> RemoteModel | RemoteLibrary:
         """What was uploaded, loaded in the session's own process on the device."""
@@ -166,14 +199,23 @@ class Session:
         source = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
         return self.empty(source.shape, parts_of([source])[0]["dtype"]).copyfrom(source)
 
+    def turns(self, calls: Sequence[Turn], rounds: int) -> list[list[float]]:
+        """Compare calls on the device: in each of `rounds` each is made its `number` of times; seconds of one call."""
+        runs = [
+            {"module": call.library.number, "function": call.function, "args": _arguments(call.args),
+             "number": call.number}
+            for call in calls
+        ]  # fmt: skip
+        return [list(seconds) for seconds in self.ask("turns", runs=runs, rounds=rounds)["seconds"]]
+
     def forget(self, kind: str, number: int) -> None:
         """Free an array or a module with the next request."""
         self._left.append((kind, number))
 
     def cancel(self) -> None:
         """Stop what a call of another thread is waiting for; that call raises."""
-        with contextlib.suppress(ConnectionLost):
-            self.channel.send({"verb": "cancel", "id": 0})
+        with contextlib.suppress(ConnectionLost), self._sending:
+            self.channel.send({"verb": "cancel", "id": _CANCELLING, "request": self._requests})
 
     def close(self) -> None:
         """End the session: its process on the device is killed, its arrays are gone."""
@@ -191,16 +233,21 @@ class RemoteArray:
 
     def __init__(self, session: Session, shape: tuple[int, ...], dtype: str) -> None:
         self.session, self.shape = session, shape
-        self._numpy = spec_of(list(shape), dtype)[1]
+        self.numpy_dtype = spec_of(list(shape), dtype)[1]
         self.dtype = dtype
         self.number: int = session.ask("allocate", shape=list(shape), dtype=dtype)["array"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it has."""
+        return math.prod(self.shape) * self.numpy_dtype.itemsize
 
     def copyfrom(self, source: Any) -> RemoteArray:
         """Fill it from an array here, or from one on the same device; itself."""
         if isinstance(source, RemoteArray):
             self.session.ask("copy", source=source.number, target=self.number)
             return self
-        array = dense(np.asarray(source, self._numpy))
+        array = dense(np.asarray(source, self.numpy_dtype))
         if array.shape != self.shape:
             raise InputError(f"an array of shape {list(array.shape)} does not fit one of {list(self.shape)}")
         self.session.ask("write", _bytes_of(array), array=self.number)
@@ -209,7 +256,7 @@ class RemoteArray:
     def numpy(self) -> Array:
         """A copy here."""
         _, data = self.session.exchange("read", array=self.number)
-        return np.frombuffer(data, self._numpy).reshape(self.shape)
+        return np.frombuffer(data, self.numpy_dtype).reshape(self.shape)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):
@@ -239,6 +286,19 @@ class Times:
     def min(self) -> float:
         """The least of them."""
         return min(self.results)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A call that is compared with others by `Session.turns`: `number` of them in a row make a turn.
+
+    In the place of an argument may be a list of arrays of one shape, another of which is given at each call.
+    """
+
+    library: RemoteLibrary
+    function: str
+    args: Sequence[Any]
+    number: int = 1
 
 
 class _Remote:
@@ -315,11 +375,11 @@ class RemoteModel(_Remote):
         found, _ = self.session.exchange("time_model", parts, module=self.number, inputs=specs, **fields)
         return list(found["seconds"])
 
-    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[tuple[str, str, float]]:
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
         """Each kernel call on the device: its name, the nodes that it computes, seconds."""
         specs, parts = self._sent(by_name(inputs, self.inputs))
         found, _ = self.session.exchange("profile", parts, module=self.number, inputs=specs, repeat=repeat)
-        return [(name, source, seconds) for name, source, seconds in found["kernels"]]
+        return [KernelTime(name, source, seconds) for name, source, seconds in found["kernels"]]
 
     def _sent(self, arrays: Sequence[Any]) -> tuple[list[dict[str, Any]], list[Any]]:
         sent = [dense(array) for array in arrays]
@@ -337,6 +397,8 @@ def _arguments(args: Sequence[Any]) -> list[Any]:
     for arg in args:
         if isinstance(arg, RemoteArray):
             made.append({"array": arg.number})
+        elif isinstance(arg, list) and arg and all(isinstance(one, RemoteArray) for one in arg):
+            made.append({"arrays": [one.number for one in arg]})
         elif isinstance(arg, bool | int | float | np.number):
             made.append(arg.item() if isinstance(arg, np.number) else arg)
         else:

@@ -23,6 +23,21 @@ class Refused(RpcError):
     """The peer understood the request and does not do it."""
 
 
+#: How a worker process ended with the request that it was at.
+CRASHED, LATE, CANCELLED, ENDED = "crashed", "late", "cancelled", "ended"
+
+
+class WorkerLost(Refused):
+    """The process that did the request is gone, and the session's modules and arrays with it.
+
+    `how` is `CRASHED`, `LATE` (it took longer than it may), `CANCELLED`, or `ENDED` with the lease of the session.
+    """
+
+    def __init__(self, message: str, how: str) -> None:
+        super().__init__(message)
+        self.how = how
+
+
 def _text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
 
@@ -63,16 +78,31 @@ DEVICE_VERBS: dict[str, dict[str, Any]] = {
     "call": {"module": _count, "function": _text, "args": _list},
     "time": {"module": _count, "function": _text, "args": _list, "number": _count, "repeat": _count,
              "min_repeat_ms": _number},
+    "turns": {"runs": _list, "rounds": _count},
     "run": {"module": _count, "inputs": _list},
     "time_model": {"module": _count, "inputs": _list, "repeat": _count, "warmup": _count},
     "profile": {"module": _count, "inputs": _list, "repeat": _count},
-    "cancel": {},
+    "cancel": {"request?": _count},
     "bye": {},
 }  # fmt: skip
 
 #: Those of them that the worker process does; the server passes them on.
 WORKER_VERBS = frozenset(
-    {"load", "unload", "allocate", "write", "read", "copy", "free", "call", "time", "run", "time_model", "profile"}
+    {
+        "load",
+        "unload",
+        "allocate",
+        "write",
+        "read",
+        "copy",
+        "free",
+        "call",
+        "time",
+        "turns",
+        "run",
+        "time_model",
+        "profile",
+    }
 )
 
 #: Verbs that a tracker knows: of devices, of users, and of both.
@@ -119,7 +149,10 @@ def failure(request: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     """The answer to `request` that says why not; what is no error of the user's is named as it is."""
     kind = type(error).__name__ if isinstance(error, UserError) else "RpcError"
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return {"id": request.get("id"), "error": {"kind": kind, "text": text[:_MOST_CHARACTERS]}}
+    told = {"kind": kind, "text": text[:_MOST_CHARACTERS]}
+    if isinstance(error, WorkerLost):
+        told["how"] = error.how
+    return {"id": request.get("id"), "error": told}
 
 
 def result_of(message: Mapping[str, Any], request_id: int, peer: str) -> dict[str, Any]:
@@ -128,9 +161,12 @@ def result_of(message: Mapping[str, Any], request_id: int, peer: str) -> dict[st
         raise RpcError(f"{peer} answered request {message.get('id')!r} while {request_id} was waited for")
     if "error" in message:
         told = message["error"] if isinstance(message["error"], dict) else {}
+        text = f"{peer}: {told.get('text', 'it does not say what is wrong')}"
+        if told.get("kind") == WorkerLost.__name__:
+            raise WorkerLost(text, str(told.get("how", CRASHED)))
         kind = getattr(errors, str(told.get("kind")), Refused)
         known = kind if isinstance(kind, type) and issubclass(kind, UserError) else Refused
-        raise known(f"{peer}: {told.get('text', 'it does not say what is wrong')}")
+        raise known(text)
     found = message.get("ok")
     if not isinstance(found, dict):
         raise RpcError(f"{peer} answered neither with a result nor with an error")

@@ -11,25 +11,38 @@ The server itself never loads what was uploaded.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import shutil
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.capability import capability
-from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
+from tilewright.rpc.frames import CHUNK, BadFrame, Channel, ConnectionLost
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.listener import Listener
-from tilewright.rpc.messages import DEVICE_VERBS, VERSION, WORKER_VERBS, Refused, answer, check_request, failure
+from tilewright.rpc.messages import (
+    CANCELLED,
+    CRASHED,
+    DEVICE_VERBS,
+    ENDED,
+    LATE,
+    VERSION,
+    WORKER_VERBS,
+    Refused,
+    WorkerLost,
+    answer,
+    check_request,
+    failure,
+)
 from tilewright.rpc.sandbox import Limits
 from tilewright.rpc.store import Store
-from tilewright.rpc.worker_process import WorkerProcess
+from tilewright.rpc.worker_process import Board, WorkerProcess
 from tilewright.support.memory_limit import physical_bytes
 
 #: Connections at a time; further ones are closed at once.
@@ -54,7 +67,7 @@ class Settings:
     key: str = ""
     store_bytes: int = 8 << 30
     limits: Limits = field(default_factory=lambda: Limits(memory_bytes=physical_bytes() // 2))
-    worker: Sequence[str] = ()
+    board: Board | None = None
     idle_seconds: float = IDLE_SECONDS
 
 
@@ -69,12 +82,15 @@ class Server:
         self.store = Store(settings.folder / "store", settings.store_bytes)
         for left in (settings.folder / "sessions").glob("worker-*"):  # of a server that was killed
             shutil.rmtree(left, ignore_errors=True)
-        self.capability = capability(settings.name, settings.key)
         self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
         self._generation = 0
         self._spare: WorkerProcess | None = None
+        if settings.board is not None:  # its machine is not this one: its worker tells what it is
+            self._spare = self._start_worker()
+        told = self._spare.capability if self._spare is not None else None
+        self.capability = capability(settings.name, settings.key or str((told or {}).get("architecture", "")), told)
         place = settings.host, settings.port
         self._listener = Listener(place, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
         self.address = self._listener.address
@@ -146,7 +162,7 @@ class Server:
             first = self._generation * _NUMBERS
         place = self.settings.folder / "sessions"
         place.mkdir(exist_ok=True)
-        return WorkerProcess(place, self.store.folder, self.settings.limits, first, self.settings.worker)
+        return WorkerProcess(place, self.store.folder, self.settings.limits, first, self.settings.board)
 
     @property
     def turn(self) -> threading.Lock:
@@ -233,17 +249,28 @@ class Session:
             self.channel.send(failure(message, error))
             return
         try:
-            worker.channel.send_head(message, size)
-            self.channel.forward(worker.channel)
+            if message["verb"] == "load" and self.server.settings.board is not None:
+                self._send_file(message, worker)
+            else:
+                worker.channel.send_head(message, size)
+                self.channel.forward(worker.channel)
             reply = self._answer_of(worker, message)
         except ConnectionLost as error:
             if error.channel is not worker.channel:
                 raise
-            self._stop_worker(message, f"its process {worker.last_words()}")
+            self._stop_worker(message, f"its process {worker.last_words()}", CRASHED)
             return
         if reply is not None:
             self.channel.send_head(reply, worker.channel.left)
             worker.channel.forward(self.channel)
+
+    def _send_file(self, message: dict[str, Any], worker: WorkerProcess) -> None:
+        """What is to be loaded along with the request: the worker may be on another machine."""
+        self.channel.drop()
+        with open(self.server.store.path(message["digest"]), "rb") as file:
+            worker.channel.send_head(message, os.fstat(file.fileno()).st_size)
+            while part := file.read(CHUNK):
+                worker.channel.send_bytes(part)
 
     def _ready_worker(self, message: dict[str, Any]) -> WorkerProcess:
         """The session's worker; at its first use the session waits for its turn and then has it to its end."""
@@ -270,28 +297,30 @@ class Session:
                 break
             if time.monotonic() > deadline:
                 seconds = self.server.settings.limits.request_seconds
-                self._stop_worker(message, f"the request took longer than the {seconds:g} s that it may")
+                self._stop_worker(message, f"the request took longer than the {seconds:g} s that it may", LATE)
                 return None
             if self.lease and not self.server.leases.holds(self.lease):
-                self._stop_worker(message, "the lease of this session has ended")
+                self._stop_worker(message, "the lease of this session has ended", ENDED)
                 return None
         if not worker.channel.ready(0) and self.channel.ready(0):
             other, _ = self.channel.receive_head(self.server.settings.idle_seconds)
             self.channel.drop()
-            self._stop_worker(message, "it was cancelled")
+            meant = other.get("verb") != "cancel" or other.get("request", message["id"]) == message["id"]
+            if meant:
+                self._stop_worker(message, "it was cancelled", CANCELLED)
             if other.get("verb") == "cancel":
-                self.channel.send(answer(other, {"cancelled": True}))
-            return None
+                self.channel.send(answer(other, {"cancelled": meant}))
+            return None if meant else self._answer_of(worker, message)
         return worker.channel.receive_head(5.0)[0]
 
-    def _stop_worker(self, message: dict[str, Any], why: str) -> None:
+    def _stop_worker(self, message: dict[str, Any], why: str, how: str) -> None:
         """Kill the worker, and tell the peer what was lost with it."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
         self.channel.drop()
         text = f"{message['verb']!r} was not done: {why}. Modules and arrays of this session are gone; load them again"
-        self.channel.send(failure(message, Refused(text)))
+        self.channel.send(failure(message, WorkerLost(text, how)))
 
 
 def _either(first: Channel, second: Channel, seconds: float) -> bool:

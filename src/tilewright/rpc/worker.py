@@ -29,7 +29,7 @@ from tilewright.rpc.sandbox import Limits, confine
 from tilewright.runtime.container import container_format
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.model import Model
-from tilewright.runtime.module import FORMAT, Module
+from tilewright.runtime.module import FORMAT, Module, Prepared
 from tilewright.support.dtype import DType
 
 #: Seconds between two looks at whether the server is there.
@@ -63,7 +63,7 @@ class Worker:
             verb: Callable[[Mapping[str, Any]], Reply] = getattr(self, f"_{request['verb']}")
             result, arrays = verb(request)
             reply = answer(request, result), arrays
-        except (UserError, MemoryError, KeyError, TypeError, ValueError, OverflowError) as error:
+        except (UserError, MemoryError, LookupError, TypeError, ValueError, OverflowError) as error:
             known = EnvironmentError_("the device has no memory for this") if isinstance(error, MemoryError) else error
             reply = failure(request, known), []
         self._channel.drop()
@@ -128,6 +128,26 @@ class Worker:
                 break
             number = int(number * max(min(least / max(taken, 1e-9) * 1.2, 100.0), 1.618)) + 1
         return {"seconds": function.time(*arguments, repeat=request["repeat"], number=max(number, 1))}, []
+
+    def _turns(self, request: Mapping[str, Any]) -> Reply:
+        """Calls that are compared: in each round each of them `number` times in a row, every other round backwards."""
+        runs = [(self._prepared(run), int(run["number"])) for run in request["runs"]]
+        seconds: list[list[float]] = [[] for _ in runs]
+        for done in range(request["rounds"]):
+            for index in range(len(runs))[:: -1 if done % 2 else 1]:
+                prepared, number = runs[index]
+                seconds[index].append(prepared.seconds(max(number, 1)))
+        return {"seconds": seconds}, []
+
+    def _prepared(self, run: Mapping[str, Any]) -> Prepared:
+        """A call with its arguments in place; those that are several arrays take turns."""
+        copies = {
+            place: [self._array(number) for number in arg["arrays"]]
+            for place, arg in enumerate(run["args"])
+            if isinstance(arg, dict) and "arrays" in arg
+        }
+        args = [{"array": arg["arrays"][0]} if place in copies else arg for place, arg in enumerate(run["args"])]
+        return self._function(run).prepared(*self._arguments(args), turns=copies)
 
     def _run(self, request: Mapping[str, Any]) -> Reply:
         model = self._model(request["module"])

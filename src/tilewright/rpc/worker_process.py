@@ -19,14 +19,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import EnvironmentError_
-from tilewright.rpc.frames import Channel, ConnectionLost
+from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
 from tilewright.rpc.sandbox import Limits
 
 #: Seconds that a worker may take to say that it is ready: an interpreter and NumPy on a busy small board.
@@ -35,18 +35,38 @@ _START_SECONDS = 60.0
 _PASSED = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
 
 
+@dataclass(frozen=True)
+class Board:
+    """How workers that are not Python are run: the `program`, and the `launcher` in front of it.
+
+    A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them.
+    """
+
+    program: str
+    launcher: tuple[str, ...] = ()
+    elsewhere: bool = False
+
+    def readable(self) -> list[str]:
+        """The files that the worker reads before it runs."""
+        found = [shutil.which(self.launcher[0])] if self.launcher else []
+        return [str(Path(place).resolve()) for place in (*found, self.program) if place and Path(place).exists()]
+
+
 @cache
 def _starter(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="worker-starter")
 
 
 class WorkerProcess:
-    """A running worker, its folder, and the channel to it. `measures` says how it is confined."""
+    """A running worker, its folder, and the channel to it. `measures` says how it is confined.
+
+    `capability` is what one that is not Python tells of its machine.
+    """
 
     def __init__(
-        self, parent_folder: Path, store: Path, limits: Limits, first: int = 0, command: Sequence[str] = ()
+        self, parent_folder: Path, store: Path, limits: Limits, first: int = 0, board: Board | None = None
     ) -> None:
-        """Start a worker and wait until it is ready. `command` runs it (default: this Python).
+        """Start a worker and wait until it is ready: a `board`'s, or one of this Python.
 
         Raises `EnvironmentError_` with its words when it does not start.
         """
@@ -54,9 +74,9 @@ class WorkerProcess:
         self.folder.chmod(0o777)
         ours, theirs = socket.socketpair()
         settings = {"store": str(store), "first": first, "limits": asdict(limits), "parent": os.getpid()}
-        words = [*(command or (sys.executable, "-m", "tilewright.rpc.worker")), str(theirs.fileno()), str(self.folder)]
+        words = _command(theirs.fileno(), self.folder, settings, board)
         try:
-            self.process = self._started([*words, json.dumps(settings)], theirs)
+            self.process = self._started(words, theirs, board is not None)
         except OSError as error:
             ours.close()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -64,25 +84,33 @@ class WorkerProcess:
         finally:
             theirs.close()
         self.channel = Channel(ours, "the worker")
+        self.measures: dict[str, Any] = {}
+        self.capability: dict[str, Any] = {}
         try:
-            self.measures: dict[str, Any] = self.channel.receive(_START_SECONDS)[0]["measures"]
-        except (ConnectionLost, KeyError):
+            if board is None or not board.elsewhere:
+                self.measures = self.channel.receive(_START_SECONDS)[0]["measures"]
+            if board is not None:
+                self.capability = self.channel.receive(_START_SECONDS)[0]["capability"]
+        except (ConnectionLost, BadFrame, KeyError):
             said = self.last_words()
             self.close()
             raise EnvironmentError_(f"the worker process did not start: {said}") from None
 
-    def _started(self, words: Sequence[str], end: socket.socket) -> subprocess.Popen[bytes]:
-        """The process, with its end of the channel, nothing else of ours, and its words in a file."""
+    def _started(self, words: Sequence[str], end: socket.socket, standard: bool) -> subprocess.Popen[bytes]:
+        """The process, with its end of the channel, nothing else of ours, and its words in a file.
+
+        The end is its `standard` input and output, or a descriptor that it is told.
+        """
         with open(self.folder / "errors.txt", "wb") as errors:
-            start = _starter(os.getpid()).submit(
+            start: Future[subprocess.Popen[bytes]] = _starter(os.getpid()).submit(
                 subprocess.Popen,
                 words,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
+                stdin=end.fileno() if standard else subprocess.DEVNULL,
+                stdout=end.fileno() if standard else errors.fileno(),
+                stderr=errors.fileno(),
                 cwd=self.folder,
                 env=_environment(self.folder),
-                pass_fds=[end.fileno()],
+                pass_fds=[] if standard else [end.fileno()],
                 start_new_session=True,
             )
             return start.result()
@@ -115,6 +143,18 @@ class WorkerProcess:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _command(handle: int, folder: Path, settings: dict[str, Any], board: Board | None) -> list[str]:
+    """The words that run a worker."""
+    if board is None:
+        return [sys.executable, "-m", "tilewright.rpc.worker", str(handle), str(folder), json.dumps(settings)]
+    memory = settings["limits"]["memory_bytes"] if board.elsewhere else 0
+    worker = [*board.launcher, board.program, str(settings["first"]), str(memory)]
+    if board.elsewhere:
+        return worker
+    told = {"readable": board.readable(), "limits": settings["limits"]}
+    return [sys.executable, "-m", "tilewright.rpc.confined", str(folder), json.dumps(told), *worker]
 
 
 def _environment(folder: Path) -> dict[str, str]:

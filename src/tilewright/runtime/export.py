@@ -26,6 +26,7 @@ from tilewright.runtime.c_source import CModel, header_text, library_model, libr
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.native import PoolCode, native
+from tilewright.runtime.processor import host_architecture
 from tilewright.support.cache import atomic_file
 
 #: What a library may be, by the end of its name.
@@ -56,12 +57,14 @@ def export_library(
     linker: Sequence[str] | None = None,
     model: CModel | None = None,
     pool: PoolCode | None = None,
+    after: str = "",
 ) -> tuple[Path, Path]:
     """Link a model into the library `path` (.so, .a or .o) and write ``NAME.h`` beside it; the two paths.
 
     `name` becomes part of the C names (default: from the file's name, without ``lib``); `linker` is a C compiler's
     command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph; `pool` is the
-    native runtime of another architecture, for which a cross compiler links. Raises `EnvironmentError_` without a
+    native runtime of another architecture, for which a cross compiler links; `after` is C behind the library's own,
+    in which it may export what is named ``tilewright_NAME_…``. Raises `EnvironmentError_` without a
     linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
     file is touched.
     """
@@ -76,7 +79,7 @@ def export_library(
         work = Path(folder)
         try:
             (work / f"{name}.h").write_text(header_text(name, manifest, interface=interface))
-            (work / "library.c").write_text(library_text(name, model))
+            (work / "library.c").write_text(library_text(name, model) + after)
             sources = [
                 *_write_objects(work, object_code, pool or native().pool),
                 *_write_weights(work, manifest, weights),
@@ -85,13 +88,30 @@ def export_library(
         except OSError as error:
             raise EnvironmentError_(f"cannot write to the temporary folder {work}: {error.strerror or error}") from None
         if library.suffix == ".so":
-            made = _link_shared(work, command, sources, library.name, name)
+            symbols = [f"tilewright_{name}", f"tilewright_{name}_*"]
+            made = _link_shared(work, command, sources, library.name, symbols)
         else:
             made = _link_relocatable(work, command, sources, library.suffix, _symbols(name, interface), manifest.arch)
         move_into_place([(made, library), (work / f"{name}.h", header)])
     if library.suffix == ".so":
         os.chmod(library, library.stat().st_mode | 0o111)
     return library, header
+
+
+def link_library(
+    path: str | os.PathLike[str], object_code: bytes, pool: PoolCode, architecture: str, text: str, name: str
+) -> None:
+    """Link code with its worker pool and C `text`, which exports what is named ``tilewright_NAME_…``, into a .so.
+
+    Raises `EnvironmentError_` without a linker for the architecture, or with its words when it fails.
+    """
+    library = Path(path)
+    command = find_linker("" if architecture == host_architecture() else architecture)
+    with tempfile.TemporaryDirectory(prefix="tilewright-export-") as folder:
+        work = Path(folder)
+        (work / "library.c").write_text(text)
+        sources = [*_write_objects(work, object_code, pool), "library.c"]
+        move_into_place([(_link_shared(work, command, sources, library.name, [f"tilewright_{name}_*"]), library)])
 
 
 def move_into_place(files: Sequence[tuple[Path, Path]]) -> None:
@@ -161,8 +181,11 @@ def _symbols(name: str, interface: CInterface) -> list[str]:
     return [f"tilewright_{name}{end}" for end in ends]
 
 
-def _link_shared(work: Path, command: Sequence[str], sources: Sequence[str], soname: str, name: str) -> Path:
-    (work / "exports.map").write_text(f"{{ global: tilewright_{name}; tilewright_{name}_*; local: *; }};\n")
+def _link_shared(
+    work: Path, command: Sequence[str], sources: Sequence[str], soname: str, symbols: Sequence[str]
+) -> Path:
+    """A shared library that exports what is named like one of `symbols`, in which a star is any text."""
+    (work / "exports.map").write_text(f"{{ global: {'; '.join(symbols)}; local: *; }};\n")
     options = ["-shared", "-Wl,--version-script=exports.map", "-Wl,-z,noexecstack", "-Wl,-z,defs"]
     options += [f"-Wl,-soname,{soname}", *_COMPILE]
     _run([*command, *options, "-o", "made.so", *sources, *_libraries(command)], work)

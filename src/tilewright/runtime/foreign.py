@@ -44,13 +44,15 @@ class ForeignModel(Model):
             )
         save_artifact(path, self.manifest, self.object_code, self._weights, durable, self._pool)
 
-    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+    def export_library(
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+    ) -> tuple[Path, Path]:
         """As `Model.export_library`, linked for the other machine by a cross compiler."""
         # saving needs none of it
         from tilewright.runtime.export import export_library
 
         parts = self.manifest, self.object_code, self._weights
-        return export_library(path, *parts, name, model=self._c_model, pool=self._pool)
+        return export_library(path, *parts, name, model=self._c_model, pool=self._pool, after=after)
 
     def set_threads(self, threads: int | None = None) -> None:
         """Refused: the other machine knows how many it has."""

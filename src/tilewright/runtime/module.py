@@ -129,8 +129,7 @@ class Module:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to one file, whole or not at all."""
         functions = tuple(self.functions.values())
-        manifest = ModuleManifest(target=self.target, messages=self.messages, functions=functions)
-        write_container(path, {"format": FORMAT} | manifest.to_json(), self.object_code, pool=native().pool)
+        save_module(path, self.object_code, functions, self.messages, self.target, native().pool)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], threads: int | None = None) -> Module:
@@ -139,6 +138,19 @@ class Module:
         native(found.pool)
         manifest = ModuleManifest.from_json(found.manifest)
         return cls(found.object_code, manifest.functions, manifest.messages, manifest.target, threads)
+
+
+def save_module(
+    path: str | os.PathLike[str],
+    object_code: bytes,
+    functions: tuple[FunctionInfo, ...],
+    messages: tuple[str, ...],
+    target: str,
+    pool: PoolCode,
+) -> None:
+    """Write functions that need not be loaded here to the file of a module, with the native runtime that they need."""
+    manifest = ModuleManifest(target=target, messages=messages, functions=functions)
+    write_container(path, {"format": FORMAT} | manifest.to_json(), object_code, pool=pool)
 
 
 class Function:

@@ -20,13 +20,14 @@ from tilewright.runtime.processor import host_architecture
 from tilewright.support.forks import own_lock
 
 #: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
-INTERFACE = 2
+INTERFACE = 3
 
 EXPORTS = (
     "tilewright_barrier",
     "tilewright_parallel_run",
     "tilewright_call_with_worker_memory",
     "tilewright_repeat",
+    "tilewright_steps",
     "tilewright_set_processors",
     "tilewright_pool_threads",
     "tilewright_pool_stop",
@@ -54,6 +55,8 @@ class Native:
         self.addresses = self._linked.addresses
         run_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         self.parallel_run: Callable[[int, int, int], int] = run_type(self.addresses["tilewright_parallel_run"])
+        steps_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+        self.steps: Callable[[int], int] = steps_type(self.addresses["tilewright_steps"])
         self.call_with_worker_memory = self.addresses["tilewright_call_with_worker_memory"]
         self._set_processors = ctypes.CFUNCTYPE(None, ctypes.c_int32)(self.addresses["tilewright_set_processors"])
         self.threads: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int32)(self.addresses["tilewright_pool_threads"])

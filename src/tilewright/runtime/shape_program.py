@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.manifest import SymbolicSizes
-from tilewright.runtime.memory import ALIGNMENT, Array, round_up
+from tilewright.runtime.memory import ALIGNMENT, round_up
 
 #: How each operator is written in Python.
 OPERATORS = {
@@ -37,6 +37,13 @@ KEPT_PLANS = 64
 MOST_ELEMENTS = 2**31 - 1
 
 Expression = Any  # int, str or [operator, Expression, Expression]
+
+
+class Shaped(Protocol):
+    """What has a shape: an array, or the place of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,14 @@ class ShapeProgram:
         self._output_dims = compile_expressions(names, [dim for shape in symbolic.output_shapes for dim in shape])
         self._plans: OrderedDict[tuple[int, ...], RunPlan] = OrderedDict()
 
-    def sizes(self, arrays: Sequence[Array]) -> tuple[int, ...]:
+    def sizes(self, arrays: Sequence[Shaped]) -> tuple[int, ...]:
         """The values of the dimensions. Raises `InputError` where two sizes of `arrays` that must agree do not."""
         dims = tuple([arrays[index].shape[axis] for _, index, axis in self._sources])
         if self._checks:
             self._check(dims, arrays)
         return dims
 
-    def plan(self, arrays: Sequence[Array]) -> RunPlan:
+    def plan(self, arrays: Sequence[Shaped]) -> RunPlan:
         """The plan for the shapes of `arrays`. Raises `InputError` as `sizes` does."""
         dims = self.sizes(arrays)
         found = self._plans.get(dims)
@@ -90,7 +97,7 @@ class ShapeProgram:
             self._plans.move_to_end(dims)
         return found
 
-    def _check(self, dims: tuple[int, ...], arrays: Sequence[Array]) -> None:
+    def _check(self, dims: tuple[int, ...], arrays: Sequence[Shaped]) -> None:
         for (index, axis, value), wanted in zip(self._checks, self._check_values(*dims)):
             size = arrays[index].shape[axis]
             if size != wanted:

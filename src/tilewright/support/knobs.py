@@ -122,6 +122,10 @@ DEBUG_INFO: Knob[bool] = Knob(
     "TILEWRIGHT_DEBUG_INFO", False, parse_switch, "1 or 0",
     "1 notes in compiled code the lines it was made of, for debuggers and profilers; such code is not cached",
 )  # fmt: skip
+RPC_BUNDLE: Knob[Path | None] = Knob(
+    "TILEWRIGHT_RPC_BUNDLE", None, _parse_path, "a directory path",
+    "the certificate (`tilewright rpc init`) of classic programs that use `tvm.rpc` (default: this machine alone)",
+)  # fmt: skip
 TEST_TARGETS: Knob[str] = Knob(
     "TVM_TEST_TARGETS", "llvm", str, "targets, separated by semicolons",
     "the targets that tests of classic programs (`tvm.testing`) run on",
@@ -131,4 +135,5 @@ TEST_TARGETS: Knob[str] = Knob(
 def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
     figures = (TARGET, NUM_THREADS, OMP_NUM_THREADS)
-    return (*figures, CACHE, CACHE_DIR, CACHE_SIZE, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, TEST_TARGETS)
+    cache = (CACHE, CACHE_DIR, CACHE_SIZE)
+    return (*figures, *cache, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, RPC_BUNDLE, TEST_TARGETS)

@@ -3,5 +3,6 @@
 from tilewright.target.cpu import PROCESSORS, CpuTarget, host_identity
 from tilewright.target.device import DeviceTarget
 from tilewright.target.target import Target
+from tilewright.target.vta import VtaTarget
 
-__all__ = ["PROCESSORS", "CpuTarget", "DeviceTarget", "Target", "host_identity"]
+__all__ = ["PROCESSORS", "CpuTarget", "DeviceTarget", "Target", "VtaTarget", "host_identity"]

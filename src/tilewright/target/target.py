@@ -3,6 +3,7 @@
     Target                  equal and hashed by its canonical spelling
         CpuTarget           a processor                                  (target/cpu.py)
         DeviceTarget        a device that runs kernels of thread blocks  (target/device.py)
+        VtaTarget           the accelerator VTA beside a processor           (target/vta.py)
         te.Accelerator      a machine that a program declares            (te/accelerator.py)
 
 `str(target)` is the canonical spelling; it names everything that changes the code, so it serves as a cache key, and

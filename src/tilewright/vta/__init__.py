@@ -27,6 +27,7 @@ from tilewright.vta.dram import Dram
 from tilewright.vta.driver import DRIVERS, Driver, open_driver
 from tilewright.vta.functional import Simulator
 from tilewright.vta.isa import Isa
+from tilewright.vta.session import Session, run_plan
 
 __all__ = [
     "DRIVERS", "Config", "Dram", "Driver", "Instruction", "Isa", "Simulator", "assemble", "check_program", "decode",

@@ -22,6 +22,8 @@ class Dram:
         self.data = np.zeros(size, np.uint8)
         self._free = [(0, size)]  # (first byte, bytes), by address
         self._given: dict[int, tuple[int, int]] = {}
+        #: Bytes from the beginning to the end of the last buffer that there ever was.
+        self.most = 0
 
     def reserve(self, memory: str, count: int) -> int:
         """The address, in elements of the memory, of `count` elements that nobody else has."""
@@ -37,6 +39,7 @@ class Dram:
                 rest = [(first, at - first), (at + size, first + room - at - size)]
                 self._free[index : index + 1] = [gap for gap in rest if gap[1]]
                 self._given[at] = (at, size)
+                self.most = max(self.most, at + size)
                 return at
         raise InputError(
             f"{size} bytes at a multiple of {alignment} do not fit into DRAM, of which {self.free_bytes} bytes in "

@@ -171,7 +171,7 @@ class _Kernel:
 
     @contextmanager
     def _loops(self, limits: Sequence[tuple[str, int, Any]], *more: Any) -> Iterator[Callable[[], list[Any]]]:
-        """The admitted instruction: `limits` are operands with the depth of their memory, and if they are used; `more` must hold.
+        """The instruction, if `limits`, operands with the depth of their memory and if they are used, and `more` hold.
 
         Yields a function that opens the three loops; within them it gives the operands' indices.
         """

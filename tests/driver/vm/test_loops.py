@@ -79,7 +79,7 @@ def test_every_number_of_turns(collects: bool, threads: int) -> None:
 
 
 def test_more_rows_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.runtime.vm.loop._FIRST_BYTES", 1)
+    monkeypatch.setattr("tilewright.runtime.vm.loop.FIRST_BYTES", 1)
     machine = tw.compile(loop_of(), cache=False)
     start = np.float32([-1e9, 0, 0, 0])
     for turns in (15, 16, 17, 33):

@@ -196,3 +196,57 @@ def test_recurrent_states_of_a_fixed_and_data_of_an_open_batch(make_model: Model
     np.testing.assert_allclose(run(model, {"x": x})[0], expected, rtol=1e-6)
     with pytest.raises(InputError, match=r"8 and batch \* 4 = 12 must be equal"):
         run(model, {"x": floats(3, 3, 2)})
+
+
+def test_what_constants_make_is_as_exact_as_what_is_computed() -> None:
+    scores = np.array([[2.5, 88.0], [1, 2]], np.float16)
+    truth, weights = np.zeros(2, np.int64), np.ones(2, np.float16)
+    text = '{ y, p = SoftmaxCrossEntropyLoss<reduction = "sum">(x, t, w) }'
+    model = text_model(f"g () => (float16 y, float16[2, 2] p) {text}", 17)
+    for name, value in {"x": scores, "t": truth, "w": weights}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    wide = scores.astype(np.float64)
+    logs = wide - np.log(np.exp(wide).sum(1, keepdims=True))
+    loss, found = run(model, {})
+    np.testing.assert_allclose(found, logs, rtol=2e-3)
+    np.testing.assert_allclose(loss, -logs[:, 0].sum(), rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dims"),
+    [(((1, 4, 3, 0), (0,)), "m, n, 3, 0"), (((2, 3, 0), (2, 0, 4)), "m, 3, 0"), (((0, 3, 4), (4, 5)), "m, 3, 4")],
+)
+def test_products_of_nothing_with_open_sizes(shapes: tuple[tuple[int, ...], tuple[int, ...]], dims: str) -> None:
+    left, right = (np.ones(shape, np.uint64) for shape in shapes)
+    expected = np.matmul(left, right)
+    rank = ", ".join("?" for _ in expected.shape)
+    text = f"(uint64[{dims}] x, uint64[{', '.join(map(str, right.shape))}] w) => (uint64[{rank}] y)"
+    found = run(text_model(f"g {text} {{ y = MatMul(x, w) }}", 19), {"x": left, "w": right})[0]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("call", ["LpPool<p = 3, kernel_shape = [2, 2]>", "GlobalLpPool<p = 3>"])
+def test_norms_over_windows_of_half_floats_round_once(call: str) -> None:
+    x = np.full((1, 1, 2, 2), 50, np.float16)  # the cube of which is beyond float16
+    model = text_model(f"g (float16[1, 1, 2, 2] x) => (float16[1, 1, 1, 1] y) {{ y = {call}(x) }}", 18)
+    np.testing.assert_allclose(run(model, {"x": x})[0].ravel(), 50 * 4 ** (1 / 3), rtol=2e-3)
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk->k", "ij,jk->ijk", "ij,jk->"])
+def test_einsum_of_open_sizes(equation: str) -> None:
+    x, w = floats(2, 5), floats(5, 3)
+    rank = ", ".join("?" for _ in equation.split("->")[1])
+    text = f'(float[2, m] x, float[m, n] w) => (float[{rank}] y) {{ y = Einsum<equation = "{equation}">(x, w) }}'
+    found = run(text_model(f"g {text}", 18), {"x": x, "w": w})[0]
+    np.testing.assert_allclose(found, np.einsum(equation, x, w), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint32"])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 0)])
+def test_a_mean_of_integers_is_one_whoever_computes_it(dtype: str, shape: tuple[int, int]) -> None:
+    x, axes = (np.arange(6) * 37 - (dtype == "int64") * 100)[: np.prod(shape)].reshape(shape).astype(dtype), "int64[1]"
+    inside = text_model(f"g ({dtype}[2, n] x) => ({dtype}[?, ?] y) <{axes} a = {{1}}> {{ y = ReduceMean(x, a) }}", 18)
+    outside = text_model(f"g ({dtype}[2, n] x, {axes} a) => ({dtype}[?, ?] y) {{ y = ReduceMean(x, a) }}", 18)
+    expected = np.trunc(x.sum(1, keepdims=True) / max(shape[1], 1)).astype(dtype)
+    np.testing.assert_array_equal(run(inside, {"x": x})[0], expected)
+    np.testing.assert_array_equal(run(outside, {"x": x, "a": np.array([1])})[0], expected)

@@ -34,7 +34,7 @@ EMPTY = {
 
 
 def model_of(text: str) -> ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 19]> g {text}')
 
 
 def built(model: ModelProto, executor: str = "auto", threads: int = 1) -> Model:
@@ -86,7 +86,7 @@ def test_a_constant_index_along_an_open_axis() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(float[1,2,n] x) => (float[a,b,c] y) { y = LpPool <kernel_shape=[3], auto_pad=\"SAME_UPPER\"> (x) }",
+        "(float[1,2,n] x) => (float[a,b,c] y, int64[a,b,c] i) { y, i = MaxPool <kernel_shape=[3]> (x) }",
         "(float[1,1,n,m] x, float[1,2,2,2] g) => (float[a,b,c,d] y) { y = GridSample(x, g) }",
     ],
 )  # fmt: skip
@@ -95,3 +95,35 @@ def test_who_needs_a_fixed_size_says_how_to_give_it(text: str) -> None:
         UserError, match=r"vary from run to run; fix them with --input-shapes .* \(in Python: input_shapes="
     ):
         from_onnx(model_of(text))
+
+
+_TALL = "kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1, pads = [1, 0, 1, 1]"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'Conv<auto_pad = "SAME_UPPER", strides = [1, 1]>(x, w)',
+        'Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, w)',
+        'Conv<auto_pad = "SAME_LOWER", strides = [2, 3]>(x, w)',
+        'ConvTranspose<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, w)',
+        'MaxPool<auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 3]>(x)',
+        'AveragePool<auto_pad = "SAME_LOWER", kernel_shape = [3, 3], strides = [2, 2]>(x)',
+        'LpPool<auto_pad = "SAME_UPPER", kernel_shape = [3, 3], strides = [2, 2]>(x)',
+        f"MaxPool<{_TALL}>(x)",
+        f"AveragePool<{_TALL}>(x)",
+        f"AveragePool<{_TALL}, count_include_pad = 1>(x)",
+    ],
+)
+def test_windows_whose_padding_open_sizes_decide(call: str) -> None:
+    """Each size beside the same model of that size, which the operators' own tests hold to a reference."""
+    text = f"(float[1, 2, h, v] x, float[2, 2, 3, 3] w) => (float[1, 2, p, q] y) {{ y = {call} }}"
+    model, rng = model_of(text), np.random.default_rng(0)
+    weights = rng.standard_normal((2, 2, 3, 3)).astype(np.float32)
+    whole = built(model)
+    for height, width in ((7, 8), (8, 8), (4, 5)):
+        x = rng.standard_normal((1, 2, height, width)).astype(np.float32)
+        module, _ = from_onnx(model, {"x": x.shape})
+        fixed = build(module, Target("cpu"), 1, "auto", jobs=1)
+        feeds = {"x": x, "w": weights}
+        np.testing.assert_allclose(whole.run(feeds)[0], fixed.run(feeds)[0], rtol=1e-5, atol=1e-5)

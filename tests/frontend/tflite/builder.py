@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.frontend.tflite import from_tflite
+from tilewright.frontend.tflite import from_tflite, initial_states
 
 REASON = "needs ai-edge-litert and flatbuffers: pip install ai-edge-litert"
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason=REASON)
@@ -20,6 +20,7 @@ flatbuffers = pytest.importorskip("flatbuffers", reason=REASON)
 _TYPES = {
     "float32": "FLOAT32", "float16": "FLOAT16", "int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32",
     "int64": "INT64", "bool": "BOOL", "uint32": "UINT32", "uint16": "UINT16", "float64": "FLOAT64",
+    "uint64": "UINT64",
 }  # fmt: skip
 
 #: Operators that the interpreter has in later versions only.
@@ -28,7 +29,10 @@ _VERSIONS = {"BROADCAST_TO": 2}
 
 @dataclass
 class T:
-    """A tensor: an input without `data`, a constant with it; quantized by `scale` (a list: per channel of `axis`)."""
+    """A tensor: an input without `data`, a constant with it; quantized by `scale` (a list: per channel of `axis`).
+
+    A `variable` is neither: operators change it in place.
+    """
 
     shape: Sequence[int]
     dtype: str = "float32"
@@ -36,8 +40,7 @@ class T:
     scale: Any = None
     zero: Any = 0
     axis: int = 0
-    low: float = -2.0
-    high: float = 2.0
+    variable: bool = False
 
 
 @dataclass
@@ -48,6 +51,7 @@ class Op:
     inputs: Sequence[int]
     outputs: Sequence[int]
     options: tuple[str, dict[str, Any]] | None = None
+    intermediates: Sequence[int] = ()
 
 
 @dataclass
@@ -80,7 +84,7 @@ def build(*graphs: Graph) -> bytes:
 
 def _tensor(model: Any, tensor: T, name: str) -> Any:
     made = schema.TensorT()
-    made.name, made.shape, made.buffer = name, list(tensor.shape), 0
+    made.name, made.shape, made.buffer, made.isVariable = name, list(tensor.shape), 0, tensor.variable
     made.type = getattr(schema.TensorType, _TYPES.get(tensor.dtype, tensor.dtype))
     if tensor.data is not None:
         buffer = schema.BufferT()
@@ -107,6 +111,7 @@ def _operator(model: Any, op: Op, codes: dict[str, int]) -> Any:
         model.operatorCodes.append(code)
     made = schema.OperatorT()
     made.opcodeIndex, made.inputs, made.outputs = codes[op.name], list(op.inputs), list(op.outputs)
+    made.intermediates = list(op.intermediates) or None
     if op.options is not None:
         kind, values = op.options
         options = getattr(schema, f"{kind}T")()
@@ -120,12 +125,22 @@ def _operator(model: Any, op: Op, codes: dict[str, int]) -> Any:
     return made
 
 
-def single(name: str, inputs: Sequence[T], outputs: Sequence[T], options: tuple[str, dict[str, Any]] | None) -> bytes:
-    """A model of one operator."""
-    tensors = [*inputs, *outputs]
-    given = [index for index, tensor in enumerate(inputs) if tensor.data is None]
-    results = list(range(len(inputs), len(tensors)))
-    return build(Graph(tensors, given, results, [Op(name, list(range(len(inputs))), results, options)]))
+def single(
+    name: str,
+    inputs: Sequence[T | None],
+    outputs: Sequence[T],
+    options: tuple[str, dict[str, Any]] | None,
+    intermediates: Sequence[T] = (),
+) -> bytes:
+    """A model of one operator; an input that it is not given is None."""
+    places = {index: place for place, index in enumerate(i for i, tensor in enumerate(inputs) if tensor is not None)}
+    present = [tensor for tensor in inputs if tensor is not None]
+    tensors = [*present, *outputs, *intermediates]
+    given = [index for index, tensor in enumerate(present) if tensor.data is None and not tensor.variable]
+    results = list(range(len(present), len(present) + len(outputs)))
+    between = list(range(len(present) + len(outputs), len(tensors)))
+    operator = Op(name, [places.get(index, -1) for index in range(len(inputs))], results, options, between)
+    return build(Graph(tensors, given, results, [operator]))
 
 
 def random_input(tensor: Any, rng: np.random.Generator, low: float = -2.0, high: float = 2.0) -> np.ndarray:
@@ -142,8 +157,8 @@ def random_input(tensor: Any, rng: np.random.Generator, low: float = -2.0, high:
     return rng.integers(max(int(low), limits.min), max(int(high), 1) + 1, shape).astype(dtype)
 
 
-def reference(model: bytes, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of LiteRT's reference kernels."""
+def opened(model: bytes) -> Any:
+    """LiteRT with its reference kernels, ready to run."""
     kinds = interpreter.OpResolverType
     try:
         run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=kinds.BUILTIN_REF)
@@ -153,6 +168,11 @@ def reference(model: bytes, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         plain = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES  # an operator of one kernel only
         run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=plain)
     run.allocate_tensors()
+    return run
+
+
+def outputs_of(run: Any, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of one more run of an interpreter."""
     for detail, value in zip(run.get_input_details(), feeds):
         run.set_tensor(detail["index"], value)
     run.invoke()
@@ -164,18 +184,28 @@ def input_details(model: bytes) -> list[Any]:
     return interpreter.Interpreter(model_content=model).get_input_details()
 
 
-def check(model: bytes, low: float = -2.0, high: float = 2.0, tolerance: float = 2e-5, seed: int = 0) -> None:
-    """Compiled, the model gives the reference's integers exactly and its floats within `tolerance`."""
+def check(
+    model: bytes, low: float = -2.0, high: float = 2.0, tolerance: float = 2e-5, seed: int = 0, runs: int = 1
+) -> None:
+    """Compiled, the model gives the reference's integers exactly and its floats within `tolerance`.
+
+    It runs several times over fresh inputs, what it keeps between runs carried on.
+    """
     rng = np.random.default_rng(seed)
-    feeds = [random_input(detail, rng, low, high) for detail in input_details(model)]
-    wanted = reference(model, feeds)
+    kernels = opened(model)
     module, specs = from_tflite(model)
     executable = tw.compile(module, cache=False)
-    found = executable.run({spec.name: feed for spec, feed in zip(specs, feeds)})
-    assert len(found) == len(wanted)
-    for ours, theirs in zip(map(np.asarray, found), wanted):
-        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-        if theirs.dtype.kind == "f":
-            np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
-        else:
-            np.testing.assert_array_equal(ours, theirs)
+    states = initial_states(model)
+    for _ in range(runs):
+        feeds = [random_input(detail, rng, low, high) for detail in kernels.get_input_details()]
+        wanted = outputs_of(kernels, feeds)
+        given = {spec.name: feed for spec, feed in zip(specs, feeds)}
+        found = [np.asarray(value) for value in executable.run({**given, **states})]
+        assert len(found) == len(wanted) + len(states)
+        for ours, theirs in zip(found, wanted):
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            if theirs.dtype.kind == "f":
+                np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(ours, theirs)
+        states = dict(zip(states, found[len(wanted) :]))

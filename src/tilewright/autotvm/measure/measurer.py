@@ -17,7 +17,8 @@ from typing import Any
 
 from tilewright.autotvm.measure.loop import reference_loop
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.measure.stand import Stand, Timing, WrongResult
+from tilewright.autotvm.measure.stand import Stand, WrongResult
+from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.autotvm.task.task import Task
@@ -28,9 +29,6 @@ from tilewright.support.worker_pool import TIMEOUT as LATE
 
 #: What a builder can be asked for beside points: the reference of a task, and the reference loop.
 _REFERENCE, _LOOP = "reference", "loop"
-
-#: Comparisons that a faster configuration has to win after the first.
-_CONFIRMATIONS = 2
 
 #: The same failure so often in a row is told.
 _REPEATED = 3
@@ -49,18 +47,22 @@ class _Run:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The best of a task so far."""
+    """The best of a task so far; `code` is what the builders made of it."""
 
     point: int
     seconds: float
-    code: Compiled
+    code: Any
 
 
 class Measurer:
     """Builds and runs configurations of `tasks`, all for one target. `tell` gets a line when something keeps failing.
 
-    `failures` counts what went wrong, by kind and reason.
+    `failures` counts what went wrong, by kind and reason. Code runs here; a subclass runs it elsewhere, by
+    `prepare_code` and `run_all`. `deadline` is when, by the monotonic clock, whoever measures wants no more of it.
     """
+
+    #: Whether the code runs on this machine.
+    here = True
 
     def __init__(
         self, tasks: Sequence[Task], options: MeasureOptions | None = None, tell: Callable[[str], None] | None = None
@@ -69,13 +71,12 @@ class Measurer:
         self.tell = tell or (lambda line: None)
         self.failures: Counter[tuple[str, str]] = Counter()
         self.incumbents: dict[Task, Incumbent] = {}
-        self._references: dict[Task, Compiled] = {}
+        self.deadline = float("inf")
+        self._references: dict[Task, Any] = {}
         self._numbers = {task: number for number, task in enumerate(self.tasks)}
         self._loop_seconds = float("inf")
         common = (self.options.memory, self.options.renew_after)
-        self._builders = WorkerPool(
-            lambda job: _built(self.tasks, job), self.options.builder_count, self.options.build_seconds, *common
-        )
+        self._builders = WorkerPool(self._built, self.options.builder_count, self.options.build_seconds, *common)
         self._runner = WorkerPool(_Runner(self.tasks, self.options), 1, self.options.run_seconds, *common)
 
     def __enter__(self) -> Measurer:
@@ -90,7 +91,10 @@ class Measurer:
         self._runner.close()
 
     def measure(self, task: Task, points: Sequence[int]) -> list[Trial]:
-        """What each of `points` takes, in order. Raises `EnvironmentError_` where not even the reference can be run."""
+        """What each of `points` takes, in order; of devices elsewhere, those that one took.
+
+        Raises `EnvironmentError_` where not even the reference can be run.
+        """
         jobs = [(self._numbers[task], point) for point in points]
         needed = [] if task in self._references else [(self._numbers[task], _REFERENCE), (self._numbers[task], _LOOP)]
         done = dict(self._builders.map([*needed, *jobs]))
@@ -100,17 +104,39 @@ class Measurer:
         if needed:
             self._references[task], self._loop = done[0].value[0], done[1].value[0]
         built = [done[len(needed) + number] for number in range(len(points))]
-        trials = [self._run(task, point, outcome) for point, outcome in zip(points, built, strict=True)]
+        begun = [self._begun(task, point, outcome) for point, outcome in zip(points, built, strict=True)]
+        trials = self.run_all(task, begun)
         for trial in trials:
             self._count(task, trial)
         return trials
 
-    def _run(self, task: Task, point: int, built: Outcome) -> Trial:
+    def prepare_code(self, code: Compiled) -> Any:
+        """In a builder: what is made of code so that it can be run. By default it stays as it is."""
+        return code
+
+    def run_all(self, task: Task, built: Sequence[tuple[Trial, Any]]) -> list[Trial]:
+        """Run what was built, in order: trials with their code, or with the failure of building it."""
+        return [trial if trial.failure else self._run(task, trial, code) for trial, code in built]
+
+    def _built(self, job: tuple[int, Any]) -> tuple[Any, float]:
+        """In a builder: the code of a point, of a reference or of the loop, and the seconds that it took."""
+        number, what = job
+        task, begun = self.tasks[number], time.perf_counter()
+        if what == _LOOP:
+            func = reference_loop(task.target)
+        else:
+            func = task.lower_reference() if what == _REFERENCE else task.lower(task.points.config(what))
+        return self.prepare_code(compiled([func], task.target, self.here)), time.perf_counter() - begun
+
+    @staticmethod
+    def _begun(task: Task, point: int, built: Outcome) -> tuple[Trial, Any]:
         trial = Trial(point, task.points.plain(point), time=time.time())
         if built.failure:
-            return replace(trial, failure=_kind(built, BUILD), reason=built.reason)
+            return replace(trial, failure=_kind(built, BUILD), reason=built.reason), None
         code, seconds = built.value
-        trial = replace(trial, build_seconds=seconds)
+        return replace(trial, build_seconds=seconds), code
+
+    def _run(self, task: Task, trial: Trial, code: Compiled) -> Trial:
         incumbent = self.incumbents.get(task)
         other = None if incumbent is None else incumbent.code
         begun = time.perf_counter()
@@ -153,17 +179,6 @@ def _useless(task: Task, what: str, outcome: Outcome) -> EnvironmentError_:
     return EnvironmentError_(f"{task.name} cannot be measured: {what}: {outcome.reason}")
 
 
-def _built(tasks: Sequence[Task], job: tuple[int, Any]) -> tuple[Compiled, float]:
-    """In a builder: the code of a point, of a reference or of the loop, and the seconds that it took."""
-    number, what = job
-    task, begun = tasks[number], time.perf_counter()
-    if what == _LOOP:
-        func = reference_loop(task.target)
-    else:
-        func = task.lower_reference() if what == _REFERENCE else task.lower(task.points.config(what))
-    return compiled([func], task.target), time.perf_counter() - begun
-
-
 class _Runner:
     """In the runner: the stand of the task at hand, and what is done with a configuration."""
 
@@ -177,20 +192,4 @@ class _Runner:
             task = self.tasks[job.task]
             threads = getattr(task.target, "cores", None)
             self._stands = {job.task: Stand(task.arguments, job.reference, job.loop, threads, self.options)}
-        stand, options = self._stands[job.task], self.options
-        if options.check:
-            stand.check(job.candidate)
-        if job.incumbent is None:
-            return stand.compare(job.candidate, job.candidate, options.blocks, patient=True), True
-        timing = stand.compare(job.candidate, job.incumbent, options.blocks)
-        for _ in range(_CONFIRMATIONS):
-            if not self._better(timing):
-                return timing, False
-            stand.forget()  # where code and memory happen to lie makes a difference that does not last
-            timing = stand.compare(job.candidate, job.incumbent, 2 * options.blocks, patient=True)
-        return timing, self._better(timing)
-
-    def _better(self, timing: Timing) -> bool:
-        """True if a comparison has the candidate ahead; one that was given up has not."""
-        below = 1 - self.options.gain
-        return timing.ratio < below and timing.typical < below and timing.wins >= self.options.wins
+        return judge(self._stands[job.task], job.candidate, job.incumbent, self.options)

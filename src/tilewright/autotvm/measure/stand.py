@@ -1,15 +1,12 @@
 """The measuring stand: arrays of a task in memory, and compiled configurations of it run on them, in turns.
 
-This runs in the process of the runner, which may die of what it runs. Blocks of calls of the candidate, the incumbent
-and the reference loop alternate, so that what disturbs the machine meets all of them; of each the tenth percentile is
-told, which other programs on the machine move least.
+This runs in the process of the runner, which may die of what it runs.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -17,15 +14,13 @@ import numpy as np
 
 from tilewright.autotvm.measure.loop import LOOP_STEPS
 from tilewright.autotvm.measure.options import MeasureOptions
+from tilewright.autotvm.measure.timing import Timing, block_count, calls_a_block, is_hopeless, timing_of
 from tilewright.autotvm.task.task import OUTPUT, WEIGHT, Argument
 from tilewright.codegen.build import Compiled
 from tilewright.errors import TilewrightError
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.module import Module, Prepared
 from tilewright.support.dtype import DType
-
-#: A candidate is given up when after so many rounds its best block is so many times as long as the incumbent's.
-_HOPELESS = ((3, 1.3), (8, 1.1))
 
 #: What a configuration is in a comparison.
 _CANDIDATE, _INCUMBENT = "candidate", "incumbent"
@@ -42,26 +37,6 @@ class WrongResult(TilewrightError):
     """A configuration computes something else than the reference."""
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of a call of the candidate, the incumbent and the reference loop: tenth percentiles over `blocks` blocks.
-
-    `wins` is the share of the rounds in which the candidate was the faster one, `typical` the ratio of the medians.
-    """
-
-    candidate: float
-    incumbent: float
-    loop: float
-    wins: float
-    typical: float
-    blocks: int
-
-    @property
-    def ratio(self) -> float:
-        """The candidate's time over the incumbent's."""
-        return self.candidate / self.incumbent
-
-
 class Stand:
     """Arrays for a task, and what the reference makes of them."""
 
@@ -74,8 +49,8 @@ class Stand:
         options: MeasureOptions,
     ) -> None:
         self.options, self.threads = options, threads
-        generator = np.random.default_rng(zlib.crc32(repr(arguments).encode()))
-        self.arrays = [_filled(argument, generator) for argument in arguments]
+        generator = generator_for(arguments)
+        self.arrays = [filled(argument, generator) for argument in arguments]
         self.turns = _copies(arguments, self.arrays, options.cold_bytes)
         self.outputs = [index for index, argument in enumerate(arguments) if argument.role == OUTPUT]
         self.loop = _prepared(loop.load(1), [np.ones(LOOP_STEPS, np.float32), np.zeros(1, np.float32)])
@@ -86,7 +61,7 @@ class Stand:
     def _run_once(self, code: Compiled) -> Module:
         module = code.load(self.threads)
         for index in self.outputs:
-            _poison(self.arrays[index])
+            poison(self.arrays[index])
         module[code.functions[0].name](*self.arrays)
         return module
 
@@ -94,7 +69,7 @@ class Stand:
         """Run a configuration and compare its results. Raises `WrongResult` where they differ."""
         module = self._run_once(code)
         for index, expected in zip(self.outputs, self.expected):
-            _compare(self.arrays[index], expected, self.options.tolerance)
+            compare_results(self.arrays[index], expected, self.options.tolerance)
         self._modules[_CANDIDATE, code.object_code] = self._timed(module)
 
     def _timed(self, module: Module) -> Prepared:
@@ -120,22 +95,17 @@ class Stand:
         """
         ours, other = self._of(candidate, _CANDIDATE), self._of(incumbent, _INCUMBENT)
         once = {run: _once(run) for run in (ours, other)}
-        numbers = {run: max(1, int(self.options.block_seconds / max(taken, 1e-9))) for run, taken in once.items()}
-        blocks = min(blocks, max(self.options.fewest_blocks, int(self.options.compare_seconds / sum(once.values()))))
+        numbers = {run: calls_a_block(taken, self.options) for run, taken in once.items()}
+        blocks = block_count(blocks, sum(once.values()), self.options)
         times: dict[Prepared, list[float]] = {ours: [], other: [], self.loop: []}
         for done in range(blocks):
             order = (ours, other) if done % 2 else (other, ours)
             times[self.loop].append(self.loop.seconds())
             for run in order:
                 times[run].append(run.seconds(numbers[run]))
-            if not patient and any(
-                done + 1 == rounds and min(times[ours]) > worse * min(times[other]) for rounds, worse in _HOPELESS
-            ):
+            if not patient and is_hopeless(times[ours], times[other]):
                 break
-        wins = sum(a < b for a, b in zip(times[ours], times[other])) / len(times[ours])
-        low = {run: float(np.quantile(taken, 0.1)) for run, taken in times.items()}
-        typical = float(np.median(times[ours]) / np.median(times[other]))
-        return Timing(low[ours], low[other], low[self.loop], wins, typical, done + 1)
+        return timing_of(times[ours], times[other], times[self.loop])
 
 
 #: A call that takes so many seconds is timed well by a single one.
@@ -153,7 +123,12 @@ def _prepared(module: Module, arrays: list[Array], turns: dict[int, list[Array]]
     return module[info.name].prepared(*arrays, turns=turns)
 
 
-def _filled(argument: Argument, generator: np.random.Generator) -> Array:
+def generator_for(arguments: Sequence[Argument]) -> np.random.Generator:
+    """What draws the values of these arguments: the same wherever a task is measured."""
+    return np.random.default_rng(zlib.crc32(repr(arguments).encode()))
+
+
+def filled(argument: Argument, generator: np.random.Generator) -> Array:
     """Random values; products of them stay in the range of every type."""
     dtype = DType(argument.dtype)
     array = _array(argument.shape, dtype.numpy)
@@ -189,12 +164,13 @@ def _copies(arguments: Sequence[Argument], arrays: list[Array], cold_bytes: int)
     return found
 
 
-def _poison(array: Array) -> None:
+def poison(array: Array) -> None:
     """Bytes that no kernel leaves behind where it should have written."""
     array.reshape(-1).view(np.uint8)[...] = 0xA5
 
 
-def _compare(found: Array, expected: Array, tolerance: float | None) -> None:
+def compare_results(found: Array, expected: Array, tolerance: float | None) -> None:
+    """Raise `WrongResult` where results are not those expected, but for rounding."""
     if found.dtype.kind in "biu":
         wrong = found != expected
     else:

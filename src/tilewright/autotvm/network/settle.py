@@ -8,15 +8,28 @@ is compared as a whole, and kept only if it is the faster one: a tuned network i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import VERDICT, Entry, TaskKey
-from tilewright.runtime.model import Model
+from tilewright.errors import UnsupportedError
+from tilewright.runtime.profile import KernelTime
+
+
+class Network(Protocol):
+    """A model in memory, here or on a device elsewhere."""
+
+    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+        """Seconds of each of `repeat` runs."""
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> Sequence[KernelTime]:
+        """Seconds of each kernel. Raises `UnsupportedError` where it cannot be told."""
+
 
 #: Rounds of the comparisons, in each of which both networks run; a network that takes seconds runs less often.
 _ROUNDS, _FEWEST = 60, 12
@@ -45,8 +58,8 @@ class Verdict:
 
 
 def settle(
-    default: Model,
-    build: Callable[[Database], Model],
+    default: Network,
+    build: Callable[[Database], Network],
     best: Mapping[TaskKey, Entry],
     kernels: Mapping[str, TaskKey],
     inputs: Mapping[str, Any],
@@ -59,7 +72,8 @@ def settle(
     kept = dict(best)
     if kept:
         tuned = build(Database(kept.values()))
-        kept = _paying(default, tuned, kept, kernels, inputs, seconds / 3)
+        with suppress(UnsupportedError):  # a device that tells no kernels apart: the network is compared as a whole
+            kept = _paying(default, tuned, kept, kernels, inputs, seconds / 3)
     times = (1.0, 1.0)
     if kept:
         tuned = build(Database(kept.values()))
@@ -75,7 +89,7 @@ def settle(
     return Verdict(*times, tuple(kept), tuple(key for key in best if key not in kept), tuple(verdicts))
 
 
-def compare(first: Model, second: Model, inputs: Mapping[str, Any], seconds: float) -> tuple[float, float]:
+def compare(first: Network, second: Network, inputs: Mapping[str, Any], seconds: float) -> tuple[float, float]:
     """Seconds of a run of two networks, run in turns: the tenth percentile of each."""
     one = max(first.time(inputs, repeat=1)[0], second.time(inputs, repeat=1)[0])
     rounds = int(min(_ROUNDS, max(_FEWEST, seconds / (4 * one))))
@@ -87,8 +101,8 @@ def compare(first: Model, second: Model, inputs: Mapping[str, Any], seconds: flo
 
 
 def _paying(
-    default: Model,
-    tuned: Model,
+    default: Network,
+    tuned: Network,
     best: dict[TaskKey, Entry],
     kernels: Mapping[str, TaskKey],
     inputs: Mapping[str, Any],
@@ -110,7 +124,7 @@ def _paying(
     }
 
 
-def _by_task(model: Model, kernels: Mapping[str, TaskKey], inputs: Mapping[str, Any]) -> dict[TaskKey, float]:
+def _by_task(model: Network, kernels: Mapping[str, TaskKey], inputs: Mapping[str, Any]) -> dict[TaskKey, float]:
     """Seconds that one run spends in the kernels of each task."""
     found: dict[TaskKey, float] = defaultdict(float)
     for row in model.profile(inputs):

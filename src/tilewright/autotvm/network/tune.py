@@ -23,8 +23,9 @@ from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.network.inputs import timing_inputs
+from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
-from tilewright.autotvm.network.settle import Verdict, settle
+from tilewright.autotvm.network.settle import Verdict
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
 from tilewright.autotvm.record.file import RecordFile
@@ -103,13 +104,16 @@ def tune(
     options: TuneOptions | None = None,
     records: str | os.PathLike[str] | None = None,
     watcher: Watcher | None = None,
+    place: Here | None = None,
 ) -> TuneResult:
     """Tune a Relay module as imported, keeping what is learned in the file `records`, where there is one.
 
-    Raises `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are open, and
+    `place` is where it is measured, and what `target` describes: this machine, or devices elsewhere. Raises
+    `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are open, and
     `ArtifactError` for a file that is no file of records.
     """
     options, watcher, target = options or TuneOptions(), watcher or Watcher(), Target(target)
+    place = place or Here()
     begun = time.monotonic()
     with _recorder(records) as (known, record):
         calls = network_calls(mod, target)
@@ -119,20 +123,21 @@ def tune(
                 "the model has no kernel with a search space: its operators have one schedule each, or open sizes "
                 "(give them, as by --input-shapes)"
             )
-        default = _built(mod, target, None)
+        default = _built(place, mod, target, None)
         inputs = timing_inputs(default.inputs)
         built = time.monotonic() - begun
         cold = min(_MOST_COLD, weight_bytes(calls))
         measure = MeasureOptions(**{**vars(options.measure), "cold_bytes": options.measure.cold_bytes or cold})
         verdict_seconds = min(_MOST_VERDICT, _VERDICT_SHARE * (options.seconds or 1e9))
         left = None if options.seconds is None else options.seconds - 2 * built - verdict_seconds
-        with Measurer(tasks, measure, watcher.note) as measurer:
+        with place.measurer(tasks, measure, watcher.note) as measurer:
+            measurer.deadline = time.monotonic() + (float("inf") if left is None else left)
             tuners = _tuners(tasks, measurer, options, known, record)
             watcher.begin(tuners)
             done, interrupted = _search(tuners, options, left, watcher)
-        verdict = settle(
+        verdict = place.settle(
             default,
-            partial(_built, mod, target),
+            partial(_built, place, mod, target),
             _best(tuners),
             task_of_kernels(calls, target),
             inputs,
@@ -146,10 +151,8 @@ def tune(
     return result
 
 
-def _built(mod: IRModule, target: Target, records: Database | None) -> Model:
-    model = build(mod, target, records=records)
-    model.set_threads(min(model.threads, getattr(target, "cores", model.threads)))
-    return model
+def _built(place: Here, mod: IRModule, target: Target, records: Database | None) -> Model:
+    return place.ready(build(mod, target, records=records), target)
 
 
 @contextmanager

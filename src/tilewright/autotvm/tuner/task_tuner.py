@@ -83,7 +83,7 @@ class TaskTuner:
         best = min((t for t in timed if t.accepted), key=lambda t: t.seconds or 0.0, default=None)
         first = [] if self.task.default is None else [self.task.default]
         trials = self._measure([*first, *([best.point] if best is not None and best.point not in first else [])])
-        if first and trials[0].seconds is not None:
+        if first and trials and trials[0].point == first[0] and trials[0].seconds is not None:
             self.default_seconds = trials[0].seconds
         again = {trial.point: trial.seconds for trial in trials if trial.seconds is not None}
         ratios = [again[t.point] / t.seconds for t in timed if t.point in again and t.seconds]
@@ -100,7 +100,8 @@ class TaskTuner:
         points = self.explorer.propose(count)
         self.exhausted = len(points) < count
         trials += self._measure(points)
-        self.idle_steps = 0 if self.seconds < before else self.idle_steps + 1
+        if trials or not points:  # what no device took says nothing
+            self.idle_steps = 0 if self.seconds < before else self.idle_steps + 1
         return trials
 
     def _measure(self, points: list[int]) -> list[Trial]:

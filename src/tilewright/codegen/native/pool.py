@@ -34,6 +34,7 @@ futex); a waker changes the word and then looks at `sleepers`; both sequentially
 
 from __future__ import annotations
 
+from tilewright.codegen.native.steps import steps_text
 from tilewright.codegen.native.waiting import WAITING
 from tilewright.runtime.threads import MAX_WORKERS
 
@@ -75,6 +76,7 @@ def pool_text(machine: str) -> str:
         "CLOCK": _CLOCK_MONOTONIC,
     }
     text = "\n".join((_DECLARATIONS, WAITING, _BARRIER, _WORKER, _LAUNCH, _CONTROL, CALL_WITH_WORKER_MEMORY, REPEAT))
+    text += steps_text()
     for name, value in values.items():
         text = text.replace(f"${name}$", str(value))
     return text

@@ -82,6 +82,10 @@ def from_dlpack(producer: Any) -> NDArray:
 
 
 def _of_device(array: Any, device: Device | None) -> NDArray:
+    if device is not None and hasattr(device, "session"):
+        from tilewright.compat.classic.remote import placed  # derives from NDArray
+
+        return placed(array, device)  # type: ignore[arg-type]
     if device is not None and device.kind in DeviceTarget.KINDS:
         from tilewright.compat.classic.device_array import DeviceNDArray  # derives from NDArray
 

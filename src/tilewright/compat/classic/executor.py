@@ -131,8 +131,10 @@ class ExecutorFactory:
 
         return put_on
 
-    def with_entries(self, **entries: Callable[..., Any]) -> ExecutorFactory:
-        """This model with functions of an executor that runs it, by name."""
+    def with_entries(
+        self, given: Callable[[], Mapping[str, NDArray]] | None = None, **entries: Callable[..., Any]
+    ) -> ExecutorFactory:
+        """This model with functions of an executor that runs it, by name, on the values that it has been `given`."""
         made = copy.copy(self)
         made._entries = entries
         return made
@@ -241,9 +243,9 @@ class GraphModule:
     def __init__(self, module: ExecutorFactory) -> None:
         if not isinstance(module, ExecutorFactory):
             raise InputError(f'a GraphModule is made of factory["default"](device), not of a {type(module).__name__}')
-        self.module = module.with_entries(run=self.run)
-        self.executable = module.executable
         self._inputs: dict[str, NDArray] = {}
+        self.module = module.with_entries(lambda: self._inputs, run=self.run)
+        self.executable = module.executable
         self._outputs: Sequence[NDArray] = []
 
     def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:

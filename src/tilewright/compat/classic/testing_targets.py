@@ -90,12 +90,16 @@ requires_micro = _requires("it needs a microcontroller")
 requires_corstone300 = _requires("it needs a simulator of the Corstone-300", "corstone300")
 requires_ethosn = _requires("it needs an Ethos-N", "ethosn")
 requires_hexagon = _requires("it needs a Hexagon DSP", "hexagon")
-requires_rpc = _requires("this package has no remote devices yet")
 
 
 def uses_gpu(*args: Any) -> Any:
     """Mark a test that also runs on GPUs; it runs on the CPU here."""
     return composed([pytest_module().mark.gpu])(*args)
+
+
+def requires_rpc(*args: Any) -> Any:
+    """Mark a test that needs sessions with servers, which there always are."""
+    return composed([pytest_module().mark.rpc])(*args)
 
 
 def requires_llvm(*args: Any) -> Any:

@@ -5,10 +5,11 @@ from tilewright.compat.tables.table import Table, leads_to
 _CLASSIC = "tilewright.autotvm.classic"
 _TEMPLATE = "tilewright.autotvm.template"
 _CONTEXTS = "tilewright.compat.classic.tuning_contexts"
-_REMOTE = "measure on this machine, by LocalRunner, or give measure_option a Runner of your own"
+_RPC = leads_to("tilewright.compat.classic.rpc_runner", "RPCRunner")
+_REMOTE = "ask a tracker: tvm.rpc.connect_tracker(host, port).request(key)"
 _OWN = "operators have templates of their own; write one on te by @autotvm.template"
 
-_MEASURE = leads_to(
+_MEASURE = _RPC | leads_to(
     f"{_CLASSIC}.measure",
     *("Builder", "BuildResult", "LocalBuilder", "LocalRunner", "MeasureErrorNo", "MeasureInput", "MeasureResult"),
     *("Runner", "create_measure_batch", "measure_option"),
@@ -48,7 +49,7 @@ TABLES = (
             **leads_to(f"{_TEMPLATE}.space", "ConfigEntity"),
             **leads_to(_CONTEXTS, "GLOBAL_SCOPE"),
         },
-        refused={"RPCRunner": _REMOTE, **dict.fromkeys(_TOPI, _OWN)},
+        refused=dict.fromkeys(_TOPI, _OWN),
     ),
     Table("tvm.autotvm.tophub", "Records that came with the classic stack.", names=leads_to(_CONTEXTS, "context")),
     Table(
@@ -69,7 +70,7 @@ TABLES = (
         "tvm.autotvm.measure",
         "Measuring.",
         names=_MEASURE,
-        refused={"RPCRunner": _REMOTE, "request_remote": _REMOTE},
+        refused={"request_remote": _REMOTE},
     ),
     Table("tvm.autotvm.measure.measure_methods", "Measuring.", names=_MEASURE),
     Table("tvm.autotvm.record", "Logs.", names=_RECORD),

@@ -48,6 +48,7 @@ TABLES = (
             "tilewright.errors",
             TVMError="TilewrightError",
             DiagnosticError="UserError",
+            RPCError="RpcError",
             OpError="UnsupportedError",
             OpNotImplemented="UnsupportedError",
             OpAttributeUnImplemented="UnsupportedError",
@@ -58,11 +59,24 @@ TABLES = (
     ),
     Table(
         "tvm.rpc",
-        "Remote devices, of which there are none yet.",
-        refused=dict.fromkeys(
-            ("LocalSession", "Server", "connect", "connect_tracker"),
-            "code runs on this machine; build for another one and save it, or export a model there",
-        ),
+        "Devices from afar.",
+        names={
+            **leads_to(f"{_CLASSIC}.rpc", "LocalSession", "RPCSession", "Server", "TrackerSession"),
+            **leads_to(f"{_CLASSIC}.rpc", "connect", "connect_tracker"),
+        },
+        refused=dict.fromkeys(("PopenSession", "with_minrpc"), "start a server: `tilewright rpc server`"),
+    ),
+    Table("tvm.rpc.server", "Servers of devices.", names=leads_to(f"{_CLASSIC}.rpc", "Server")),
+    Table("tvm.rpc.tracker", "What gives devices out.", names=leads_to(f"{_CLASSIC}.rpc", "Tracker")),
+    Table(
+        "tvm.rpc.client",
+        "Sessions with devices.",
+        names=leads_to(f"{_CLASSIC}.rpc", "LocalSession", "RPCSession", "TrackerSession", "connect", "connect_tracker"),
+    ),
+    Table(
+        "tvm.rpc.proxy",
+        "What stands between devices and their users.",
+        refused={"Proxy": "a device is reached by its own address; rpc.Server(custom_addr=…) tells it to the tracker"},
     ),
     Table(
         "tvm.script",

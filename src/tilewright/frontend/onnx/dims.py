@@ -37,6 +37,20 @@ def floor_div(a: Dim, b: Dim) -> Dim:
     return a // b if isinstance(a, int) and isinstance(b, int) else as_dim(tir.convert(a) // tir.convert(b))
 
 
+def at_least(a: Dim, b: Dim) -> Dim:
+    """The larger of two."""
+    return (
+        max(a, b) if isinstance(a, int) and isinstance(b, int) else as_dim(tir.maximum(tir.convert(a), tir.convert(b)))
+    )
+
+
+def at_most(a: Dim, b: Dim) -> Dim:
+    """The smaller of two."""
+    return (
+        min(a, b) if isinstance(a, int) and isinstance(b, int) else as_dim(tir.minimum(tir.convert(a), tir.convert(b)))
+    )
+
+
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The common shape under NumPy's rules; a symbolic extent agrees with itself and with 1, and wins over others.
 

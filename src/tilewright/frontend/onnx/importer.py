@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
@@ -21,12 +22,13 @@ from tilewright.errors import (
     TilewrightError,
     TypeMismatchError,
     UnsupportedError,
+    UserError,
 )
 from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import fold_call
+from tilewright.frontend.folding import MOST_GROWTH_BYTES, fold_call
 from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.choice import Fork, choose
-from tilewright.frontend.onnx.expand import evaluate_node, expand_node
+from tilewright.frontend.onnx.expand import expand_node
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
 from tilewright.frontend.onnx.node import (
@@ -43,9 +45,10 @@ from tilewright.frontend.onnx.schema import check_attributes, has_definition
 from tilewright.frontend.onnx.tensors import array_of
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
+from tilewright.relay.ir.call_reference import reference_value
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.support.open_sizes import how_to_fix
 
@@ -260,18 +263,12 @@ class GraphImporter(Importer):
         return self._finished_all(outputs, node)
 
     def _without_converter(self, node: OnnxNode, domain: str) -> list[Expr | Unavailable]:
-        """The value of an operator on constants, or what ONNX defines it to be in terms of simpler operators."""
-        constants = [value.data if isinstance(value, Constant) else None for value in node.inputs]
-        if (
-            domain == DEFAULT_DOMAIN
-            and node.op_type not in _NO_TENSORS
-            and (all(isinstance(value, Constant | None) for value in node.inputs))
-        ):
-            folded = evaluate_node(node.proto, node.opsets, constants)
-            if folded is not None:
-                return [Constant(value) for value in folded]
-        if host_name(domain, node.op_type) is not None:
-            return self._finished_all(convert_on_host(node, domain), node)
+        """The operator on the host where it runs there, else what ONNX defines it to be in simpler operators."""
+        name = host_name(domain, node.op_type)
+        if name is not None:
+            values = self._finished_all(convert_on_host(node, domain), node)
+            foldable = all(isinstance(value, Constant | None) for value in node.inputs) and name not in _RANDOM
+            return [_computed(value) for value in values] if foldable else values
         widened = domain == DEFAULT_DOMAIN and node.op_type in _WIDENED and node.dtype() in _NARROW
         inputs = [_wide(value) if widened else value for value in node.inputs]
         types = [None if value is None else type_of(value) for value in inputs]
@@ -320,6 +317,23 @@ def _is_static(value: Expr) -> bool:
     """False for a tensor whose shape holds more than integers, and for what is no tensor."""
     found = type_of(value)
     return isinstance(found, TensorType) and found.is_static
+
+
+def _computed(value: Expr | Unavailable) -> Expr | Unavailable:
+    """The tensor of numbers that a host operator makes of constants; what makes anything else stays a call."""
+    if not isinstance(value, Expr) or _nbytes(type_of(value)) > MOST_GROWTH_BYTES:
+        return value
+    try:
+        result = reference_value(value)
+    except (UserError, InternalError):  # the model may never come here: the error is for the run that does
+        return value
+    numbers = isinstance(result, np.ndarray) and result.dtype.kind in "biuf"
+    return Constant(result) if numbers else value
+
+
+def _nbytes(type_: Type) -> int:
+    """Bytes of a tensor whose shape is known; 0 for anything else."""
+    return type_.nbytes if isinstance(type_, TensorType) and type_.is_static and not type_.dtype.is_string else 0
 
 
 def _fold(call: Call) -> Expr | None:

@@ -15,12 +15,13 @@ from tilewright.frontend.onnx.build import (
     transpose,
 )
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
-from tilewright.frontend.onnx.einsum import einsum
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
-from tilewright.frontend.onnx.pooling import Window, windows
+from tilewright.frontend.onnx.pooling import Window, is_open, padded, windows
 from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.product import einsum
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import as_dim
 
 
 @converts("Conv")
@@ -41,7 +42,10 @@ def convolve(node: OnnxNode, data: Expr, weight: Expr) -> Expr:
             f"{node.label}: weights of shape {list(kernel)} in {groups} groups "
             f"do not fit an input of shape {list(shape)}"
         )
-    return _conv(node, data, weight, windows(node, shape[2:], list(kernel[2:])), groups)
+    found = windows(node, shape[2:], list(kernel[2:]))
+    if is_open(found):
+        data, found = padded(data, found, 0.0)
+    return _conv(node, data, weight, found, groups)
 
 
 def _of_like_channels(node: OnnxNode, data: Expr, weight: Expr, groups: int) -> tuple[Expr, Expr]:
@@ -187,7 +191,7 @@ def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int
         window = Window(kernel[axis], strides[axis], dilations[axis])
         before, after = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
         if wanted is not None:
-            total = window.stride * (extent - 1) + extra[axis] + window.reach - wanted[-rank + axis]
+            total = as_dim(window.stride * (extent - 1) + extra[axis] + window.reach - wanted[-rank + axis])
             if total < 0:
                 extra[axis], total = extra[axis] - total, 0
             before, after = total - total // 2, total // 2
@@ -265,4 +269,7 @@ def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
 @converts("Einsum", since=12)
 def convert_einsum(node: OnnxNode) -> Expr:
     """Sum of products over named axes: operands are joined from the left, each pair as one batched product."""
-    return einsum(node, str(node.require("equation")), node.given())
+    try:
+        return einsum(str(node.require("equation")), node.given())
+    except ModelError as error:
+        raise ModelError(f"{node.label}: {error}") from error

@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import reshape, scalar_like
-from tilewright.frontend.onnx.dims import is_static
+from tilewright.frontend.onnx.dims import at_least, at_most, floor_div, is_static
+from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -19,13 +20,16 @@ from tilewright.relay.ir.expr import Constant, Expr
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window along one axis: element count, step, dilation, and padding on both sides."""
+    """A sliding window along one axis: element count, step, dilation, and padding on both sides.
+
+    Of an axis of open size the padding may be an expression; `padded` then makes it part of the data.
+    """
 
     size: int
     stride: int = 1
     dilation: int = 1
-    before: int = 0
-    after: int = 0
+    before: Any = 0
+    after: Any = 0
 
     @property
     def reach(self) -> int:
@@ -33,7 +37,7 @@ class Window:
         return (self.size - 1) * self.dilation + 1
 
 
-def windows(node: OnnxNode, extents: tuple[int, ...], kernel: list[int]) -> list[Window]:
+def windows(node: OnnxNode, extents: tuple[Any, ...], kernel: list[int]) -> list[Window]:
     """The windows that a node's strides, dilations, pads and auto_pad describe over spatial `extents`."""
     rank = len(extents)
     strides, dilations = node.per_axis("strides", 1, rank), node.per_axis("dilations", 1, rank)
@@ -46,21 +50,45 @@ def windows(node: OnnxNode, extents: tuple[int, ...], kernel: list[int]) -> list
         window = Window(kernel[axis], strides[axis], dilations[axis])
         before, after = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
         if mode.startswith("SAME"):
-            total = max((-(-extent // window.stride) - 1) * window.stride + window.reach - extent, 0)
-            before, after = total // 2, total - total // 2
+            total = _total_of_same(window, extent)
+            before, after = floor_div(total, 2), total - floor_div(total, 2)
             if mode == "SAME_LOWER":
                 before, after = after, before
         result.append(replace(window, before=before, after=after))
     return result
 
 
-def _round_up(window: Window, extent: int) -> Window:
+def _total_of_same(window: Window, extent: Any) -> Any:
+    """The padding of both sides with which there are as many windows as steps of the stride in `extent`."""
+    if window.stride == 1:
+        return window.reach - 1
+    steps = floor_div(extent + window.stride - 1, window.stride)
+    return at_least((steps - 1) * window.stride + window.reach - extent, 0)
+
+
+def _round_up(window: Window, extent: Any) -> Window:
     """The window with the padding at the end that ceil_mode implies; a window that would start there is dropped."""
-    steps = -(-(extent + window.before + window.after - window.reach) // window.stride)
-    if steps * window.stride >= extent + window.before:
-        steps -= 1
+    if window.stride == 1:
+        return window
+    whole = extent + window.before + window.after - window.reach
+    # the last window that starts before the padding at the end
+    steps = at_most(
+        floor_div(whole + window.stride - 1, window.stride), floor_div(extent + window.before - 1, window.stride)
+    )
     needed = steps * window.stride + window.reach - extent - window.before
-    return replace(window, after=max(needed, window.after))
+    return replace(window, after=at_least(needed, window.after))
+
+
+def is_open(found: Sequence[Window]) -> bool:
+    """Whether the padding of a window is known at run time only."""
+    return not is_static(side for window in found for side in (window.before, window.after))
+
+
+def padded(data: Expr, found: Sequence[Window], value: float) -> tuple[Expr, list[Window]]:
+    """Data [N, C, …] with the padding of the windows made part of it, and windows without any."""
+    width = ((0, 0), (0, 0), *[(window.before, window.after) for window in found])
+    done = op.nn.pad(data, pad_width=width, pad_value=value, pad_mode="constant")
+    return done, [replace(window, before=0, after=0) for window in found]
 
 
 @converts("MaxPool")
@@ -77,7 +105,15 @@ def convert_max_pool(node: OnnxNode) -> list[Expr]:
 def max_pool(node: OnnxNode, data: Expr) -> Expr:
     """The maximum over the windows of `data` [N, C, …] that the attributes of `node` describe."""
     node.ignore("storage_order")
-    return _pool(node, data, _max_windows(node, node.shape(data)[2:]), "max")
+    found = _max_windows(node, node.shape(data)[2:])
+    if is_open(found):
+        data, found = padded(data, found, _least(node))
+    return _pool(node, data, found, "max")
+
+
+def _least(node: OnnxNode) -> float:
+    """What never wins a maximum of the node's elements."""
+    return -np.inf if node.dtype().is_float else node.dtype().limits()[0]
 
 
 def _max_windows(node: OnnxNode, extents: Sequence[int]) -> list[Window]:
@@ -94,7 +130,7 @@ def _pool_with_places(node: OnnxNode, found: list[Window], column_major: bool) -
     places = _window_places(found, extents)
     steps, taps = places.shape[:-1], places.shape[-1]
     flat = reshape(node, node[0], (shape[0] * shape[1], count))
-    outside = scalar_like(node, -np.inf if node.dtype().is_float else node.dtype().limits()[0], node[0])
+    outside = scalar_like(node, _least(node), node[0])
     rows = op.take(flat, Constant(np.maximum(places, 0).reshape(-1, taps)), axis=1, mode="clip")
     rows = op.where(Constant((places >= 0).reshape(-1, taps)), rows, outside)
     best = op.argmax(rows, axis=2, keepdims=True)
@@ -150,13 +186,35 @@ def average_pool(node: OnnxNode, data: Expr, found: list[Window]) -> Expr:
     count_padding = bool(node.attr("count_include_pad", 0))
     if node.attr("ceil_mode", 0):
         grown = [_round_up(window, extent) for window, extent in zip(found, extents)]
+        if is_open(grown):
+            return _average_of_open(node, data, grown, found if count_padding else None)
         if count_padding and grown != found:  # Make the counted padding real, so that only the rest is excluded.
             width = ((0, 0), (0, 0), *[(window.before, window.after) for window in found])
             data = op.nn.pad(data, pad_width=width, pad_value=0.0, pad_mode="constant")
             grown = [replace(new, before=0, after=new.after - old.after) for new, old in zip(grown, found)]
             count_padding = False
         found = grown
+    if is_open(found):
+        return _average_of_open(node, data, found, found if count_padding else None)
     return _pool(node, data, found, "avg_counted" if count_padding else "avg")
+
+
+def _average_of_open(node: OnnxNode, data: Expr, found: list[Window], counted: list[Window] | None) -> Expr:
+    """The mean where padding is known at run time only: the sum over each window by how many of its elements count.
+
+    The padding of `counted` does, where it is given; that of `found` beyond it does not.
+    """
+    ones = op.ones_like(data)
+    if counted is not None:
+        ones, _ = padded(ones, counted, 1.0)
+        data, _ = padded(data, counted, 0.0)
+        found = [
+            replace(new, before=new.before - old.before, after=new.after - old.after)
+            for new, old in zip(found, counted)
+        ]
+    values, plain = padded(data, found, 0.0)
+    counts, _ = padded(ones, found, 0.0)
+    return op.divide(_pool(node, values, plain, "avg_counted"), _pool(node, counts, plain, "avg_counted"))
 
 
 def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
@@ -191,6 +249,7 @@ def _pool2d(data: Expr, pair: tuple[Window, Window], kind: str) -> Expr:
 
 
 @converts("LpPool", since=2)
+@in_float32
 def convert_lp_pool(node: OnnxNode) -> Expr:
     """p-norm over windows."""
     power, data = float(node.attr("p", 2)), op.abs(node[0])
@@ -199,6 +258,8 @@ def convert_lp_pool(node: OnnxNode) -> Expr:
     if node.attr("ceil_mode", 0):
         found = [_round_up(window, extent) for window, extent in zip(found, node.shape()[2:])]
     powered = op.multiply(data, data) if power == 2 else op.power(data, scalar_like(node, power, data))
+    if is_open(found):
+        powered, found = padded(powered, found, 0.0)
     total = op.multiply(_pool(node, powered, found, "avg_counted"), scalar_like(node, float(np.prod(kernel)), data))
     return op.sqrt(total) if power == 2 else op.power(total, scalar_like(node, 1 / power, data))
 
@@ -220,6 +281,7 @@ def convert_global_max_pool(node: OnnxNode) -> Expr:
 
 
 @converts("GlobalLpPool", since=2)
+@in_float32
 def convert_global_lp_pool(node: OnnxNode) -> Expr:
     """p-norm over all spatial axes."""
     power, data = float(node.attr("p", 2)), op.abs(node[0])

@@ -35,7 +35,11 @@ def fused_activation(node: Node) -> str:
 
 def activated(node: Node, value: Expr) -> Expr:
     """`value`, not quantized, behind the operator's fused activation."""
-    name = fused_activation(node)
+    return activate(node, value, fused_activation(node))
+
+
+def activate(node: Node, value: Expr, name: str) -> Expr:
+    """`value`, not quantized, behind the activation `name` of the schema."""
     if name == "NONE":
         return value
     if name == "TANH":

@@ -7,13 +7,15 @@ WHILE becomes a function of the module that calls itself:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import constant, reshape
+from tilewright.frontend.idioms import constant, like, reshape
+from tilewright.frontend.tflite.flatbuffer import Record
 from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var, var
 from tilewright.relay.ir.type import FuncType, TensorType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import post_order
@@ -29,8 +31,13 @@ def _run(node: Node, index: int, arguments: Sequence[Expr], world: World) -> lis
 # ---------------------------------------------------------------------------------------------------- variables
 @converts("VAR_HANDLE")
 def convert_var_handle(node: Node) -> Expr:
-    container, name = node.option("container", ""), node.option("shared_name", "")
-    return constant(node.importer.handle(f"{container}/{name}" if container else name), "int32")
+    return constant(node.importer.handle(variable_name(node.operator.options)), "int32")
+
+
+def variable_name(options: Record) -> str:
+    """What the variable is called that VAR_HANDLE names."""
+    container, name = (getattr(options, which, None) or "" for which in ("container", "shared_name"))
+    return f"{container}/{name}" if container else name
 
 
 def _variable(node: Node) -> str:
@@ -86,14 +93,38 @@ def convert_if(node: Node) -> list[Expr]:
     known = node.array(0)
     if known is not None and known.size == 1:
         return _run(node, places[0 if known.reshape(-1)[0] else 1], node.given()[1:], node.world)
-    worlds = [node.world.copy(), node.world.copy()]
+    return _branches(node, [reshape(node[0], ())], places)
+
+
+@converts("STABLEHLO_CASE")
+def convert_case(node: Node) -> list[Expr]:
+    """The branch that a number names; for one that is none, the last."""
+    places = [int(place) for place in node.option("branch_subgraph_indices")]
+    if not places:
+        raise ModelError(f"{node.label} has no branches")
+    known = node.array(0)
+    if known is not None and known.size == 1:
+        index = int(known.reshape(-1)[0])
+        return _run(node, places[index if 0 <= index < len(places) else -1], node.given()[1:], node.world)
+    chosen = reshape(node[0], ())
+    return _branches(node, [op.equal(chosen, like(place, chosen)) for place in range(len(places) - 1)], places)
+
+
+def _branches(node: Node, tests: Sequence[Expr], places: Sequence[int]) -> list[Expr]:
+    """The results of the subgraph of the first of `tests` that is true, or of the last; variables go along."""
+    worlds = [node.world.copy() for _ in places]
     branches = [_run(node, place, node.given()[1:], world) for place, world in zip(places, worlds)]
     states = _changed(node, node.world, worlds)
     values = [[*branch, *[_state(node, world, name) for name in states]] for branch, world in zip(branches, worlds)]
-    if [type_of(value) for value in values[0]] != [type_of(value) for value in values[1]]:
+    if any([type_of(value) for value in some] != [type_of(value) for value in values[0]] for some in values):
         raise ModelError(f"{node.label}: its branches give values of different types")
-    chosen = If(reshape(node[0], ()), Tuple(values[0]), Tuple(values[1]))
-    results: list[Expr] = [chosen[index] for index in range(len(values[0]))]
+    if not tests:
+        results = values[-1]
+    else:
+        chosen: Expr = Tuple(values[-1])
+        for test, some in zip(reversed(tests), reversed(values[:-1])):
+            chosen = If(test, Tuple(some), chosen)
+        results = [TupleGetItem(chosen, index) for index in range(len(values[0]))]
     node.world.values.update(zip(states, results[len(branches[0]) :]))
     return results[: len(branches[0])]
 
@@ -129,16 +160,42 @@ def convert_while(node: Node) -> list[Expr]:
     if len(results) != len(carried) or found != types:
         node.unsupported(f"a loop whose values change their types from {types} to {found}")
     captured = _outer(node, [*test, *again], params)
-    name = GlobalVar(f"while_{len(node.importer.functions) + 1}")
-    everything = [*params, *captured]
-    name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
-    root = If(reshape(test[0], ()), Call(name, [*again, *captured], span=node.span), Tuple(params))
-    node.importer.functions[name] = Function(everything, root, TupleType(types))
     start = [*moving, *[_state(node, node.world, state) for state in states], *captured]
-    result = Call(name, start, span=node.span)
+    result = _called(node, "while", [*params, *captured], len(types), test[0], [*again, *captured], start)
     node.world.values.update({state: result[len(moving) + i] for i, state in enumerate(states)})
     values = iter([result[index] for index in range(len(moving))])
     return [value if is_handle else next(values) for value, is_handle in zip(carried, handles)]
+
+
+def loop(
+    node: Node,
+    label: str,
+    start: Sequence[Expr],
+    goes_on: Callable[[list[Expr]], Expr],
+    body: Callable[[list[Expr]], Sequence[Expr]],
+) -> list[Expr]:
+    """The values that a loop ends with: `body` of them while `goes_on`, which tells by one bool."""
+    params = [var(f"carried_{index}", type_of(value)) for index, value in enumerate(start)]
+    result = _called(node, label, params, len(params), goes_on(list(params)), body(list(params)), start)
+    return [result[index] for index in range(len(params))]
+
+
+def _called(
+    node: Node,
+    label: str,
+    params: Sequence[Var],
+    results: int,
+    test: Expr,
+    again: Sequence[Expr],
+    start: Sequence[Expr],
+) -> Call:
+    """A call of a new function that calls itself with `again` while `test`, then gives its first `results` params."""
+    types = [type_of(param) for param in params]
+    name = GlobalVar(f"{label}_{len(node.importer.functions) + 1}")
+    name.set_inferred_type(FuncType(types, TupleType(types[:results])))
+    root = If(reshape(test, ()), Call(name, again, span=node.span), Tuple(params[:results]))
+    node.importer.functions[name] = Function(params, root, TupleType(types[:results]))
+    return Call(name, start, span=node.span)
 
 
 def _assigned(node: Node, condition: int, body: int, carried: Sequence[Expr]) -> list[str]:

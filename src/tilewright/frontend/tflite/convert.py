@@ -6,20 +6,28 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import ModelError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite import (  # noqa: F401  (importing a family registers its converters)
     activation,
     control,
+    detection,
     indexing,
+    lookup,
     math,
     nn,
     normalization,
     pooling,
     quantize,
+    random,
+    recurrent,
     reduce,
     shape,
+    spectrum,
     stablehlo,
+    stablehlo_bodies,
+    stablehlo_regions,
+    svdf,
 )
 from tilewright.frontend.tflite.importer import GraphImporter
 from tilewright.frontend.tflite.inputs import input_specs
@@ -43,6 +51,9 @@ def convert_model(
     importer.missing.refuse(model.label)
     if results is None or not (results or world.values):
         raise ModelError(f"{model.label}: its main subgraph has no outputs")
+    complex_ = [main.tensors[place].name for place in main.outputs if main.tensors[place].element_type == "COMPLEX64"]
+    if complex_:
+        raise UnsupportedError(f"{model.label}: its output {complex_[0]!r} is complex; give its parts by REAL and IMAG")
     names = [main.tensors[place].name for place in main.outputs]
     states = list(importer.variables)
     specs += [InputSpec(name, importer.variables[name]) for name in states]

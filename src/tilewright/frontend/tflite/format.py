@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
-from tilewright.frontend.tflite import from_tflite, is_tflite, supported_operators
+from tilewright.frontend.tflite import from_tflite, initial_states, is_tflite, supported_operators
+from tilewright.frontend.tflite.reference import TfliteReference
 from tilewright.frontend.tflite.schema import OPERATORS
 from tilewright.relay.ir.module import IRModule
+
+#: Codes that stand for no operator of the schema's own.
+_NO_OPERATORS = {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 
 
 class TfliteFrontend(Frontend):
@@ -26,10 +35,18 @@ class TfliteFrontend(Frontend):
         """As `from_tflite`."""
         return from_tflite(model, input_shapes)
 
+    def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The variables' values before the first run."""
+        return initial_states(model)
+
+    def reference(self, model: Any) -> Reference:
+        """LiteRT."""
+        return TfliteReference(model, lambda shapes: from_tflite(model, shapes)[0])
+
     def operators(self) -> dict[str, list[str]]:
         """Builtins by the schema's names."""
         return {"builtins": supported_operators()}
 
     def missing(self) -> list[str]:
         """Builtins of the schema without a converter."""
-        return sorted(set(OPERATORS) - set(supported_operators()))
+        return sorted(set(OPERATORS) - set(supported_operators()) - _NO_OPERATORS)

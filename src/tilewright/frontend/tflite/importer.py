@@ -15,8 +15,9 @@ from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMi
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
-from tilewright.frontend.tflite.node import Importer, Node, World
+from tilewright.frontend.tflite.node import Importer, Node, World, state_name
 from tilewright.frontend.tflite.registry import Converter, find_converter
+from tilewright.frontend.tflite.spectrum import OF_COMPLEX
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import TensorType
@@ -45,6 +46,10 @@ class GraphImporter(Importer):
         self._finisher = Finisher(fold_call)
         self._active: list[int] = []
         self._converted = 0
+
+    def graphs(self) -> Sequence[Subgraph]:
+        """All subgraphs of the model."""
+        return self.model.subgraphs
 
     def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
         """The outputs of subgraph `index` applied to `arguments`, which may assign variables of `world`.
@@ -105,8 +110,14 @@ class GraphImporter(Importer):
             self.missing.add(operator.name, label, f"no converter for the {kind} {operator.name}")
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
-        inputs = [None if place < 0 else self._input(operator, graph, place, env, label) for place in operator.inputs]
+        inputs = [None if place < 0 else self._input(graph, place, env, world, label) for place in operator.inputs]
         if any(isinstance(value, Unavailable) for value in inputs):
+            env.update(dict.fromkeys(outputs, UNAVAILABLE))
+            return
+        if operator.name not in OF_COMPLEX and any(
+            place >= 0 and graph.tensors[place].element_type.startswith("COMPLEX") for place in operator.inputs
+        ):
+            self.missing.add(operator.name, label, "complex numbers are taken by REAL, IMAG and COMPLEX_ABS only")
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
@@ -137,19 +148,25 @@ class GraphImporter(Importer):
             raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
 
     def _input(
-        self, operator: Operator, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], label: str
+        self, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], world: World, label: str
     ) -> Expr | Unavailable:
         tensor = graph.tensors[place]
         if place not in env and tensor.is_variable and tensor.data is None:
-            return self._state(tensor, label)
+            return self._state(graph, place, world, label)
         return self._value(graph, place, env, label)
 
-    def _state(self, tensor: Tensor, label: str) -> Expr:
-        """A tensor that an operator changes in place, such as the states of SVDF: what it holds at first."""
+    def _state(self, graph: Subgraph, place: int, world: World, label: str) -> Expr:
+        """A tensor that an operator changes in place, such as the states of SVDF: a variable of its own name."""
+        tensor = graph.tensors[place]
         if not tensor.dtype or min(tensor.shape, default=0) < 0:
             raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of open shape or type")
-        zero = 0 if tensor.quantization is None else int(tensor.quantization.zero_point[0])
-        return Constant(np.full(tensor.shape, zero, tensor.dtype))
+        name = state_name(graph, place)
+        if name not in world.values:
+            self.declare(name, TensorType(tensor.shape, tensor.dtype))
+            zero = 0 if tensor.quantization is None else int(tensor.quantization.zero_point[0])
+            self.initial.setdefault(name, np.full(tensor.shape, zero, tensor.dtype))
+            return self.parameter(name)
+        return world.values[name]
 
 
 def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:

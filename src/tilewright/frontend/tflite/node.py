@@ -43,6 +43,10 @@ class Importer:
         """The outputs of a subgraph applied to `arguments`; None where one needs what cannot be converted."""
         raise NotImplementedError
 
+    def graphs(self) -> Sequence[Subgraph]:
+        """All subgraphs of the model."""
+        raise NotImplementedError
+
     def handle(self, name: str) -> int:
         """The number of the variable `name`."""
         if name not in self.handles:
@@ -67,6 +71,13 @@ class Importer:
         """What each variable holds before the first run; zeros where nothing says."""
         zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
         return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
+
+
+def state_name(graph: Subgraph, place: int) -> str:
+    """What a tensor that operators change in place is called among the variables."""
+    name = graph.tensors[place].name
+    alike = sum(tensor.name == name for tensor in graph.tensors)
+    return name if name and alike == 1 else f"{name or 'state'}_{place}"
 
 
 class Node:
@@ -179,6 +190,16 @@ class Node:
         if tensor.quantization is None:
             raise ModelError(f"{self.label}: the {tensor.element_type} tensor {tensor.name!r} has no scale")
         return tensor.quantization
+
+    def keep(self, index: int, value: Expr) -> None:
+        """Leave `value` in input `index`, a tensor that the operator changes in place, for the next run."""
+        if not self.tensor(index).is_variable:
+            raise ModelError(f"{self.label} keeps its state in {self.tensor(index).name!r}, which is no variable")
+        name = state_name(self.graph, self.operator.inputs[index])
+        if tensor_type_of(value) != self.importer.variables[name]:
+            wanted = self.importer.variables[name]
+            raise ModelError(f"{self.label} leaves a {tensor_type_of(value)} in the state {name!r}, a {wanted}")
+        self.world.values[name] = value
 
     def is_quantized(self, index: int = 0) -> bool:
         """True where input `index` holds integers that stand for real numbers."""

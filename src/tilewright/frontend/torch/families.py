@@ -5,7 +5,9 @@ from __future__ import annotations
 from tilewright.frontend.torch import (  # noqa: F401
     activation,
     attention,
+    backward,
     creation,
+    distance,
     histogram,
     indexing,
     linalg,

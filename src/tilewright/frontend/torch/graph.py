@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.families import find_converter
-from tilewright.frontend.torch.importer import GraphImporter
+from tilewright.frontend.torch.importer import GraphImporter, array_of
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 
@@ -33,9 +34,10 @@ def without_converter() -> dict[Any, Any]:
     return {key: rule for key, rule in decomposition_table.items() if find_converter(str(key)) is None}
 
 
-def convert_graph(graph: Any) -> ConvertedGraph:
+def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     """A module for a `torch.fx.Graph` with fake tensors as its nodes' values.
 
+    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places.
     Raises `UnsupportedError` naming every operator that cannot be converted.
     """
     importer = GraphImporter()
@@ -44,7 +46,9 @@ def convert_graph(graph: Any) -> ConvertedGraph:
     inputs: list[int] = []
     for place, node in enumerate(placeholders):
         value = node.meta.get("val")
-        if hasattr(value, "dtype"):
+        if place in constants:
+            importer.values[node] = array_of(constants[place], node.name)
+        elif hasattr(value, "dtype"):
             params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
             importer.values[node] = params[-1]
             inputs.append(place)

@@ -38,6 +38,8 @@ class GraphImporter:
     def run(self, graph: Any) -> None:
         """Convert every call of `graph` whose operands are known."""
         for node in graph.nodes:
+            if node.op == "get_attr":
+                self._take_constant(node, graph)
             if node.op != "call_function" or node in self.values:
                 continue
             if find_converter(str(node.target)) is convert_assertion:
@@ -56,6 +58,15 @@ class GraphImporter:
                 self._lost[node] = str(error) if late else None
                 if not late and not self._count_if_missing(node):
                     self.problems.append(str(error))
+
+    def _take_constant(self, node: Any, graph: Any) -> None:
+        """A tensor that the graph's module holds; the graphs of branches, which it holds too, are for their readers."""
+        # torch is optional
+        import torch
+
+        held = getattr(graph.owning_module, node.target, None)
+        if isinstance(held, torch.Tensor):
+            self.values[node] = array_of(held, node.name)
 
     def _count_if_missing(self, node: Any) -> bool:
         # torch is optional

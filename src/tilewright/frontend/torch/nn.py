@@ -16,7 +16,6 @@ from tilewright.frontend.torch.build import (
     transpose,
 )
 from tilewright.frontend.torch.node import TorchNode
-from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -220,16 +219,6 @@ def convert_einsum(node: TorchNode) -> Expr:
     equation = str(node["equation"]).replace(" ", "")
     values = [node.as_tensor(value) for value in node["tensors"]]
     return op.einsum(values, equation=equation)
-
-
-@converts("aten.cdist", "aten._cdist_forward")
-def convert_cdist(node: TorchNode) -> Expr:
-    """Distances of the rows of one batch of matrices from those of another."""
-    left, right = node["x1"], node["x2"]
-    difference = op.subtract(
-        op.expand_dims(left, axis=rank_of(left) - 1), op.expand_dims(right, axis=rank_of(right) - 2)
-    )
-    return p_norm(difference, (rank_of(difference) - 1,), node["p"], False)
 
 
 @converts("aten.channel_shuffle", "aten.native_channel_shuffle")

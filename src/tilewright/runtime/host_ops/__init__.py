@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
+    accelerator,
     checks,
     classic,
     detection,
@@ -27,6 +28,7 @@ from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 __all__ = [
     "HOST_OPS",
     "HostOp",
+    "accelerator",
     "checks",
     "classic",
     "detection",

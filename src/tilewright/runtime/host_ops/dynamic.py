@@ -281,9 +281,19 @@ def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Arra
     return total if keepdims else np.squeeze(total, axis)
 
 
+def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    """The mean; of integers rounded toward zero, and 0 of none of them, as kernels have it."""
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.mean(x, axis=axis, keepdims=keepdims))
+    total = np.sum(x, axis=axis, keepdims=keepdims)
+    count = x.size // max(total.size, 1)
+    quotient = np.abs(total) // max(count, 1)
+    return np.where(total < 0, -quotient, quotient) if count else np.zeros_like(total)
+
+
 _REDUCTIONS: dict[str, Any] = {
     "ReduceSum": lambda x, axis, keep: np.sum(x, axis=axis, keepdims=keep),
-    "ReduceMean": lambda x, axis, keep: np.mean(x, axis=axis, keepdims=keep),
+    "ReduceMean": _mean,
     "ReduceProd": lambda x, axis, keep: np.prod(x, axis=axis, keepdims=keep),
     "ReduceMax": lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep, initial=_bounds(x)[0]),
     "ReduceMin": lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep, initial=_bounds(x)[1]),

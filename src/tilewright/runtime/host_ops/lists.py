@@ -1,17 +1,24 @@
 """Lists that grow by an element at a time, as the scan outputs of loops do: a push costs the same at any length.
 
-A list is None when empty, else the pair (all but the last element, the last element), or `Rows`.
+A list is None when empty, else `Pushed` or `Rows`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.host_ops.registry import host_op
+
+
+class Pushed(NamedTuple):
+    """The list `before` with one element behind it."""
+
+    before: Any
+    last: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ def empty(attrs: dict[str, Any]) -> None:
 @host_op("list.push")
 def push(attrs: dict[str, Any], elements: Any, element: Any) -> Any:
     """The list with `element` behind the others; the given list stays as it is."""
-    return (elements, element)
+    return Pushed(elements, element)
 
 
 @host_op("list.to_sequence")
@@ -40,7 +47,7 @@ def to_sequence(attrs: dict[str, Any], elements: Any) -> list[Any]:
     found: list[Any] = []
     while elements is not None:
         if isinstance(elements, Rows):
-            found += elements.array[::-1]
+            found.extend(elements.array[::-1])
             elements = elements.before
             continue
         elements, last = elements

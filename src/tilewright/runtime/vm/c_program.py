@@ -9,7 +9,7 @@ from tilewright.runtime.c_interface import INTERFACE_ERRORS, KERNEL_ERROR, CInte
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.threads import MAX_WORKERS
-from tilewright.runtime.vm.flat import FlatProgram
+from tilewright.runtime.vm.flat import flat_model
 from tilewright.runtime.vm.steps import (
     Address,
     Again,
@@ -79,11 +79,11 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
 
     Raises `UnsupportedError` where sizes are open or operators run on the host, with the node.
     """
-    flat = FlatProgram(manifest)
+    flat, outputs = flat_model(manifest)
     interface = CInterface(
         entry="tilewright_program",
         inputs=manifest.inputs,
-        outputs=flat.outputs,
+        outputs=outputs,
         dims=(),
         table=0,
         stride=0,
@@ -97,7 +97,7 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
     variables += [f"int64_t n{i} = 0;" for i in range(flat.counts)]
     printer = _Printer(manifest)
     program = _PROGRAM.format(
-        first=len(manifest.inputs) + len(flat.outputs),
+        first=len(manifest.inputs) + len(outputs),
         most_slots=flat.most_slots,
         variables="".join(f"  {line}\n" for line in variables),
         body="\n".join(line for step in flat.steps for line in printer.lines(step)),

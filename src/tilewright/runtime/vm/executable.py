@@ -24,6 +24,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
+from tilewright.runtime.vm.hot import HotFunctions
 from tilewright.runtime.vm.loop import NativeLoop
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
@@ -44,6 +45,7 @@ class VirtualMachine(Model):
         self.program = Program.from_manifest(manifest.program)
         self._constants = [self._constant(entry) for entry in manifest.constants]
         self._packed = [self._callable(entry) for entry in manifest.packed]
+        self._hot = HotFunctions(manifest, self.program, self._segments, self._weights, self._memory)
         self.set_threads(threads)
 
     def _reserve(self, workers: int) -> None:
@@ -78,7 +80,9 @@ class VirtualMachine(Model):
         """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the program back."""
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
-    def export_library(self, path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, Path]:
+    def export_library(
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+    ) -> tuple[Path, Path]:
         """As `Model.export_library`, branches and loops as C around the kernels.
 
         Raises `UnsupportedError`, with the node, for a program in which sizes are open or operators run on the host.
@@ -88,11 +92,11 @@ class VirtualMachine(Model):
         from tilewright.runtime.vm.c_program import program_model
 
         model = program_model(self.manifest, alone=False)
-        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model)
+        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._lock:
-            value = execute(self.program, self._packed, self._constants, arrays)
+            value = execute(self.program, self._packed, self._constants, arrays, self._shortcut)
         results = flatten(value)
         if outputs is None:
             return results
@@ -101,6 +105,9 @@ class VirtualMachine(Model):
         for given, result in zip(outputs, results):
             np.copyto(given, result, casting="no")
         return list(outputs)
+
+    def _shortcut(self, number: int, values: Sequence[Any]) -> Any:
+        return self._hot.run(number, values, self.threads, self._check)
 
     def _constant(self, entry: LoadedConstant) -> Any:
         if entry.value is not None:

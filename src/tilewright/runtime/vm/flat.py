@@ -1,4 +1,4 @@
-"""A program of the virtual machine as one C function without calls, allocation or recursion, where its sizes are fixed.
+"""A function of a virtual machine's program as steps without calls, allocation or recursion, where its sizes are fixed.
 
 The bytecode is run on *places* instead of values: functions open where they are called, a closure or a tuple is known
 by its parts, and what is left are segments to run on addresses, branches and loops. Where two ways meet that leave a
@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.vm.flat_calls import PackedCalls
 from tilewright.runtime.vm.instruction import Opcode
+from tilewright.runtime.vm.machine import unmatched
 from tilewright.runtime.vm.places import (
     NOWHERE,
     Collected,
@@ -52,7 +54,7 @@ from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
 
 #: Steps that a program may become: functions are copied to each of their calls.
-_MOST_STEPS = 50_000
+MOST_STEPS = 50_000
 
 
 @dataclass
@@ -86,24 +88,32 @@ class _Carried:
 
 
 class FlatProgram(Writer):
-    """The steps of a whole program, and its `outputs` in the sizes that they have."""
+    """The steps of one function of a program and of all that it calls, and its `result`: None where it never returns.
 
-    def __init__(self, manifest: Manifest) -> None:
-        """Raises `UnsupportedError` that names the node or input which stands in the way."""
-        assert manifest.program is not None
+    With `shapes`, the symbolic sizes of each segment (None: it has none), these are those of a run: sizes are what the
+    arguments have, and lists may grow.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        program: Program,
+        shapes: Sequence[ShapeProgram | None] | None = None,
+        most_steps: int = MOST_STEPS,
+    ) -> None:
         super().__init__(manifest)
         self.manifest = manifest
-        self.program = Program.from_manifest(manifest.program)
-        self.calls = PackedCalls(manifest, self)
+        self.program = program
+        self.calls = PackedCalls(manifest, self, shapes)
+        self.most_steps = most_steps
         self._open: list[_Frame] = []
-        require_fixed(manifest.inputs)
-        arguments = [
-            Place(Address(f"slot{i}"), spec.static_shape, spec.dtype) for i, spec in enumerate(manifest.inputs)
-        ]
-        state = State([], frozenset())
-        result = self._call(self.program.main, arguments, state)
-        self.outputs = tuple(self._write_outputs(result)) if result is not None else manifest.outputs
-        self.steps = tidy(self.steps)
+
+    def open(self, number: int, arguments: Sequence[Any]) -> Any:
+        """Write the steps of the function `number` on `arguments`; its result, None where it never returns.
+
+        Raises `UnsupportedError` that names the node or input which stands in the way.
+        """
+        return self._call(number, arguments, State([], frozenset()))
 
     # ----------------------------------------------------------------------------------------------------- functions
     @nested
@@ -140,7 +150,7 @@ class FlatProgram(Writer):
             places = (self.memory(value.nbytes), self.memory(value.nbytes))
             self.steps.append(Point(inside.address.base, value.address))
         elif isinstance(value, Collected):
-            inside = Collected(value.address, value.row, value.most, self.count(), self.version())
+            inside = value.longer(self.count(), self.version())
             self.steps.append(Count(inside.count, value.count))
         frame.parts.append(_Carried(inside, places))
         return inside
@@ -183,8 +193,8 @@ class FlatProgram(Writer):
                 state = self._meet(arrivals, labels[position])
             if state is None:
                 continue
-            if len(self.steps) > _MOST_STEPS:
-                refuse(f"its functions, written out at each of their calls, take more than {_MOST_STEPS} steps")
+            if len(self.steps) > self.most_steps:
+                refuse(f"its functions, written out at each of their calls, take more than {self.most_steps} steps")
             if opcode == Opcode.IF:
                 target = position + x[1]
                 labels.setdefault(target, self.label())
@@ -265,7 +275,7 @@ class FlatProgram(Writer):
         elif opcode == Opcode.KILL_REGISTER:
             registers[x[0]] = None
         elif opcode == Opcode.FATAL:
-            self.steps.append(Stop(self.error("a value is matched that no clause fits")))
+            self.steps.append(Stop(self.error(unmatched(self._open[-1].function))))
             return False
         else:
             refuse(f"it has references or looks at constructors ({Opcode(opcode).name.lower()})")
@@ -301,7 +311,8 @@ class FlatProgram(Writer):
     @property
     def most_slots(self) -> int:
         """Addresses that a segment takes at most."""
-        return max([len(s.inputs) + len(s.outputs) + 3 for s in self.manifest.segments], default=1)
+        segments = self.manifest.segments
+        return max([len(s.inputs) + len(s.outputs) + 3 + (s.dynamic is not None) for s in segments], default=1)
 
     def _meet(self, edges: list[_Edge], label: str) -> State:
         """The state where several ways meet, and the label there. Each way writes the pointers that tell them apart."""
@@ -332,16 +343,33 @@ class FlatProgram(Writer):
             count = self.count()
             for value, edge in zip(values, edges):
                 edge.before.append(Count(count, value.count))
-            return Collected(first.address, first.row, first.most, count, self.version())
+            return first.longer(count, self.version())
         return Unusable("a value that branches make in different ways")
 
-    def _write_outputs(self, result: Any) -> Iterator[TensorSpec]:
-        """Copy what the program returns to the caller's memory; the outputs in the sizes that they have."""
-        first = len(self.manifest.inputs)
-        for index, (value, spec) in enumerate(zip(leaves(result), self.manifest.outputs)):
-            place = tensor(value)
-            yield TensorSpec(spec.name, place.shape, place.dtype)
-            self.steps.append(Copy(Address(f"slot{first + index}"), place.address, place.nbytes))
+
+def flat_model(manifest: Manifest) -> tuple[FlatProgram, tuple[TensorSpec, ...]]:
+    """The steps of a whole model that write its outputs to their slots, and the outputs in the sizes that they have.
+
+    Raises `UnsupportedError` that names the node or input which stands in the way.
+    """
+    assert manifest.program is not None
+    require_fixed(manifest.inputs)
+    program = Program.from_manifest(manifest.program)
+    flat = FlatProgram(manifest, program)
+    arguments = [Place(Address(f"slot{i}"), spec.static_shape, spec.dtype) for i, spec in enumerate(manifest.inputs)]
+    result = flat.open(program.main, arguments)
+    outputs = manifest.outputs if result is None else tuple(_write_outputs(flat, result))
+    flat.steps = tidy(flat.steps)
+    return flat, outputs
+
+
+def _write_outputs(flat: FlatProgram, result: Any) -> Iterator[TensorSpec]:
+    """Copy what the program returns to the caller's memory; the outputs in the sizes that they have."""
+    first = len(flat.manifest.inputs)
+    for index, (value, spec) in enumerate(zip(leaves(result), flat.manifest.outputs)):
+        place = tensor(value)
+        yield TensorSpec(spec.name, place.shape, place.dtype)
+        flat.steps.append(Copy(Address(f"slot{first + index}"), place.address, place.nbytes))
 
 
 def _tail_calls(function: VMFunction, number: int) -> list[list[int]]:

@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.errors import InputError
 from tilewright.runtime.manifest import Manifest, SegmentManifest
 from tilewright.runtime.manifest import Packed as PackedEntry
+from tilewright.runtime.shape_program import ShapeProgram
+from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.vm.loop import worth_sharing
 from tilewright.runtime.vm.places import NOWHERE, Collected, Place, State, Unusable, Writer, listed, refuse, tensor
 from tilewright.runtime.vm.steps import (
     Address,
     Copy,
     Count,
     Expect,
+    Grow,
     Increment,
     Label,
     Point,
@@ -32,11 +37,12 @@ _FAILED = "the inputs lead into a branch of the model that cannot run on them: "
 
 
 class PackedCalls:
-    """Writes the steps of packed calls."""
+    """Writes the steps of packed calls. `shapes` are those of `FlatProgram`."""
 
-    def __init__(self, manifest: Manifest, writer: Writer) -> None:
+    def __init__(self, manifest: Manifest, writer: Writer, shapes: Sequence[ShapeProgram | None] | None = None) -> None:
         self.manifest = manifest
         self.writer = writer
+        self.shapes = shapes
 
     def call(self, number: int, values: Sequence[Any], state: State) -> list[Any] | None:
         """The results of a packed call on `values`; None where it ends the run."""
@@ -45,10 +51,10 @@ class PackedCalls:
             return self._host(entry, values, state)
         segment = self.manifest.segments[entry.segment]
         inputs = self._bound(entry, segment, values)
+        results, table = self._results(entry, segment, inputs)
         if entry.loop is not None:
-            return self._repeated(entry, segment, inputs, values[len(inputs) :], state)
-        results = [self.writer.new_place(spec) for spec in segment.outputs]
-        self.writer.steps.append(Run(entry.segment, tuple(place.address for place in (*inputs, *results))))
+            return self._repeated(entry, results, table, inputs, values[len(inputs) :], state)
+        self.writer.steps.append(Run(entry.segment, tuple(place.address for place in (*inputs, *results)), table))
         return list(results)
 
     def _node(self, entry: PackedEntry) -> str:
@@ -61,24 +67,44 @@ class PackedCalls:
     def _bound(self, entry: PackedEntry, segment: SegmentManifest, values: Sequence[Any]) -> list[Place]:
         """The tensors that a segment is called with."""
         places = [tensor(value) for value in values[: len(segment.inputs)]]
-        if segment.dynamic is not None or not all(spec.is_static for spec in (*segment.inputs, *segment.outputs)):
+        is_open = segment.dynamic is not None or not all(s.is_static for s in (*segment.inputs, *segment.outputs))
+        if is_open and self.shapes is None:
             refuse(f"the sizes of what {self._node(entry)} computes are known only when it runs")
         for place, spec in zip(places, segment.inputs):
-            if place.shape != spec.shape:
-                refuse(f"{self._node(entry)} gets {list(place.shape)} where it takes {spec.type_text}")
+            if place.dtype != spec.dtype or not spec.fits(place.shape):
+                refuse(f"{self._node(entry)} gets {place.dtype}{list(place.shape)} where it takes {spec.type_text}")
         return places
+
+    def _results(
+        self, entry: PackedEntry, segment: SegmentManifest, inputs: Sequence[Place]
+    ) -> tuple[list[Place], Address | None]:
+        """Memory for what a segment gives, and its table of sizes where they are open."""
+        shapes = self.shapes[entry.segment] if self.shapes is not None and entry.segment is not None else None
+        if shapes is None:
+            return [self.writer.new_place(spec) for spec in segment.outputs], None
+        try:
+            plan = shapes.plan(inputs)
+        except InputError as error:
+            refuse(f"{self._node(entry)} cannot run on the sizes it gets: {error}")
+        writer = self.writer
+        writer.segment_bytes = max(writer.segment_bytes, plan.arena_bytes)
+        writer.scratch_bytes = max(writer.scratch_bytes, plan.scratch_bytes)
+        specs = [TensorSpec(s.name, shape, s.dtype) for s, shape in zip(segment.outputs, plan.outputs)]
+        return [writer.new_place(spec) for spec in specs], self._table(DType("int64"), plan.table)
 
     def _repeated(
         self,
         entry: PackedEntry,
-        segment: SegmentManifest,
+        results: list[Place],
+        table: Address | None,
         inputs: list[Place],
         lists: Sequence[Any],
         state: State,
     ) -> list[Any]:
         """The lines of a segment that is repeated as long as its last result is true."""
         assert entry.loop is not None and entry.segment is not None
-        results = [self.writer.new_place(spec) for spec in segment.outputs]
+        if self.shapes is not None and worth_sharing(self.manifest.segments[entry.segment]):
+            refuse(f"the turns of the loop of {self._node(entry)} are shared by several workers")
         given, made = [place.address for place in inputs], [place.address for place in results]
         turn: list[Step] = []
         found: list[Any] = []
@@ -99,6 +125,7 @@ class PackedCalls:
         rooms: list[Step] = []
         for index, value in enumerate(lists, len(entry.loop.carried)):
             whole = listed(value)
+            self._require_row(whole, results[index])
             longer = self._extended(whole, state, self.writer.count())
             self.writer.steps.append(Count(longer.count, whole.count))
             rooms.append(self._room(longer))
@@ -106,11 +133,13 @@ class PackedCalls:
             turn.append(Increment(longer.count))
             found.append(longer)
         label = self.writer.label()
-        run = Run(entry.segment, (*given, *made))
+        run = Run(entry.segment, (*given, *made), table)
         self.writer.steps += [Label(label), *rooms, run, *turn, Repeat(results[-1].address, label)]
         return found
 
-    def _room(self, whole: Collected) -> Room:
+    def _room(self, whole: Collected) -> Room | Grow:
+        if whole.growing is not None:
+            return Grow(whole.count, whole.growing.room, whole.growing.number)
         return Room(whole.count, whole.most, self.writer.error("a loop collects more values than its trip count"))
 
     def _extended(self, whole: Collected, state: State, count: str) -> Collected:
@@ -118,7 +147,14 @@ class PackedCalls:
         if whole.version in state.extended:
             refuse("a list is added to in two ways")
         state.extended |= {whole.version}
-        return Collected(whole.address, whole.row, whole.most, count, self.writer.version())
+        return whole.longer(count, self.writer.version())
+
+    def _require_row(self, whole: Collected, element: Place) -> None:
+        """The elements of a list must be alike; the first tells a growing one what they are."""
+        if whole.growing is not None and whole.growing.row is None:
+            whole.growing.row = Place(NOWHERE, element.shape, element.dtype)
+        if (element.shape, element.dtype) != (whole.row.shape, whole.row.dtype):
+            refuse(f"a loop collects values of shapes {list(whole.row.shape)} and {list(element.shape)}")
 
     # ---------------------------------------------------------------------------------------------- host operators
     def _host(self, entry: PackedEntry, values: Sequence[Any], state: State) -> list[Any] | None:
@@ -142,19 +178,23 @@ class PackedCalls:
         refuse(f"the operator {entry.host} of {self._node(entry)} runs on the host, in Python")
 
     def _shape(self, place: Place, dtype: DType) -> Place:
-        self.writer.tables.append((dtype, place.shape))
-        return Place(Address(f"k{len(self.writer.tables) - 1}"), (len(place.shape),), dtype)
+        return Place(self._table(dtype, place.shape), (len(place.shape),), dtype)
+
+    def _table(self, dtype: DType, numbers: tuple[int, ...]) -> Address:
+        self.writer.tables.append((dtype, numbers))
+        return Address(f"k{len(self.writer.tables) - 1}")
 
     def _empty(self, entry: PackedEntry) -> Any:
         most, shape = entry.attrs.get("most"), entry.attrs.get("shape")
+        if self.shapes is not None:
+            return self.writer.growing(None)
         if most is None or shape is None or None in shape:
             return Unusable(f"what {self._node(entry)} collects, whose sizes only a run knows,")
         row = Place(NOWHERE, tuple(shape), DType(entry.attrs["dtype"]))
         return Collected(self.writer.memory(int(most) * row.nbytes), row, int(most), "0", self.writer.version())
 
     def _push(self, whole: Collected, element: Place, state: State) -> Collected:
-        if (element.shape, element.dtype) != (whole.row.shape, whole.row.dtype):
-            refuse(f"a loop collects values of shapes {list(whole.row.shape)} and {list(element.shape)}")
+        self._require_row(whole, element)
         longer = self._extended(whole, state, self.writer.count())
         row = Address(whole.address.base, whole.address.offset, whole.count, element.nbytes)
         self.writer.steps += [self._room(whole), Copy(row, element.address, element.nbytes)]

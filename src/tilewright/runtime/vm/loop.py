@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.lists import Rows
-from tilewright.runtime.manifest import Loop
+from tilewright.runtime.manifest import Loop, SegmentManifest
 from tilewright.runtime.memory import Array, address_of
 from tilewright.runtime.native import native
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import bind
 
 #: Rows that an array of collected values has at first, where they take no more than these bytes.
-_FIRST_BYTES = 1 << 16
+FIRST_BYTES = 1 << 16
 
 #: Turns of a loop that collects nothing, at most, before Python sees signals again.
 _MANY = 1 << 16
@@ -39,9 +39,7 @@ class NativeLoop:
         self.first, self.count = len(segment.inputs), len(loop.carried)
         self.collected = len(segment.outputs) - self.count - 1
         self._repeat = native().addresses["tilewright_repeat"]
-        choices = [kernel.choice for kernel in segment.manifest.kernels]
-        saved = sum(choice.get("alone", 0.0) - choice.get("microseconds", 0.0) for choice in choices)
-        self.shared = saved > _WORTH_MEETING
+        self.shared = worth_sharing(segment.manifest)
 
     def run(self, values: tuple[Any, ...], threads: int) -> tuple[list[Any], int]:
         """What is carried in the end and the lists of what was collected; 0 or the code of a failed check.
@@ -73,7 +71,7 @@ class NativeLoop:
         return [*last, *[Rows(old, row[:done]) for old, row in zip(values[self.first :], rows)]], code
 
     def _capacity(self, result: Array) -> int:
-        return max(16, _FIRST_BYTES // max(result.nbytes, 1))
+        return max(16, FIRST_BYTES // max(result.nbytes, 1))
 
     def _numbers(self, rows: list[Array], results: list[Array]) -> Any:
         """What `tilewright_repeat` reads: see its text in `codegen/native/pool.py`."""
@@ -84,6 +82,12 @@ class NativeLoop:
         head = [self.segment.entry, self.segment.slots_address, 0, 0, test, len(pairs), len(steps), 0, 0]
         assert len(head) == _PAIRS
         return (ctypes.c_int64 * (len(head) + len(flat)))(*head, *flat)
+
+
+def worth_sharing(segment: SegmentManifest) -> bool:
+    """True if several workers do a segment's work sooner than one, by what its kernels are expected to take."""
+    choices = [kernel.choice for kernel in segment.kernels]
+    return sum(choice.get("alone", 0.0) - choice.get("microseconds", 0.0) for choice in choices) > _WORTH_MEETING
 
 
 def _rows(element: Array, count: int) -> Array:

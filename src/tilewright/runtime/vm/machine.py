@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.runtime.vm.instruction import Opcode
-from tilewright.runtime.vm.program import Program
+from tilewright.runtime.vm.program import Program, VMFunction
 from tilewright.runtime.vm.value import Closure, Data, Reference
 
 #: Calls that may be open at a time: at some 300 bytes each, a program that never ends is stopped before memory is.
@@ -34,13 +34,29 @@ _CALLS = _INVOKE, _INVOKE_CLOSURE, _TAIL_INVOKE, _TAIL_INVOKE_CLOSURE = tuple(
 )
 
 
-def execute(program: Program, packed: Sequence[Packed], constants: Sequence[Any], arguments: Sequence[Any]) -> Any:
+#: What a way around the interpreter gives where there is none.
+INTERPRETED = object()
+
+#: Runs a function by its number on values in native code, or gives `INTERPRETED`.
+Shortcut = Callable[[int, Sequence[Any]], Any]
+
+
+def execute(
+    program: Program,
+    packed: Sequence[Packed],
+    constants: Sequence[Any],
+    arguments: Sequence[Any],
+    shortcut: Shortcut | None = None,
+) -> Any:
     """The value of the program's main function on `arguments`.
 
     `packed` are the compiled segments and host operators: functions of values that return the tuple of their results.
+    Every call, also that of a function by itself, is offered to the `shortcut` first.
     Raises `InputError` where a match has no clause for a value, or more than `MAX_FRAMES` calls are open.
     """
     functions = program.functions
+    if shortcut is not None and (value := shortcut(program.main, arguments)) is not INTERPRETED:
+        return value
     function = functions[program.main]
     registers: list[Any] = [*arguments, *[None] * (function.registers - function.params)]
     steps, position = function.steps, 0
@@ -57,17 +73,26 @@ def execute(program: Program, packed: Sequence[Packed], constants: Sequence[Any]
                 position += x[1] - 1
         elif op in _CALLS:
             destination, callee, given = x
-            if op in (_INVOKE, _INVOKE_CLOSURE):
+            values = [registers[r] for r in given]
+            if op in (_INVOKE_CLOSURE, _TAIL_INVOKE_CLOSURE):
+                closure = registers[callee]
+                callee, values = closure.function, [*closure.captured, *values]
+            returns = op in (_INVOKE, _INVOKE_CLOSURE)
+            if shortcut is not None and (value := shortcut(callee, values)) is not INTERPRETED:
+                if not returns:
+                    if not frames:
+                        return value
+                    function, position, registers, destination = frames.pop()
+                    steps = function.steps
+                registers[destination] = value
+                continue
+            if returns:
                 if len(frames) >= MAX_FRAMES:
                     raise InputError(
                         f"the model's function {function.name!r} calls itself more than {MAX_FRAMES} times without "
                         "returning; a call whose result is returned as it is takes no space"
                     )
                 frames.append((function, position, registers, destination))
-            values = [registers[r] for r in given]
-            if op in (_INVOKE_CLOSURE, _TAIL_INVOKE_CLOSURE):
-                closure = registers[callee]
-                callee, values = closure.function, [*closure.captured, *values]
             function = functions[callee]
             registers = [*values, *[None] * (function.registers - function.params)]
             steps, position = function.steps, 0
@@ -98,11 +123,14 @@ def execute(program: Program, packed: Sequence[Packed], constants: Sequence[Any]
             steps = function.steps
             registers[destination] = value
         elif op == _FATAL:
-            raise InputError(
-                f"the function {function.name!r} of the model matches a value that none of its clauses fits"
-            )
+            raise InputError(unmatched(function))
         else:
             _RARE[op](registers, x)
+
+
+def unmatched(function: VMFunction) -> str:
+    """What is said where a match has no clause for a value."""
+    return f"the function {function.name!r} of the model matches a value that none of its clauses fits"
 
 
 def _alloc_closure(registers: list[Any], x: tuple[int, ...]) -> None:

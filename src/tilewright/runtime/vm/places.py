@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
@@ -33,18 +33,51 @@ class Place:
         return math.prod(self.shape) * self.dtype.numpy.itemsize
 
 
+@dataclass(eq=False)
+class Growing:
+    """The memory of a list that may get ever longer: `room` is the variable with the rows that it has place for.
+
+    `row` is known once there was one; `argument` says which list the rows come behind, None for the empty one.
+    """
+
+    number: int
+    room: str
+    row: Place | None = None
+    argument: int | None = None
+
+
 @dataclass(frozen=True)
 class Collected:
-    """A list of tensors as rows at a fixed address: of at most `most`, their number the variable `count`.
+    """A list of tensors as rows at an address: of at most `most`, their number the variable `count`.
 
     `version` tells a list from the same list with one more element, whose rows lie in the same memory.
     """
 
     address: Address
-    row: Place
+    fixed: Place | None
     most: int
     count: str
     version: int
+    growing: Growing | None = None
+
+    @property
+    def row(self) -> Place:
+        """One element. `UnsupportedError` where a run alone can tell its sizes."""
+        row = self.fixed if self.growing is None else self.growing.row
+        if row is None:
+            refuse("a list is read to which nothing was ever added")
+        return row
+
+    def longer(self, count: str, version: int) -> Collected:
+        """The same list with another length."""
+        return replace(self, count=count, version=version)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument that is only handed on."""
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -79,8 +112,10 @@ class Writer:
         self.counts = 0
         self.tables: list[tuple[DType, tuple[int, ...]]] = []
         self.messages: list[str] = []
-        self.workspace_bytes = round_up(max([s.arena_bytes for s in manifest.segments], default=0), ALIGNMENT)
+        self.lists: list[Growing] = []
+        self.segment_bytes = max([s.arena_bytes for s in manifest.segments], default=0)
         self.scratch_bytes = max([s.worker_workspace_bytes for s in manifest.segments], default=0)
+        self.workspace_bytes = round_up(self.segment_bytes, ALIGNMENT)
         self._labels = 0
         self._versions = 0
 
@@ -104,6 +139,12 @@ class Writer:
         """A new variable for the length of a list."""
         self.counts += 1
         return f"n{self.counts - 1}"
+
+    def growing(self, row: Place | None, argument: int | None = None) -> Collected:
+        """A new list that may get ever longer, with nothing in it yet."""
+        memory = Growing(len(self.lists), self.count(), row, argument)
+        self.lists.append(memory)
+        return Collected(Address(f"rows{memory.number}"), None, 0, "0", self.version(), memory)
 
     def label(self) -> str:
         """A new label."""

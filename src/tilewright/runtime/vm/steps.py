@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 class Address:
     """`offset` bytes behind a base, and `count` times `stride` more: "arena", "weights", "slot3", "k0" or a variable.
 
-    A slot is an input or output of the run, a k a table of sizes.
+    A slot is an input or output of the run, a k a table of sizes; "rows0" and so on are the memory of growing lists.
     """
 
     base: str
@@ -85,10 +85,11 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Run:
-    """Run a segment on the addresses of its inputs and outputs."""
+    """Run a segment on the addresses of its inputs and outputs, with open sizes also on that of its table."""
 
     segment: int
     addresses: tuple[Address, ...]
+    table: Address | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,15 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Grow:
+    """See that the memory of a growing list has place for one row more."""
+
+    count: str
+    room: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Expect:
     """End the run with an error unless a list has this length."""
 
@@ -167,7 +177,7 @@ class Stop:
 
 Step = (
     Point | Count | Increment | Label | Jump | Unless | Assign | Repeat | Run | Again | Swap | Copy | Stack | Room
-    | Expect | Stop
+    | Grow | Expect | Stop
 )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def library(config: Config, hardware: Hardware) -> ctypes.CDLL:
     if path is None:
         with tempfile.TemporaryDirectory() as folder:
             built = _build(Path(folder), text, hardware, verilator, compiler)
-            path = cache.put_file("vta-rtl", key, lambda target: shutil.copyfile(built, target) and None)
+            path = cache.put_file("vta-rtl", key, lambda target: shutil.copyfile(built, target))
             return _opened(path or built)
     return _opened(path)
 
@@ -173,7 +173,7 @@ def _build(folder: Path, text: str, hardware: Hardware, verilator: str, compiler
             "--output-split",
             "20000",
             str(folder / f"{TOP}.v"),
-        ]  # fmt: skip
+        ]
     )
     lines = subprocess.run([verilator, "-V"], capture_output=True, text=True, check=True).stdout.splitlines()
     roots = [line.partition("=")[2].strip() for line in lines if line.strip().startswith("VERILATOR_ROOT")]

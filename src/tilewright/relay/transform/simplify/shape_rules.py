@@ -7,6 +7,7 @@ None. The tests check every rule on random data.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,12 @@ def same_shape_is_input(call: Call) -> Expr | None:
 @rule_of("nn.pad")
 def pad_of_nothing(call: Call) -> Expr | None:
     """nn.pad by zero elements everywhere -> the input."""
-    return None if any(width for pair in call.attrs.pad_width for width in pair) else call.args[0]
+    return None if any(map(_widens, call.attrs.pad_width)) else call.args[0]
+
+
+def _widens(pair: tuple[Any, Any]) -> bool:
+    """Whether a padding adds or drops elements, or may: of open sizes it is an expression."""
+    return any(not isinstance(width, int) or width != 0 for width in pair)
 
 
 @rule_of("strided_slice")
@@ -137,7 +143,9 @@ def reshape_before_pad(call: Call) -> Expr | None:
         return None
     padded, target = tensor_type_of(inner), tensor_type_of(call)
     matching = _matching_axes(padded.shape, target.shape)
-    if matching is None or any(any(w) for axis, w in enumerate(inner.attrs.pad_width) if axis not in matching):
+    if matching is None or any(
+        _widens(pair) for axis, pair in enumerate(inner.attrs.pad_width) if axis not in matching
+    ):
         return None
     shape, widths = [1] * target.ndim, [(0, 0)] * target.ndim
     for axis, target_axis in matching.items():
@@ -229,9 +237,9 @@ def pad_into_window(call: Call) -> Expr | None:
     if not is_call(inner, "nn.pad") or not isinstance(inner, Call) or call.attrs.get("data_layout") != "NCHW":
         return None
     widths = inner.attrs.pad_width
-    if inner.attrs.pad_mode != "constant" or not _is_zero(inner) or any(widths[0]) or any(widths[1]):
+    if inner.attrs.pad_mode != "constant" or not _is_zero(inner) or any(map(_widens, widths[:2])):
         return None
-    if any(width < 0 for pair in widths for width in pair):
+    if any(not isinstance(width, int) or width < 0 for pair in widths for width in pair):
         return None
     added = (widths[2][0], widths[3][0], widths[2][1], widths[3][1])
     padding = tuple([old + new for old, new in zip(_four(call.attrs.padding), added, strict=True)])

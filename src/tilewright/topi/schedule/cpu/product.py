@@ -37,7 +37,8 @@ class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
     `itemsize` is that of both operands in bytes; products of bytes are `dots`, four at a time. `constant` weights come
-    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block.
+    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. A size of 0
+    counts as 1: what computes nothing is priced, too.
     """
 
     rows: int
@@ -49,6 +50,10 @@ class ProductWorkload:
     constant: bool = True
     dots: bool = False
     symbolic: bool = False
+
+    def __post_init__(self) -> None:
+        for size in ("rows", "columns", "depth", "batch"):
+            object.__setattr__(self, size, max(1, getattr(self, size)))
 
 
 class Blocking(NamedTuple):

@@ -1,0 +1,88 @@
+"""Where a network is tuned: on this machine, or on devices elsewhere, which measure, and run the network at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.autotvm.measure.fleet import Fleet, FleetMeasurer
+from tilewright.autotvm.measure.measurer import Measurer
+from tilewright.autotvm.measure.options import MeasureOptions
+from tilewright.autotvm.network.settle import Verdict, settle
+from tilewright.autotvm.record.database import Database
+from tilewright.autotvm.record.entry import Entry, TaskKey
+from tilewright.autotvm.task.task import Task
+from tilewright.errors import EnvironmentError_, UserError
+from tilewright.rpc.client import RemoteModel, Session
+from tilewright.rpc.frames import ConnectionLost
+from tilewright.runtime.model import Model
+from tilewright.target import Target
+
+#: Devices that a verdict is begun on, one after another, when each is lost.
+_TRIES = 5
+
+
+class Here:
+    """This machine."""
+
+    def measurer(self, tasks: Sequence[Task], options: MeasureOptions, tell: Callable[[str], None]) -> Measurer:
+        """What measures configurations of `tasks`."""
+        return Measurer(tasks, options, tell)
+
+    def ready(self, model: Model, target: Target) -> Model:
+        """A model as it is to be compared: with as many threads as the target has."""
+        model.set_threads(min(model.threads, getattr(target, "cores", model.threads)))
+        return model
+
+    def settle(
+        self,
+        default: Model,
+        build: Callable[[Database], Model],
+        best: Mapping[TaskKey, Entry],
+        kernels: Mapping[str, TaskKey],
+        inputs: Mapping[str, Any],
+        seconds: float,
+    ) -> Verdict:
+        """Compare the default network with the tuned one."""
+        return settle(default, build, best, kernels, inputs, seconds)
+
+
+class There(Here):
+    """The devices of a fleet: models are compiled here and run there."""
+
+    def __init__(self, fleet: Fleet, tell: Callable[[str], None] = lambda line: None) -> None:
+        self.fleet, self._tell = fleet, tell
+
+    def measurer(self, tasks: Sequence[Task], options: MeasureOptions, tell: Callable[[str], None]) -> Measurer:
+        self._tell = tell
+        return FleetMeasurer(tasks, self.fleet, options, tell)
+
+    def ready(self, model: Model, target: Target) -> Model:
+        return model
+
+    def settle(
+        self,
+        default: Model,
+        build: Callable[[Database], Model],
+        best: Mapping[TaskKey, Entry],
+        kernels: Mapping[str, TaskKey],
+        inputs: Mapping[str, Any],
+        seconds: float,
+    ) -> Verdict:
+        """As `settle`, all of it on one device; on another from the beginning where that is lost."""
+        problem: UserError = EnvironmentError_("no device")
+        for _ in range(_TRIES):
+            try:
+                with self.fleet.session() as remote:
+                    there = _loaded(remote, default)
+                    return settle(there, lambda found: _loaded(remote, build(found)), best, kernels, inputs, seconds)
+            except ConnectionLost as error:
+                problem = error
+                self._tell(f"a device was lost, the networks are compared on another: {error}")
+        raise problem
+
+
+def _loaded(remote: Session, model: Model) -> RemoteModel:
+    found = remote.load_module(remote.upload(model))
+    assert isinstance(found, RemoteModel)
+    return found

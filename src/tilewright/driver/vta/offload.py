@@ -1,0 +1,62 @@
+"""A network for an accelerator and the processor beside it: quantized, divided, and the accelerator's part compiled.
+
+    float network -> integers and shifts -> pieces by pattern -> regions -> programs, called from what stays on the host
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.driver.vta.layers import takes_piece
+from tilewright.driver.vta.lower import compile_region
+from tilewright.driver.vta.patterns import PATTERNS
+from tilewright.driver.vta.settings import Settings, using
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.expr import GlobalVar
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.partition.annotate_target import annotate_target
+from tilewright.relay.transform.partition.external import is_external
+from tilewright.relay.transform.partition.lower_external import lower_external
+from tilewright.relay.transform.partition.merge_compiler_regions import merge_compiler_regions
+from tilewright.relay.transform.partition.merge_composite import merge_composite
+from tilewright.relay.transform.partition.partition_graph import partition_graph
+from tilewright.relay.transform.quantize.quantize_to_shifts import Run, quantize_to_shifts
+from tilewright.support import trace
+from tilewright.target import VtaTarget
+from tilewright.vta.network import Compiled
+
+
+def offload(mod: IRModule, target: VtaTarget, run: Run) -> IRModule:
+    """The module for the host, with calls of the accelerator in it; `run` computes a function while it is quantized.
+
+    Raises `UnsupportedError` where nothing of it runs on the accelerator.
+    """
+    settings = Settings.of(target)
+    with using(settings):
+        divided = partition(mod, run)
+        if not any(is_external(func) for func in divided.functions.values()):
+            raise UnsupportedError(
+                "nothing of this model runs on VTA, which takes convolutions and dense layers of constant weights with "
+                'what follows them (docs/vta.md); compile it for "cpu"'
+            )
+        with trace.span("programs for VTA"):
+            return lower_external(divided)
+
+
+def partition(mod: IRModule, run: Run) -> IRModule:
+    """The module in integers, the regions for the accelerator as functions of their own."""
+    with trace.span("quantize for VTA"):
+        mod = quantize_to_shifts(mod, run=run)
+    with trace.span("partition for VTA"):
+        mod = merge_composite(mod, [(name, pattern, takes_piece) for name, pattern in PATTERNS.items()])
+        return infer_type(partition_graph(merge_compiler_regions(annotate_target(mod, ["vta"]))))
+
+
+def programs(mod: IRModule, target: VtaTarget, run: Run) -> Iterator[tuple[GlobalVar, Compiled]]:
+    """The programs for the accelerator, by the names of their regions: for looking at."""
+    with using(Settings.of(target)):
+        for gvar, func in partition(mod, run).functions.items():
+            compiled = compile_region(func) if is_external(func) else None
+            if compiled is not None:
+                yield gvar, compiled

@@ -1,0 +1,53 @@
+"""The accelerator that a graph is compiled for, while it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from tilewright.errors import UnsupportedError
+from tilewright.target import VtaTarget
+from tilewright.vta.config import Config
+
+_BYTES = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Configuration, virtual threads, and the kind of driver that runs the programs."""
+
+    config: Config
+    threads: int = 2
+    driver: str = "native"
+
+    @classmethod
+    def of(cls, target: VtaTarget) -> Settings:
+        """Those of a target. Raises `UserError` where the configuration is none, or its numbers are not bytes."""
+        config = Config.from_json(json.dumps(dict(target.figures)))
+        if (config.log_inp_width, config.log_wgt_width) != (_BYTES, _BYTES):
+            raise UnsupportedError(
+                f"networks run in int8, and {config.name} has inputs of {1 << config.log_inp_width} and weights of "
+                f"{1 << config.log_wgt_width} bits; take LOG_INP_WIDTH = LOG_WGT_WIDTH = 3"
+            )
+        return cls(config, target.threads, target.driver)
+
+
+_CURRENT: ContextVar[Settings | None] = ContextVar("tilewright_vta", default=None)
+
+
+def current() -> Settings:
+    """The settings in force, or the defaults."""
+    return _CURRENT.get() or Settings(Config())
+
+
+@contextmanager
+def using(settings: Settings) -> Iterator[None]:
+    """Put settings in force."""
+    token = _CURRENT.set(settings)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

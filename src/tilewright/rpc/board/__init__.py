@@ -1,0 +1,1 @@
+"""Boards without Python: the worker that runs on them, as C, and the libraries that it loads."""

@@ -1,0 +1,91 @@
+"""What is done to accumulators before they are stored: additions, shifts and bounds, a vector a channel or one number.
+
+Epilogue.of(isa, dram, blocks, [Step("ADD", bias), Step("SHR", 7), Step("MAX", -128), Step("MIN", 127)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.vta.codec import make_uop
+from tilewright.vta.commands import Commands
+from tilewright.vta.dram import Dram
+from tilewright.vta.isa import Isa
+
+#: Vectors stay on the chip for a whole layer where they take no more than this part of the accumulators.
+_SHARE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """`op` of ALU with an immediate of 16 bits, or with a number for each channel (int32)."""
+
+    op: str
+    right: int | np.ndarray
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Steps, the addresses of their vectors in elements of ACC (-1: an immediate), and room for vectors on the chip."""
+
+    steps: tuple[Step, ...]
+    vectors: tuple[int, ...]
+    blocks: int
+    reserved: int
+    resident: bool
+
+    @classmethod
+    def of(cls, isa: Isa, dram: Dram, blocks: int, steps: Sequence[Step]) -> Epilogue:
+        """Place the vectors of `blocks` × block channels in DRAM; missing channels are zeros."""
+        vectors = [_place(isa, dram, blocks, s.right) if isinstance(s.right, np.ndarray) else -1 for s in steps]
+        used, depth = sum(at >= 0 for at in vectors), isa.memories["ACC"].depth
+        resident = used * blocks <= depth // _SHARE
+        most = min(used * blocks, depth // _SHARE)
+        return cls(tuple(steps), tuple(vectors), blocks, most, resident)
+
+    def most_outputs(self) -> int:
+        """Blocks of outputs that a tile may have, for its vectors to find room."""
+        used = sum(at >= 0 for at in self.vectors)
+        return self.blocks if self.resident or not used else self.reserved // used
+
+    def begin(self, commands: Commands) -> None:
+        """Before the first tile of a layer."""
+        if self.resident:
+            self._load(commands, 0, self.blocks)
+
+    def apply(self, commands: Commands, acc: int, first: int, blocks: int, pixels: int) -> None:
+        """On tiles of accumulators from `acc`: `blocks` blocks of channels from `first`, `pixels` tiles each."""
+        if not self.resident:
+            self._load(commands, first, blocks)
+        at, isa = self._start(commands), commands.isa
+        for step in self.steps:
+            if isinstance(step.right, np.ndarray):
+                src = at + (first if self.resident else 0)
+                uops = commands.uops((make_uop(isa, acc, src),))
+                commands.alu(step.op, uops, (blocks, pixels, 1, 0), (pixels, 1, 0, 0))
+                at += self.blocks if self.resident else blocks
+            else:
+                uops = commands.uops((make_uop(isa, acc),))
+                commands.alu(step.op, uops, inner=(blocks * pixels, 1, 0, 0), imm=step.right)
+
+    def _start(self, commands: Commands) -> int:
+        return commands.isa.memories["ACC"].depth - self.reserved
+
+    def _load(self, commands: Commands, first: int, blocks: int) -> None:
+        at = self._start(commands)
+        for vector in self.vectors:
+            if vector >= 0:
+                commands.load("ACC", at, vector + first, (1, blocks), blocks)
+                at += blocks
+
+
+def _place(isa: Isa, dram: Dram, blocks: int, values: np.ndarray) -> int:
+    """A number for each channel, the same in each row of a tile."""
+    config = isa.config
+    padded = np.zeros(blocks * config.block, np.int32)
+    padded[: values.size] = values
+    tiles = np.repeat(padded.reshape(blocks, 1, config.block), config.batch, axis=1)
+    return dram.place("ACC", tiles)

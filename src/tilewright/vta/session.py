@@ -1,0 +1,77 @@
+"""A network on an accelerator: its DRAM filled once, then operands brought in as tiles and results taken out."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.vta.config import Config
+from tilewright.vta.dram import Dram
+from tilewright.vta.driver import open_driver
+from tilewright.vta.isa import Isa
+from tilewright.vta.schedule.layout import Array, pack_image, patches, unpack_image
+
+
+class Session:
+    """The plan and the image of a `network.Compiled`, on a driver of the kind `kind`. `counters` sums up all runs."""
+
+    def __init__(self, plan: Mapping[str, Any], image: Array, kind: str = "native") -> None:
+        self.plan, self.config = plan, Config.from_json(json.dumps(plan["config"]))
+        self.isa = Isa(self.config)
+        dram = Dram(self.isa, plan["dram"])
+        dram.data[plan["base"] :] = image
+        self.driver, self._lock = open_driver(kind, self.isa, dram), threading.Lock()
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What the driver counted so far."""
+        return self.driver.counters
+
+    def run(self, operands: Sequence[Array]) -> list[Array]:
+        """The outputs, int8 [images, channels, rows, columns], one run at a time."""
+        with self._lock:
+            for known in self.plan["inputs"]:
+                image = np.asarray(operands[known["operand"]])
+                image = image.reshape(*image.shape, *(1,) * (4 - image.ndim))
+                if known["patches"] is not None:
+                    image = patches(image, **known["patches"])
+                tiles = pack_image(image, self.config)
+                self.driver.dram.view("INP", known["address"], len(tiles))[...] = tiles
+            self.driver.run(*self.plan["program"])
+            return [self._output(known) for known in self.plan["outputs"]]
+
+    def _output(self, known: Mapping[str, Any]) -> Array:
+        n, c, h, w = known["shape"]
+        blocks = -(-n // self.config.batch) * -(-c // self.config.block)
+        tiles = self.driver.dram.view("OUT", known["address"], blocks * h * w)
+        return unpack_image(tiles, (n, c, h, w), self.config).reshape(known.get("result", known["shape"]))
+
+
+@lru_cache(maxsize=8)
+def session_of(plan: str, kind: str, image: _ByPlan) -> Session:
+    """The session of a plan as text, which has the digest of `image`: made once, while it is among the last used."""
+    return Session(json.loads(plan), image.array, kind)
+
+
+class _ByPlan:
+    """An array that counts as equal to others, as the plan beside it says which it is."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByPlan)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def run_plan(plan: str, kind: str, operands: Sequence[Array], image: Array) -> list[Array]:
+    """Run the network of a plan on operands; `Session` says how."""
+    return session_of(plan, kind, _ByPlan(image)).run(operands)
