@@ -88,7 +88,7 @@ def test_the_layers_of_a_graph() -> None:
 def test_what_cannot_be_explored() -> None:
     with pytest.raises(InputError, match="no convolution or dense layer"):
         explore([Work()])
-    with pytest.raises(UserError, match="no configuration of at most 0.01 times"):
+    with pytest.raises(UserError, match=r"no configuration of at most 0\.01 times"):
         explore([LAYERS], budget=0.01)
     outcome = CliRunner().invoke(vta_command, ["explore", "nowhere.onnx"])
     assert outcome.exit_code != 0
