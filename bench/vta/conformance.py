@@ -18,11 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.vta.test_programs import KINDS, broken, made  # noqa: E402
-from tilewright.errors import ProgramError  # noqa: E402
-from tilewright.vta import check_program, pack  # noqa: E402
-from tilewright.vta.dram import Dram  # noqa: E402
-from tilewright.vta.driver import open_driver  # noqa: E402
+from tests.vta.test_programs import KINDS, broken, made
+from tilewright.errors import ProgramError
+from tilewright.vta import check_program, pack
+from tilewright.vta.dram import Dram
+from tilewright.vta.driver import open_driver
 
 _DRAM = 1 << 14
 

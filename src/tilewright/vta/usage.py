@@ -1,4 +1,4 @@
-"""What the units of a chip did in a run, whichever simulator counted it: cycles, shares, reasons for waiting, a trace."""
+"""What the units of a chip did in a run, whichever simulator counted it: cycles, waiting, a trace."""
 
 from __future__ import annotations
 

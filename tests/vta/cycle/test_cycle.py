@@ -18,7 +18,7 @@ from tilewright.vta.hardware import Hardware
 
 
 def timed(text: str, hardware: Hardware | None = None) -> Chip:
-    """The run of a program of the default configuration; micro-op 0 of DRAM is dst 0, src 0, wgt 0, the next dst 1024."""
+    """The run of a program of the default configuration; micro-op 0 of DRAM is all 0, the next has dst 1024."""
     isa = Isa()
     dram = np.zeros(1 << 16, np.uint8)
     dram[:8] = np.array([make_uop(isa), make_uop(isa, 1024)], "<u4").view(np.uint8)

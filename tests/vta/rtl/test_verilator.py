@@ -19,7 +19,7 @@ pytest.importorskip("amaranth", reason="RTL is made by amaranth, the extra `rtl`
 if shutil.which("verilator") is None or not any(map(shutil.which, ("g++", "clang++", "c++"))):
     pytest.skip("RTL is run by Verilator and a C++ compiler: apt-get install verilator g++", allow_module_level=True)
 
-from tilewright.vta.rtl.verilator import VerilatedDriver  # noqa: E402
+from tilewright.vta.rtl.verilator import VerilatedDriver
 
 
 def execute(
@@ -54,16 +54,15 @@ def test_the_new_operations_and_padding() -> None:
     isa = Isa(Config(3, 3, 5, 1, 2, 6, 7, 8, 9, isa_version=2))
     dram = np.random.default_rng(5).integers(0, 256, 1 << 13, np.uint8)
     dram[:4] = np.array([1 << 4], "<u4").view(np.uint8)  # dst 0, src 1
-    operations = "\n".join(
-        f"ALU op={op} uop_end=1 iter_out=1 iter_in=6 dst_factor_in=1 src_factor_in=1 {rest}"
-        for op, rest in [("CLIP", ""), ("MUL8", ""), ("MOV", "use_imm imm=-77"), ("CLIP", "use_imm imm=12800")]
-        for rest in [rest.replace("iter_in", "iter_in")]
-    )
-    stores = "\n".join(
-        f"{line} push_next\nSTORE pop_prev push_prev mem_id=OUT sram=0 dram={800 + 8 * i} y_size=1 x_size=7 x_stride=7\n"
-        "LOAD mem_id=UOP pop_next"
-        for i, line in enumerate(operations.splitlines())
-    )
+    loops = "uop_end=1 iter_out=1 iter_in=6 dst_factor_in=1 src_factor_in=1"
+    store = "mem_id=OUT sram=0 y_size=1 x_size=7 x_stride=7"
+    operations = "op=CLIP", "op=MUL8", "op=MOV use_imm imm=-77", "op=CLIP use_imm imm=12800"
+    lines = [
+        f"ALU {operation} {loops} push_next\n"
+        f"STORE pop_prev push_prev dram={800 + 8 * i} {store}\nLOAD mem_id=UOP pop_next"
+        for i, operation in enumerate(operations)
+    ]
+    stores = "\n".join(lines)
     text = f"""
         LOAD mem_id=UOP y_size=1 x_size=1 x_stride=1
         LOAD mem_id=ACC dram=20 pad_value=-3 y_size=2 x_size=2 x_stride=3 x_pad_1=1 y_pad_1=1

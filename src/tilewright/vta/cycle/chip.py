@@ -199,14 +199,14 @@ class Chip:
         if memory_of(self.isa, x) == "UOP":
             words = elements(self.isa, "UOP", self.dram)[dram_elements(x)].ravel()
             self.compute.uops.write(x["sram"], words)
-        done[0] = yield from self.compute_reader.load(x, begin)
-        self.slices.append(Slice("compute", f"{position} LOAD {memory_of(self.isa, x)}", begin, done[0] + 1))
+        placed = done[0] = yield from self.compute_reader.load(x, begin)
+        self.slices.append(Slice("compute", f"{position} LOAD {memory_of(self.isa, x)}", begin, placed + 1))
 
         def free() -> None:
             self.compute.loads -= 1
             self._ended.notify()
 
-        self.events.at(done[0] + 1, free)
+        self.events.at(placed + 1, free)
         self._ended.notify()
         yield self.events.now + 1
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 from tilewright.vta.hardware import Hardware
 
 
 class MemoryPort:
-    """Reads of all clients. As answers come in the order of requests, when a burst ends is known when it is asked for."""
+    """Reads of all clients. Answers come in the order of requests, so a burst's end is known when it is asked for."""
 
     def __init__(self, hardware: Hardware) -> None:
         self.hardware = hardware
@@ -23,7 +24,7 @@ class MemoryPort:
         return max(time, self._asked + 1)
 
     def request(self, time: int, beats: int, ready: int, cycles: int) -> tuple[int, int]:
-        """A burst, asked for at `time` (see `earliest`), taken from `ready` on in `cycles`; its first and last cycle."""
+        """A burst asked for at `time` (see `earliest`), taken from `ready` on in `cycles`; its first and last one."""
         self._asked = time
         first = max(time + self.hardware.latency, self._free, ready)
         self._free = first + cycles
@@ -38,4 +39,4 @@ class MemoryPort:
         if first // longest == last // longest:
             return [last - first + 1]
         edges = [first, *range((first // longest + 1) * longest, last + 1, longest), last + 1]
-        return [after - before for before, after in zip(edges, edges[1:])]
+        return [after - before for before, after in itertools.pairwise(edges)]

@@ -1,1 +1,1 @@
-"""Choosing a configuration of the accelerator for networks: a space of them, bounds, streams, measurements, a report."""
+"""Choosing a configuration of the accelerator for networks: a space, bounds, streams, tuning, a bundle."""

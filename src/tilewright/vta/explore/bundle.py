@@ -1,4 +1,4 @@
-"""What an exploration hands over: a folder with configuration, tuned layers, a report, a plot, and the chip's Verilog."""
+"""What an exploration hands over: a folder with configuration, tuned layers, report, plot, and the chip's Verilog."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def report(found: Exploration, note: str) -> str:
         f"{len(found.tuned)} were tuned on the cycle simulator.", "",
         f"The chosen one is {found.speedup:.2f} times as fast as the default, at "
         f"{found.chosen.candidate.area / DEFAULT.area:.2f} times its area (modelled). {note}", "",
-        "| configuration | area, times the default | bound, cycles | tuned, cycles | use of GEMM |", "|---|---|---|---|---|",
+        "| configuration | area, times the default | bound, cycles | tuned, cycles | use of GEMM |",
+        "|---|---|---|---|---|",
     ]  # fmt: skip
     for point in sorted([found.default, *found.tuned], key=lambda p: p.candidate.area):
         mark = " (chosen)" if point == found.chosen else " (default)" if point == found.default else ""
@@ -77,9 +78,8 @@ def report(found: Exploration, note: str) -> str:
     isa = Isa(found.chosen.candidate.config)
     for tuned, count in found.chosen.layers:
         t, use = tuned.tiling, tuned.conv.gemm_steps(isa) / tuned.cycles
-        lines.append(
-            f"| {tuned.conv} | {count} | {t.rows} rows, {t.out_blocks} × {t.in_blocks} blocks | {tuned.cycles} | {use:.1%} |"
-        )
+        tile = f"{t.rows} rows, {t.out_blocks} × {t.in_blocks} blocks"
+        lines.append(f"| {tuned.conv} | {count} | {tile} | {tuned.cycles} | {use:.1%} |")
     if found.left_out:
         lines += ["", "Left out, as GEMM does not do them in these streams:", ""]
         lines += [f"- {text}" for text in sorted(set(found.left_out))]

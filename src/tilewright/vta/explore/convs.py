@@ -11,6 +11,7 @@ output block; rows and columns are the loops of the instruction.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -252,7 +253,7 @@ class _Maker:
         rows, blocks = self.extent(tile)
         parts = min(self.tiling.parts, blocks)
         edges = [blocks * i // parts for i in range(parts + 1)]
-        for first, last in zip(edges, edges[1:]):
+        for first, last in itertools.pairwise(edges):
             self._rescale(number, rows, tile[1], first, last)
             self._store(number, tile, rows, first, last, last == blocks)
 

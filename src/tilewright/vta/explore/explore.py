@@ -109,8 +109,17 @@ def prune(points: list[Point], keep: int) -> list[Point]:
     for edge in edges:
         best = min((p for p in points if p.candidate.area <= edge * (1 + 1e-9)), key=lambda p: p.bound)
         chosen += [] if best in chosen else [best]
-    rest = (p for p in points if p not in chosen)
-    return chosen + [p for p, _ in zip(rest, range(keep - len(chosen)))]
+    for alike in range(keep):  # then by bound again, no shape of tile and port more often than others
+        for point in points:
+            if len(chosen) < keep and point not in chosen and _like(point, chosen) <= alike:
+                chosen.append(point)
+    return chosen
+
+
+def _like(point: Point, others: list[Point]) -> int:
+    """How many of the others have the same tiles and port."""
+    shape = (point.candidate.config.block, point.candidate.hardware.port_bytes)
+    return sum(shape == (p.candidate.config.block, p.candidate.hardware.port_bytes) for p in others)
 
 
 def tune(point: Point, networks: Sequence[Work], trials: int) -> Point:

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.compile import import_model
 from tilewright.relay.ir.expr import Call, Function, Operator
 from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order
 from tilewright.vta.config import Config
 from tilewright.vta.explore.convs import Conv
@@ -29,7 +30,7 @@ class Work:
         return sum(conv.macs * count for conv, count in self.layers.items())
 
     def for_blocks(self, config: Config) -> Counter[Conv]:
-        """The layers as they run with a block of channels: those with fewer channels as products of patches (im2col)."""
+        """The layers as they run: those with fewer channels than a block as products of patches (im2col)."""
         found: Counter[Conv] = Counter()
         for conv, count in self.layers.items():
             if conv.channels < config.block and conv.kernel > 1:
@@ -55,7 +56,7 @@ def work_of(model: Any) -> Work:
 def _note(call: Call, name: str, found: Work) -> None:
     if name not in _CONVOLUTIONS + _DENSE:
         return
-    shapes = [tuple(arg.checked_type.shape) for arg in call.args[:2]]
+    shapes = [tuple(tensor_type_of(arg).shape) for arg in call.args[:2]]
     if not all(isinstance(size, int) for shape in shapes for size in shape):
         found.left_out.append(f"{name} with an open size; fix the input's shape")
         return

@@ -18,9 +18,10 @@ from tilewright.vta.isa import Isa
 _BLOCKS, _UOPS, _INPUTS, _WEIGHTS = range(3, 7), (13, 15), range(14, 18), range(16, 20)
 _ACCUMULATORS, _PORTS = range(15, 19), range(3, 7)
 _BURST_BYTES, _LONGEST = 4096, 256
-#: Gates of everything, of a number of the tile, of a sum, of a product of bytes; what versions add to the first two.
-_BASE, _LANE, _MAC, _PRODUCT = 80_600, 7_800, 750, 500
-_VERSION_BASE, _VERSION_LANE = {1: 0, EXTENDED: 0, WIDE: 21_000}, {1: 0, EXTENDED: 1_100, WIDE: 1_100}
+#: Gates of everything, of a number of the tile, of a sum, of a product of bytes, of a byte of the port beyond eight.
+_BASE, _LANE, _SUM, _PRODUCT, _PORT = 56_500, 7_090, 180, 585, 940
+#: What versions add to the first two.
+_VERSION_BASE, _VERSION_LANE = {1: 0, EXTENDED: 0, WIDE: 11_300}, {1: 0, EXTENDED: 1_100, WIDE: 1_100}
 #: Bits of queues; gates that a bit of memory counts.
 _QUEUE_BITS, _BIT = 44_000, 0.5
 
@@ -35,7 +36,7 @@ class Candidate:
     @property
     def area(self) -> float:
         """Modelled size in gates, memories among them."""
-        return area_model(self.config)
+        return area_model(self.config, self.hardware)
 
     @property
     def name(self) -> str:
@@ -43,12 +44,13 @@ class Candidate:
         return f"{self.config.name}_p{self.hardware.port_bytes}"
 
 
-def area_model(config: Config) -> float:
+def area_model(config: Config, hardware: Hardware) -> float:
     """Gates and bits of memory. Micro-ops and accumulators are there twice, for their second reader."""
     scale = (1 << config.log_inp_width - 3) * (1 << config.log_wgt_width - 3)
     lanes = config.batch * config.block
     gates = _BASE + _VERSION_BASE[config.isa_version] + lanes * (_LANE + _VERSION_LANE[config.isa_version])
-    gates += config.macs_per_cycle * (_MAC + _PRODUCT * scale)
+    gates += config.macs_per_cycle * (_SUM + _PRODUCT * scale)
+    gates += _PORT * (hardware.port_bytes - 8)
     outputs = config.element_bytes("out") << config.log_acc_depth
     total = (2 << config.log_uop_buff_size) + (2 << config.log_acc_buff_size) + outputs
     total += (1 << config.log_inp_buff_size) + (1 << config.log_wgt_buff_size)

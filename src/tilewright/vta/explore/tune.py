@@ -28,20 +28,26 @@ class Tuned:
 
 
 def tune_layer(isa: Isa, hardware: Hardware, conv: Conv, trials: int) -> Tuned:
-    """Simulate the `trials` best tilings by estimate. `UserError` where none fits."""
-    best: Tuned | None = None
-    for tiling in best_tilings(conv, isa.config, hardware, trials):
-        for parts in _PARTS[: tiling.out_blocks]:
-            tried = dataclasses.replace(tiling, parts=parts)
-            try:
-                cycles = cycles_of(isa, hardware, conv, tried)
-            except UserError:  # more micro-ops than there is room for: the estimate does not see all of them
-                continue
-            if best is None or cycles < best.cycles:
-                best = Tuned(conv, tried, cycles)
-    if best is None:
+    """Simulate the `trials` best tilings by estimate, then the best with its end cut otherwise.
+
+    Raises `UserError` where none fits.
+    """
+    tried = [_timed(isa, hardware, conv, tiling) for tiling in best_tilings(conv, isa.config, hardware, trials)]
+    fitting = [tuned for tuned in tried if tuned is not None]
+    if not fitting:
         raise UserError(f"no tile of {conv} fits into the memories of {isa.config.name}; take larger ones")
-    return best
+    best = min(fitting, key=lambda tuned: tuned.cycles)
+    others = [dataclasses.replace(best.tiling, parts=parts) for parts in _PARTS if parts != best.tiling.parts]
+    cut = [_timed(isa, hardware, conv, tiling) for tiling in others]
+    return min([best, *(tuned for tuned in cut if tuned is not None)], key=lambda tuned: tuned.cycles)
+
+
+def _timed(isa: Isa, hardware: Hardware, conv: Conv, tiling: Tiling) -> Tuned | None:
+    """None for more micro-ops than there is room for: the estimate does not see all of them."""
+    try:
+        return Tuned(conv, tiling, cycles_of(isa, hardware, conv, tiling))
+    except UserError:
+        return None
 
 
 def cycles_of(isa: Isa, hardware: Hardware, conv: Conv, tiling: Tiling) -> int:

@@ -1,8 +1,8 @@
 """The accumulators: two banks, the lower and the upper half, so that GEMM works on one while ALU works on the other.
 
-Each bank is there twice, for two reads a cycle, and a third time cut to the width of outputs, which the store unit reads.
-Where GEMM reads a bank, ALU waits with its step if that needs the same one. Both write two cycles after they read, so
-writes never meet. Padding and loads are written while neither works.
+Each bank is there twice, for two reads a cycle, and a third time cut to the width of outputs, which the store unit
+reads. Where GEMM reads a bank, ALU waits with its step if that needs the same one. Both write two cycles after they
+read, so writes never meet. Padding and loads are written while neither works.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tensor ALU: one operation on all numbers of a tile of accumulators, one tile a cycle.
 
-Stages, by the cycle after the sequencer's indices: 0 both tiles are read, unless the GEMM core reads the same bank; 1 the
-operation; 2 the result is written.
+Stages, by the cycle after the sequencer's indices: 0 both tiles are read, unless the GEMM core reads the same bank; 1
+the operation; 2 the result is written.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Alu(Elaboratable):
 
 
 def _shift(a: Signal, b: Signal) -> Value:
-    """To the right with the sign, by a negative number to the left; by 32 or more only the sign, or nothing, is left."""
+    """To the right with the sign, by a negative number to the left; by 32 or more the sign, or nothing, is left."""
     amount = Mux(b < 0, -b, b)
     far = amount >= ACC_BITS
     bits = amount[:5]

@@ -1,8 +1,8 @@
 """How large a chip is: cells and memories by yosys, and from them one figure.
 
-yosys flattens the Verilog and counts its operators by width, multiplexers by bit, memories apart. Gates are what an operator of that width
-takes in two-input gates, about; a bit of memory counts half a gate. That is a measure to compare configurations by, not
-square millimetres: yosys knows neither process nor timing.
+yosys flattens the Verilog and counts its operators by width, multiplexers by bit, memories apart. Gates are what an
+operator of that width takes in two-input gates, about; a bit of memory counts half a gate. That is a measure to
+compare configurations by, not square millimetres: yosys knows neither process nor timing.
 """
 
 from __future__ import annotations

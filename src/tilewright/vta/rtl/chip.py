@@ -1,8 +1,8 @@
 """The whole chip: units, queues between them, the memory port, and the registers of the host.
 
 Registers of 32 bits, by address: 0x00 launch (bit 0, written) and finish (bit 1), 0x04 cycles, 0x08 how many
-instructions, 0x0c their address, 0x10 to 0x20 the addresses at which micro-ops, inputs, weights, accumulators and outputs
-begin; all addresses in bytes.
+instructions, 0x0c their address, 0x10 to 0x20 the addresses at which micro-ops, inputs, weights, accumulators and
+outputs begin; all addresses in bytes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Chip(Elaboratable):
         m.submodules.compute = self.compute
         for token in self.tokens.values():
             token.count_up(m)
-        units = {"load": self.load, "compute": self.compute, "store": self.store}
+        units: dict[str, Load | Compute | Store] = {"load": self.load, "compute": self.compute, "store": self.store}
         for name, unit in units.items():
             commands = queue(m, f"{name}_queue", self.isa.instruction_bits, self.hardware.queue)
             m.d.comb += [

@@ -1,9 +1,10 @@
 """The compute unit: loads of micro-ops and accumulators, GEMM, ALU, FINISH.
 
-Instructions are taken in their order, but GEMM and ALU may work at the same time where that cannot be seen. Before one of
-them is handed out its micro-ops are read through for the lowest and highest accumulator that it reaches; it waits while
-one that the other core still works on reaches into the same stretch. Loads wait for both cores and they for loads. Tokens
-are given in the order of the program, when all that came before is done, as if one instruction followed another.
+Instructions are taken in their order, but GEMM and ALU may work at the same time where that cannot be seen. Before one
+of them is handed out its micro-ops are read through for the lowest and highest accumulator that it reaches; it waits
+while one that the other core still works on reaches into the same stretch. Loads wait for both cores and they for
+loads. Tokens are given in the order of the program, when all that came before is done, as if one instruction followed
+another.
 """
 
 from __future__ import annotations
@@ -98,18 +99,17 @@ class Compute(Elaboratable):
         ready = self._hand_out(m, current, vector, issue)
         scanned = self._scan(m, current, scan)
         with m.FSM():
-            with m.State("HEAD"):
-                with m.If(head & there):
-                    with m.If(moves):
-                        m.d.comb += self.reader.valid.eq(idle)
-                        m.d.comb += self.take.eq(idle & self.reader.ready)
-                    with m.Elif(is_gemm | is_alu):
-                        m.d.comb += self.take.eq(loads == 0)
-                        m.d.sync += [current.eq(self.word), vector.eq(is_alu)]
-                        with m.If(self.take):
-                            m.next = "SCAN"
-                    with m.Else():
-                        m.d.comb += self.take.eq(1)
+            with m.State("HEAD"), m.If(head & there):
+                with m.If(moves):
+                    m.d.comb += self.reader.valid.eq(idle)
+                    m.d.comb += self.take.eq(idle & self.reader.ready)
+                with m.Elif(is_gemm | is_alu):
+                    m.d.comb += self.take.eq(loads == 0)
+                    m.d.sync += [current.eq(self.word), vector.eq(is_alu)]
+                    with m.If(self.take):
+                        m.next = "SCAN"
+                with m.Else():
+                    m.d.comb += self.take.eq(1)
             with m.State("SCAN"):
                 m.d.comb += scan.eq(1)
                 with m.If(scanned):

@@ -55,7 +55,7 @@ class Gemm(Elaboratable):
         return m
 
     def _multiply(self, m: Module) -> list[Signal]:
-        """The sums of products, one for each number of a tile of accumulators, three cycles after the tiles are there."""
+        """The sums of products, one for each number of a tile of outputs, three cycles after the tiles are there."""
         config = self.isa.config
         bits = 1 << config.log_inp_width, 1 << config.log_wgt_width
         group = 1 << math.ceil(config.log_block / 2)

@@ -1,4 +1,4 @@
-"""What the units of the RTL share: figures of the hardware, fields of instructions as signals, queues, the memory port."""
+"""What the units of the RTL share: fields of instructions as signals, queues, tokens, the memory port."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sequencer: the loops of GEMM and ALU, one step a cycle, with the indices of the step two cycles later.
 
-A step's indices are those of its micro-op plus what the rounds of the two loops have added. The next instruction follows
-without a gap.
+A step's indices are those of its micro-op plus what the rounds of the two loops have added. The next instruction
+follows without a gap.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tilewright.vta.rtl.parts import fields, log2
 class Sequencer(Elaboratable):
     """`valid`, `word`, `take` are a queue's read side. `go` lets a step begin, `stop` holds all stages.
 
-    `uop_en` and `uop_addr` read a micro-op, `uop` is there a cycle later; after one more `step` with `index`, `last` (of
-    the instruction) and the fields that `carried` names.
+    `uop_en` and `uop_addr` read a micro-op, `uop` is there a cycle later; after one more `step` with `index`, `last`
+    (of the instruction) and the fields that `carried` names.
     """
 
     def __init__(self, isa: Isa, name: str, carried: tuple[str, ...]) -> None:

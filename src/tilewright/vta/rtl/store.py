@@ -15,7 +15,7 @@ from tilewright.vta.rtl.parts import ADDRESS_BITS, Tokens, WritePort, burst_beat
 
 
 class Store(Elaboratable):
-    """`valid`, `word`, `take` are its queue's read side; `out_addr` asks for the tile that `out_data` is a cycle later."""
+    """`valid`, `word`, `take` are its queue's read side; `out_addr` asks for the tile that `out_data` has next."""
 
     def __init__(self, isa: Isa, hardware: Hardware, tokens: dict[str, Tokens]) -> None:
         self.isa, self.hardware, self.tokens = isa, hardware, tokens

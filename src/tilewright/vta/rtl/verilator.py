@@ -14,6 +14,7 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
+import amaranth
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError, ProgramError
@@ -109,17 +110,25 @@ class VerilatedDriver(Driver):
 def library(config: Config, hardware: Hardware) -> ctypes.CDLL:
     """The chip and its test bench as a shared library, from the cache where it was built before."""
     verilator, compiler = _tools()
-    text = verilog_of(Isa(config), hardware)
-    version = subprocess.run([verilator, "--version"], capture_output=True, text=True, check=True).stdout
-    key = digest(text, _BENCH.read_text(), version)
-    cache = open_cache()
+    cache, key = open_cache(), _key(config, hardware, verilator)
     path = cache.find("vta-rtl", key)
-    if path is None:
-        with tempfile.TemporaryDirectory() as folder:
-            built = _build(Path(folder), text, hardware, verilator, compiler)
-            path = cache.put_file("vta-rtl", key, lambda target: shutil.copyfile(built, target) and None)
-            return _opened(path or built)
-    return _opened(path)
+    if path is not None:
+        return _opened(path)
+    with tempfile.TemporaryDirectory() as folder:
+        built = _build(Path(folder), verilog_of(Isa(config), hardware), hardware, verilator, compiler)
+        return _opened(cache.put_file("vta-rtl", key, lambda target: _copy(built, target)) or built)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+
+
+def _key(config: Config, hardware: Hardware, verilator: str) -> str:
+    """Of all that a library is made from: the Verilog takes longer to make than this."""
+    version = subprocess.run([verilator, "--version"], capture_output=True, text=True, check=True).stdout
+    sources = [*sorted(_BENCH.parent.iterdir()), _BENCH.parents[1] / "isa.py", _BENCH.parents[1] / "config.py"]
+    texts = [path.read_bytes() for path in sources if path.is_file()]
+    return digest(repr(config), repr(hardware), version, amaranth.__version__, *texts)
 
 
 def _opened(path: Path) -> ctypes.CDLL:
@@ -173,7 +182,7 @@ def _build(folder: Path, text: str, hardware: Hardware, verilator: str, compiler
             "--output-split",
             "20000",
             str(folder / f"{TOP}.v"),
-        ]  # fmt: skip
+        ]
     )
     lines = subprocess.run([verilator, "-V"], capture_output=True, text=True, check=True).stdout.splitlines()
     roots = [line.partition("=")[2].strip() for line in lines if line.strip().startswith("VERILATOR_ROOT")]
