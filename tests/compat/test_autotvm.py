@@ -136,3 +136,20 @@ def test_a_classic_name_that_is_not_there_is_told() -> None:
         DPTuner(None, {}, "log", [], "llvm")
     with pytest.raises(InputError, match="request_remote needs a tracker"):
         autotvm.measure.request_remote("key")
+
+
+def test_tuners_that_take_a_part_of_the_space() -> None:
+    from tvm import autotvm
+    from tvm.testing.autotvm import DummyRunner, get_sample_task
+
+    task, _ = get_sample_task()
+    option = autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=DummyRunner())
+    for kind in (autotvm.tuner.GridSearchTuner, autotvm.tuner.RandomTuner):
+        whole = kind(task)
+        assert (whole.index_offset, whole.range_length) == (0, len(task.config_space))
+        tuner, seen = kind(task, range_idx=(8, 15)), []
+        tuner.tune(20, option, callbacks=[lambda _, inputs, __, seen=seen: seen.extend(i.config.index for i in inputs)])
+        assert sorted(seen) == sorted(tuner.visited) == list(range(8, 16))
+        assert tuner.counter == tuner.range_length == 8 and not tuner.has_next() and tuner.best_flops > 0
+        with pytest.raises(InputError, match=r"range_idx=\(5, 64\) is no part of the 64 configurations"):
+            kind(task, range_idx=(5, 64))

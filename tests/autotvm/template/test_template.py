@@ -131,6 +131,8 @@ def test_a_fallback_is_as_large_as_it_may_be() -> None:
     config = FallbackConfigEntity()
     config.define_split("tile", 64, num_outputs=3)
     config.fallback_split("tile", [-1, 8, 4])
+    with pytest.raises(InputError, match=r"fallback_split of 'tile': no split has lengths within \[-1, 8, 0\]"):
+        config.fallback_split("tile", [-1, 8, 0])
     assert config["tile"].size == [-1, 8, 4]
     config["other"] = OtherOptionEntity(3)
     assert "other" in config and config["other"].val == 3

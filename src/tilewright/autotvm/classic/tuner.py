@@ -6,7 +6,7 @@ be called by programs that measure in their own way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -19,6 +19,7 @@ from tilewright.autotvm.classic.measure import (
 )
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.record.entry import RUN
+from tilewright.autotvm.task.points import Points, Position
 from tilewright.autotvm.tuner.explorer import Explorer, GeneticExplorer, GridExplorer, RandomExplorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.errors import InputError
@@ -54,10 +55,9 @@ class Tuner:
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Learn from (input, result) pairs of before, those of this task."""
-        points = self.task.points
         for inp, result in data_set:
             plain = {name: [code, data] for name, code, data in inp.config.to_json_dict()["entity"]}
-            point = points.find(plain) if inp.task.name == self.task.name else None
+            point = self.explorer.points.find(plain) if inp.task.name == self.task.name else None
             if point is not None:
                 self.explorer.learn([_trial(inp, result, point)])
 
@@ -122,20 +122,86 @@ def _trial(inp: MeasureInput, result: MeasureResult, point: int | None = None) -
     )
 
 
-class RandomTuner(Tuner):
+class IndexTuner(Tuner):
+    """Tries the configurations from `range_idx[0]` to `range_idx[1]` only, both included, where that is given.
+
+    `counter` of the `range_length` configurations from `index_offset` on were tried; `visited` are their numbers.
+    """
+
+    def __init__(self, task: Any, explorer: Any, range_idx: tuple[int, int] | None) -> None:
+        first, last = range_idx if range_idx is not None else (0, len(task.points) - 1)
+        if not 0 <= first <= last < len(task.points):
+            raise InputError(
+                f"range_idx={range_idx} is no part of the {len(task.points)} configurations of {task.name}"
+            )
+        self.index_offset, self.range_length = first, last + 1 - first
+        self.visited: set[int] = set()
+        super().__init__(
+            task, explorer(task.points if range_idx is None else _Part(task.points, first, last), Random())
+        )
+
+    @property
+    def counter(self) -> int:
+        """How many configurations were given out."""
+        return len(self.visited)
+
+    def next_batch(self, batch_size: int) -> list[Any]:
+        """Up to `batch_size` configurations to try next."""
+        points = [*self._waiting, *self.explorer.propose(batch_size - len(self._waiting))]
+        self._waiting = []
+        self.visited |= {point + self.index_offset for point in points}
+        return [self.task.config_space.get(point + self.index_offset) for point in points]
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Learn what configurations took."""
+        pairs = zip(inputs, results)
+        self.explorer.learn(_trial(inp, result, inp.config.index - self.index_offset) for inp, result in pairs)
+
+
+class _Part(Points):
+    """The points from `first` to `last` of others, numbered from 0."""
+
+    def __init__(self, points: Points, first: int, last: int) -> None:
+        self._points, self._first, self._count = points, first, last + 1 - first
+        self.knobs = points.knobs
+
+    def __len__(self) -> int:
+        return self._count
+
+    def config(self, point: int) -> Any:
+        return self._points.config(self._first + point)
+
+    def position(self, point: int) -> Position:
+        return self._points.position(self._first + point)
+
+    def at(self, position: Position) -> int | None:
+        return self._inside(self._points.at(position))
+
+    def find(self, config: Any) -> int | None:
+        return self._inside(self._points.find(config))
+
+    def plain(self, point: int) -> Mapping[str, Any]:
+        return self._points.plain(self._first + point)
+
+    def expected(self, point: int) -> float:
+        return self._points.expected(self._first + point)
+
+    def _inside(self, point: int | None) -> int | None:
+        return point - self._first if point is not None and 0 <= point - self._first < self._count else None
+
+
+class RandomTuner(IndexTuner):
     """Configurations at random."""
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None) -> None:
-        _refuse_range(range_idx)
-        super().__init__(task, RandomExplorer(task.points, Random()))
+        super().__init__(task, RandomExplorer, range_idx)
 
 
-class GridSearchTuner(Tuner):
+class GridSearchTuner(IndexTuner):
     """One configuration after the other."""
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None) -> None:
-        _refuse_range(range_idx)
-        super().__init__(task, GridExplorer(task.points))
+        super().__init__(task, GridExplorer, range_idx)
 
 
 class GATuner(Tuner):
@@ -164,8 +230,3 @@ class XGBTuner(Tuner):
         log_interval: int = 50,
     ) -> None:
         super().__init__(task, ModelExplorer(task.points, Random()))
-
-
-def _refuse_range(range_idx: tuple[int, int] | None) -> None:
-    if range_idx is not None:
-        raise InputError("range_idx is not supported: the tuner takes the whole space")

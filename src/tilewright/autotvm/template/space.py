@@ -237,14 +237,18 @@ class FallbackConfigEntity(ConfigSpace):
         return self._set[name] if name in self._set else super().__getitem__(name)
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Split by the largest lengths that are not above `constraints`, the outermost first; -1: no bound."""
+        """Split by the largest lengths that are not above `constraints`, the outermost first; -1: no bound.
+
+        Raises `InputError` where no split is within them.
+        """
         fitting = [
             entity
             for entity in _known(self.space_map, name)
             if all(bound < 0 or size <= bound for size, bound in zip(entity.size, constraints))
         ]
-        if fitting:
-            self[name] = max(fitting, key=lambda entity: math.prod(entity.size[1:]))
+        if not fitting:
+            raise InputError(f"fallback_split of {name!r}: no split has lengths within {list(constraints)}")
+        self[name] = max(fitting, key=lambda entity: math.prod(entity.size[1:]))
 
     def fallback_with_reference_log(self, ref_log: Sequence[Any]) -> None:
         """Take over the knobs of the fastest of (input, result) pairs, as far as they are in this space."""
