@@ -7,16 +7,18 @@ from typing import Any
 from tilewright.driver.vta.patterns import Piece, read_piece, weight_of
 from tilewright.driver.vta.settings import current
 from tilewright.relay.ir.expr import Call, Expr
-from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.registry import Op, get, names
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.op import view_rules
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.vta.network.network import Network, Patches, Tensor, convolution
 from tilewright.vta.schedule.alu import Pool, pool_tiling
 from tilewright.vta.schedule.conv2d import fits
 from tilewright.vta.schedule.layout import Array, blocks_of
 
-RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
+#: Operators whose result is what they are given, under another shape.
+RESHAPES = tuple(name for name in names() if get(name).view is view_rules.whole)
 
 
 # ------------------------------------------------------------------------------------------------ what is taken

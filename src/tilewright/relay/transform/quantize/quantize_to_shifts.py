@@ -22,8 +22,10 @@ from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
+from tilewright.relay.op import view_rules
 from tilewright.relay.transform.quantize.thresholds import percentile_threshold
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
@@ -38,8 +40,6 @@ _LOW, _HIGH = -128, 127
 _SUM_BITS = 30
 #: A multiplier must fit into an immediate of 16 bits.
 _MULTIPLIER = (1 << 15) - 1
-_PRODUCTS = ("nn.conv2d", "nn.dense")
-_RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
 
 
 def quantize_to_shifts(
@@ -81,7 +81,7 @@ def _chains(main: Function) -> dict[Expr, _Chain]:
             continue
         last, bias, low, high = node, None, -np.inf, np.inf
         while len(users[last]) == 1 and isinstance(user := users[last][0], Call):
-            if bias is None and np.isinf([low, high]).all() and is_call(node, *_PRODUCTS) and is_call(user, "add"):
+            if bias is None and np.isinf([low, high]).all() and _is_product(node) and is_call(user, "add"):
                 bias = _bias(user, last)
                 if bias is None:
                     break
@@ -126,6 +126,10 @@ def _averages_image(node: Expr) -> bool:
     return whole and attrs.layout == "NCHW" and tensor_type_of(node).shape[2:] == (1, 1)
 
 
+def _is_product(node: Expr) -> bool:
+    return is_call(node, "nn.conv2d", "nn.dense")
+
+
 def _is_core(node: Call) -> bool:
     if not node.args or any(str(tensor_type_of(a).dtype) != "float32" for a in node.args if not isinstance(a, Tuple)):
         return False
@@ -155,7 +159,7 @@ def _bias(user: Call, product: Expr) -> Array | None:
 
 def _ranged(main: Function, chains: Mapping[Expr, _Chain]) -> list[Expr]:
     """The tensors whose ranges are needed: inputs of products, results of chains, averages."""
-    inputs = [chain.core.args[0] for chain in chains.values() if is_call(chain.core, *_PRODUCTS)]
+    inputs = [chain.core.args[0] for chain in chains.values() if _is_product(chain.core)]
     averages = [n for n in post_order(main.body) if _averages_image(n)]
     return list(dict.fromkeys([*inputs, *chains, *averages]))
 
@@ -240,7 +244,7 @@ class _Quantizer:
         if not isinstance(node, Call) or not node.args or node.args[0] not in self.integers:
             return None
         data = self.integers[node.args[0]]
-        if is_call(node, "nn.max_pool2d", *_RESHAPES):
+        if is_call(node, "nn.max_pool2d") or (isinstance(node.op, Op) and node.op.view is view_rules.whole):
             return _Integers(Call(node.op, [data.expr, *node.args[1:]], node.attrs, node.span), data.bits)
         if (bounds := _bounds(node)) is not None:
             low, high = (_bound(value, data.bits) for value in bounds)
