@@ -100,6 +100,10 @@ ALLOWED = {
     ),
     "levels of quantized values": (
         "relay/transform/quantize/quantize.py:_LEVELS",
+        "relay/transform/quantize/quantize_to_shifts.py:_HIGH",
+        "relay/transform/quantize/quantize_to_shifts.py:_LOW",
+        "relay/transform/quantize/quantize_to_shifts.py:_MULTIPLIER",
+        "relay/transform/quantize/quantize_to_shifts.py:_SUM_BITS",
         "relay/transform/quantize/thresholds.py:_BINS",
         "relay/transform/quantize/thresholds.py:_LEVELS",
     ),

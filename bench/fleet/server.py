@@ -32,6 +32,8 @@ from tilewright.rpc.identity import make_authority, make_bundle
 from tilewright.rpc.messages import DEVICE_VERBS, VERSION
 
 SIZE = 64
+#: Jobs of a session in the run of many.
+A_SESSION = 10
 
 
 def library() -> Any:
@@ -80,21 +82,22 @@ def _upload_rate(remote: Session, large: Path) -> float:
 
 
 def many_jobs(folder: Path, count: int) -> None:
-    """`count` sessions, each uploading, loading and calling; memory and descriptors of the server before and after."""
+    """`count` jobs, each uploading, loading and calling, in sessions of ten; what the server has before and after."""
     module = folder / "module"
     library().save(module)
     with running(folder / "jobs") as (address, server):
         begun = time.perf_counter()
-        for job in range(count):
+        for first in range(0, count, A_SESSION):
             with connect(*address) as remote:
-                loaded = remote.load_module(remote.upload(module))
-                a, b = remote.array(np.full(SIZE, job, np.float32)), remote.empty((SIZE,))
-                loaded["double"](a, b)
-                assert b.numpy()[0] == 2.0 * job
-            if job in (count // 10, count - 1):
+                for job in range(first, min(first + A_SESSION, count)):
+                    loaded = remote.load_module(remote.upload(module))
+                    a, b = remote.array(np.full(SIZE, job, np.float32)), remote.empty((SIZE,))
+                    loaded["double"](a, b)
+                    assert b.numpy()[0] == 2.0 * job
+            if first in (count // 10, count // 2, count - A_SESSION):
                 files = len(os.listdir(f"/proc/{server}/fd"))
                 print(f"after {job + 1} jobs: {_resident(server):.1f} MiB, {files} descriptors, "
-                      f"{(time.perf_counter() - begun) / (job + 1) * 1e3:.0f} ms a job")  # fmt: skip
+                      f"{(time.perf_counter() - begun) / (job + 1) * 1e3:.0f} ms a job", flush=True)  # fmt: skip
 
 
 def fuzzed_frames(folder: Path, count: int) -> None:

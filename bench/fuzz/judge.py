@@ -41,7 +41,7 @@ STEPWISE = frozenset([*elementwise.UNARY, *elementwise.BINARY, "Div", "Mod", "Po
 #: Operators whose first stage is float32 of float64 too, by the attribute `stash_type`.
 STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalization"])
 #: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md).
-VANISHING = frozenset(["Gelu", "Swish"])
+VANISHING = frozenset(["BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"])
 #: Operators that compute places in float32, which a size multiplies: the share of the largest element, per unit.
 PLACED = frozenset(["DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"])
 PLACE_SHARE = 8.0

@@ -1,6 +1,6 @@
 """All operators that are drawn by name, each with the family that draws its calls, and the case that a seed is.
 
-They are those of ai.onnx, and at times some of ai.onnx.ml.
+They are those of ai.onnx, and at times some of ai.onnx.ml or of onnxruntime's own domain (`com.microsoft.QGemm`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import onnx
 from onnx import defs, helper
 
 from bench.fuzz import (
+    contrib,
     control,
     convolutions,
     elementwise,
@@ -24,6 +25,7 @@ from bench.fuzz import (
     text,
 )
 from bench.fuzz.case import Case, Settings
+from bench.fuzz.contrib_schemas import DOMAIN, VERSION, declare
 from bench.fuzz.draft import Draft, Rejected, Value, reads, value_type_open
 from bench.fuzz.references import ir_version
 from bench.fuzz.values import type_proto
@@ -32,6 +34,8 @@ FAMILY: dict[str, Callable[[Draft, str], None]] = {
     **elementwise.FAMILY, **reductions.FAMILY, **shaping.FAMILY, **indexing.FAMILY, **convolutions.FAMILY,
     **networks.FAMILY, **quantized.FAMILY, **control.FAMILY, **text.FAMILY, **learning.FAMILY,
 }  # fmt: skip
+
+CONTRIB = {f"{DOMAIN}.{name}": function for name, function in contrib.FAMILY.items()}
 
 #: Operators that are not drawn, and why.
 LEFT_OUT = {
@@ -42,6 +46,8 @@ LEFT_OUT = {
 #: The first opset of graphs that may have operators of ai.onnx.ml, and the version of those.
 OLDEST_WITH_ML, NEWEST_ML = 9, 3
 OLDEST, NEWEST = 7, defs.onnx_opset_version()
+#: How often a graph may have operators of onnxruntime's domain, and of which opsets those are.
+CONTRIB_SHARE, CONTRIB_OPSETS = 0.1, range(11, 22)
 
 
 def available(opset: int) -> list[str]:
@@ -67,6 +73,11 @@ def draw_case(seed: int, operators: tuple[str, ...] = ()) -> Case:
         draw.domains[learning.ML] = NEWEST_ML
         learned = [name for name in sorted(learning.FAMILY) if not operators or name in operators]
         names = [*(names if operators else rng.sample(names, len(learned))), *learned]
+    chosen = [name for name in sorted(CONTRIB) if name in operators]
+    if chosen or (opset in CONTRIB_OPSETS and random.Random(f"contrib {seed}").random() < CONTRIB_SHARE):
+        declare(contrib.FAMILY)
+        draw.domains[DOMAIN] = VERSION
+        names = [*(names if operators else rng.sample(names, len(CONTRIB))), *(chosen or sorted(CONTRIB))]
     if rng.random() < 0.5 and len(names) > 12:
         names = rng.sample(names, 12)  # a few operators, so that they meet more often
     size = rng.choice([1, 2, 3, 4, 6, 8, 12, 16])
@@ -75,7 +86,10 @@ def draw_case(seed: int, operators: tuple[str, ...] = ()) -> Case:
             break
         name = rng.choice(names) if names else ""
         try:
-            FAMILY[name](draw, name)
+            if name in CONTRIB:
+                CONTRIB[name](draw, name.removeprefix(f"{DOMAIN}."))
+            else:
+                FAMILY[name](draw, name)
         except (Rejected, KeyError):
             continue
     return _finished(draw, seed, rng)

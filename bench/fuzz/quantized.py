@@ -14,12 +14,14 @@ from bench.fuzz.values import NARROW, is_float, numpy_type
 _BYTES = (T.UINT8, T.INT8)
 
 
-def _scale(draw: Draft, shape: tuple[int, ...] = (), element: int = T.FLOAT) -> Value:
+def scale(draw: Draft, shape: tuple[int, ...] = (), element: int = T.FLOAT) -> Value:
+    """A scale, or one for each of several."""
     drawn = np.array([draw.choice([0.5, 0.25, 1.0, 0.1, 0.03]) for _ in range(int(np.prod(shape)))])
     return draw.known(drawn.reshape(shape).astype(numpy_type(element)))
 
 
-def _zero(draw: Draft, element: int, shape: tuple[int, ...] = ()) -> Value:
+def zero_point(draw: Draft, element: int, shape: tuple[int, ...] = ()) -> Value:
+    """A zero point of an element type, or one for each of several; 0 where the type has no other."""
     kind = numpy_type(element)
     if is_float(element) or element == T.INT32:
         return draw.known(np.zeros(shape, kind))
@@ -43,9 +45,9 @@ def quantize(draw: Draft, operator: str) -> None:
     targets = draw.elements(operator, 2)
     target = T.UINT8 if draw.chance(0.3) else draw.choice(targets)
     shape, axis = _granularity(draw, operator, data.shape)
-    scale = _scale(draw, shape, T.FLOAT if element == T.INT32 or draw.since(operator) < 19 else element)
-    zero = _zero(draw, target, shape) if target != T.UINT8 or draw.chance(0.6) else None
-    draw.emit(operator, [data, scale, zero], axis=axis)
+    scales = scale(draw, shape, T.FLOAT if element == T.INT32 or draw.since(operator) < 19 else element)
+    zero = zero_point(draw, target, shape) if target != T.UINT8 or draw.chance(0.6) else None
+    draw.emit(operator, [data, scales, zero], axis=axis)
 
 
 def dequantize(draw: Draft, operator: str) -> None:
@@ -53,9 +55,9 @@ def dequantize(draw: Draft, operator: str) -> None:
     element = draw.choice(draw.elements(operator))
     data = draw.operand([element], fits=lambda v: 0 not in v.shape, kind="small" if element in NARROW else None)
     shape, axis = _granularity(draw, operator, data.shape)
-    scale = _scale(draw, shape, T.FLOAT if draw.since(operator) < 19 else draw.choice([T.FLOAT, T.FLOAT, T.FLOAT16]))
-    zero = _zero(draw, element, shape) if draw.chance(0.5) else None
-    draw.emit(operator, [data, scale, zero], axis=axis)
+    scales = scale(draw, shape, T.FLOAT if draw.since(operator) < 19 else draw.choice([T.FLOAT, T.FLOAT, T.FLOAT16]))
+    zero = zero_point(draw, element, shape) if draw.chance(0.5) else None
+    draw.emit(operator, [data, scales, zero], axis=axis)
 
 
 def dynamic_quantize(draw: Draft, operator: str) -> None:
@@ -71,9 +73,9 @@ def mat_mul_integer(draw: Draft, operator: str) -> None:
     left = draw.operand([draw.choice(_BYTES)], fits=lambda v: v.rank >= 2)
     columns = draw.integer(1, 9)
     right = draw.operand([draw.choice(_BYTES)], shape=(left.shape[-1], columns))
-    first = _zero(draw, left.element) if draw.chance(0.5) else None
+    first = zero_point(draw, left.element) if draw.chance(0.5) else None
     shape = (columns,) if draw.chance(0.3) else ()
-    second = _zero(draw, right.element, shape) if draw.chance(0.5) else None
+    second = zero_point(draw, right.element, shape) if draw.chance(0.5) else None
     draw.emit(operator, [left, right, first, second])
 
 
@@ -87,9 +89,9 @@ def qlinear_mat_mul(draw: Draft, operator: str) -> None:
     draw.emit(
         operator,
         [
-            *(left, _scale(draw), _zero(draw, left.element)),
-            *(right, _scale(draw, shape), _zero(draw, right.element, shape)),
-            *(_scale(draw), _zero(draw, target)),
+            *(left, scale(draw), zero_point(draw, left.element)),
+            *(right, scale(draw, shape), zero_point(draw, right.element, shape)),
+            *(scale(draw), zero_point(draw, target)),
         ],
     )
 
@@ -106,14 +108,14 @@ def conv_integer(draw: Draft, operator: str) -> None:
     weight = draw.operand([element], shape=(outputs, channels // groups, *kernel))
     group = groups if groups > 1 else None
     if operator == "ConvInteger":
-        zeros = [_zero(draw, v.element) if draw.chance(0.5) else None for v in (data, weight)]
+        zeros = [zero_point(draw, v.element) if draw.chance(0.5) else None for v in (data, weight)]
         draw.emit(operator, [data, weight, *zeros], group=group, **attributes)
         return
     along = (outputs,) if draw.chance(0.4) else ()
     bias = draw.leaf(T.INT32, (outputs,), "small") if draw.chance(0.5) else None
-    inputs = [data, _scale(draw), _zero(draw, data.element), weight, _scale(draw, along)]
+    inputs = [data, scale(draw), zero_point(draw, data.element), weight, scale(draw, along)]
     zero = draw.known(np.zeros(along, numpy_type(element)))
-    draw.emit(operator, [*inputs, zero, _scale(draw), _zero(draw, data.element), bias], group=group, **attributes)
+    draw.emit(operator, [*inputs, zero, scale(draw), zero_point(draw, data.element), bias], group=group, **attributes)
 
 
 FAMILY: dict[str, Callable[[Draft, str], None]] = {

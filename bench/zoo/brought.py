@@ -244,6 +244,39 @@ def loop_decode() -> Brought:
     }
 
 
+def loop_branches() -> Brought:
+    """A loop of 500 turns that chooses by its data: halves a state whose sum is large, else steps it by a product."""
+    g = Graph("loop_branches")
+    units = 32
+    state = g.input(1, units)
+    weights = {"u": g.random(units, units) / 8, "most": np.float32(4.0), "half": np.float32(0.5)}
+    info = helper.make_tensor_value_info
+    halved = helper.make_graph(
+        [helper.make_node("Mul", ["state", "half"], ["smaller"])],
+        "halved",
+        [],
+        [info("smaller", TensorProto.FLOAT, state.shape)],
+    )
+    stepped = helper.make_graph(
+        [helper.make_node("MatMul", ["state", "u"], ["turned"]), helper.make_node("Add", ["turned", "half"], ["more"])],
+        "stepped",
+        [],
+        [info("more", TensorProto.FLOAT, state.shape)],
+    )
+    nodes = [
+        helper.make_node("ReduceSum", ["state"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "most"], ["large"]),
+        helper.make_node("If", ["large"], ["next"], then_branch=halved, else_branch=stepped),
+        helper.make_node("Identity", ["sum"], ["each"]),
+        helper.make_node("Identity", ["goes"], ["goes_on"]),
+    ]
+    turns = g.constant(np.array(500, np.int64))
+    last, every = _loop(g, turns, state, nodes, weights, (TensorProto.FLOAT, []), 500)
+    return g.model(g.linear(last, 16), every), {
+        state.name: np.random.default_rng(0).standard_normal(state.shape, dtype=np.float32)
+    }
+
+
 def _loop(
     g: Graph,
     turns: Value,
@@ -251,6 +284,7 @@ def _loop(
     nodes: list[onnx.NodeProto],
     weights: Arrays,
     each: tuple[int, list[int]],
+    most: int = 0,
 ) -> list[Value]:
     """A Loop whose body makes "next" of "state", "goes_on" and what it gives "each" turn, of a type and a shape."""
     info = helper.make_tensor_value_info
@@ -266,7 +300,7 @@ def _loop(
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
     go = g.constant(np.array(True))
-    return g.nodes("Loop", [turns, go, state], [state.shape, (0, *each[1])], body=body)
+    return g.nodes("Loop", [turns, go, state], [state.shape, (most, *each[1])], body=body)
 
 
 def text_recognizer_open() -> Brought:
@@ -300,6 +334,6 @@ BROUGHT: dict[str, Callable[[], Brought]] = {
     build.__name__: build
     for build in (
         decoder_with_past, decoder_with_past_768, lstm_dynamic_int8, lstm_dynamic_uint8, resnet18_fp16, mobile_fp16,
-        loop_recurrent, loop_decode, text_recognizer_open,
+        loop_recurrent, loop_decode, loop_branches, text_recognizer_open,
     )
 }  # fmt: skip

@@ -276,9 +276,9 @@ def _beside(mod: IRModule, target: Target) -> tuple[IRModule, Target]:
         return mod, target
 
     def run(function: Function, inputs: Mapping[str, Any]) -> Sequence[Any]:
-        return build(IRModule.from_expr(function), target.host).run(inputs)
+        return build(IRModule.from_expr(function), target.processor).run(inputs)
 
-    return offload(mod, target, run), target.host
+    return offload(mod, target, run), target.processor
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:

@@ -62,6 +62,9 @@ class OddTask(Task):
     def lower(self, config: Mapping[str, Any]) -> PrimFunc:
         return self._function(self.BEHAVIOURS[config["behaviour"]])
 
+    def loops(self, config: Mapping[str, Any]) -> PrimFunc:
+        return self.lower(config)
+
     def _function(self, behaviour: str) -> PrimFunc:
         if behaviour == "unbuildable":
             raise ScheduleError("no such tile")

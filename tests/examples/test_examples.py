@@ -154,3 +154,13 @@ def test_train_digits() -> None:
     text = run("train_digits", "--network", "lstm", "--epochs", 2, "--optimizer", "sgd", "--alone")
     assert re.search(r"epoch 2  tilewright: loss [012]\.\d+ accuracy 0\.\d+", text)
     assert re.search(r"tilewright: \d+\.\d\d ms a step of 64 images", text)
+
+
+def test_device_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cryptography", reason="certificates are made by cryptography, which is not installed")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    out = run("device_fleet")
+    for key in ("host", "arm-board", "riscv-board"):
+        left_out = f"{key}: left out, " in out and key != "host"
+        assert left_out or (f"{key}: compiled in" in out and f"{key}: convolution tuned, 1" in out), out
+    assert not list(tmp_path.iterdir())

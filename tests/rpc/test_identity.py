@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from tests.rpc.test_server import until
 from tilewright.errors import EnvironmentError_, InputError, RpcError
 from tilewright.rpc import connect
+from tilewright.rpc.client import dial
+from tilewright.rpc.frames import Channel
 from tilewright.rpc.identity import Bundle, Impostor, make_authority, make_bundle, require_loopback, revoke
-from tilewright.rpc.messages import DEVICE_VERBS
+from tilewright.rpc.messages import DEVICE_VERBS, TRACKER_VERBS, VERSION
 from tilewright.rpc.registration import Registration
-from tilewright.rpc.tracker import Tracker, TrackerSettings
+from tilewright.rpc.tracker import _DEVICE_VERBS, Tracker, TrackerSettings
 from tilewright.rpc.tracker_client import connect_tracker
 
 
@@ -57,12 +60,61 @@ def test_a_revoked_certificate_opens_nothing_from_the_next_connection_on(start, 
     refused(server, user)
 
 
-@pytest.mark.parametrize("verb", sorted(DEVICE_VERBS))
-def test_plaintext_reaches_no_verb_of_a_server_with_certificates(start, fleet, verb):
+#: What a request of each verb may look like; hello comes before each.
+FIELDS = {
+    "hello": {"version": VERSION}, "have": {"digest": "0" * 64, "bytes": 1}, "put": {"digest": "0" * 64},
+    "load": {"digest": "0" * 64}, "unload": {"module": 1}, "allocate": {"shape": [4], "dtype": "float32"},
+    "write": {"array": 1}, "read": {"array": 1}, "copy": {"source": 1, "target": 1}, "free": {"array": 1},
+    "call": {"module": 1, "function": "f", "args": []}, "turns": {"runs": [], "rounds": 1},
+    "time": {"module": 1, "function": "f", "args": [], "number": 1, "repeat": 1, "min_repeat_ms": 0},
+    "run": {"module": 1, "inputs": []}, "time_model": {"module": 1, "inputs": [], "repeat": 1, "warmup": 0},
+    "profile": {"module": 1, "inputs": [], "repeat": 1},
+    "register": {"name": "pi", "address": ["h", 1], "capability": {}, "busy": []}, "ended": {"lease": "x"},
+    "request": {"job": "j", "need": {}, "priority": 0, "wait": 0, "seconds": 1}, "renew": {"lease": "x"},
+    "release": {"lease": "x"}, "drain": {"device": "pi", "on": True},
+}  # fmt: skip
+
+
+def knock(address, bundle, verbs):
+    """Say hello and each verb, on a connection of its own, by whatever `bundle` is; nothing may be answered."""
+    for verb in sorted(verbs):
+        with socket.create_connection(address, 5) as connection, contextlib.suppress(OSError, RpcError):
+            if bundle is not None:
+                if isinstance(bundle, Path):
+                    context = Bundle(bundle).context(listening=False)
+                else:
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                connection = context.wrap_socket(connection)
+            channel = Channel(connection, "whoever is there")
+            channel.send({"verb": "hello", "id": 1, "version": VERSION})
+            channel.send({"verb": verb, "id": 2, **FIELDS.get(verb, {})})
+            message, _ = channel.receive(5.0)
+            pytest.fail(f"{verb} was answered with {message}")
+
+
+@pytest.mark.parametrize("impostor", ["plaintext", "no certificate", "another authority", "a device"])
+def test_an_impostor_reaches_no_verb(start, fleet, foreign, tmp_path, impostor):
+    bundles = {"plaintext": None, "no certificate": "", "another authority": foreign, "a device": fleet / "device-nano"}
     server = start(fleet / "device-pi")
-    with pytest.raises(RpcError):
-        connect(*server.address)
-    until(lambda: not server._listener.channels)
+    knock(server.address, bundles[impostor], DEVICE_VERBS)
+    assert not server._listener.channels and not server._sessions and not list(server.store.folder.iterdir())
+    if impostor != "a device":  # which may register under its own name: the next test
+        with Tracker(TrackerSettings(tmp_path / "t", bundle=Bundle(fleet / "tracker-t"))) as tracker:
+            knock(tracker.address, bundles[impostor], TRACKER_VERBS)
+            assert not tracker._listener.channels and not tracker.status()["devices"]
+
+
+@pytest.mark.parametrize("verb", sorted(TRACKER_VERBS.keys() - _DEVICE_VERBS))
+def test_a_device_asks_the_tracker_nothing_that_users_may(fleet, tmp_path, verb):
+    with Tracker(TrackerSettings(tmp_path / "t", bundle=Bundle(fleet / "tracker-t"))) as tracker:
+        connection, _ = dial(*tracker.address, fleet / "device-pi", ("tracker",))
+        channel = Channel(connection, "tracker")
+        channel.send({"verb": "hello", "id": 1, "version": VERSION})
+        channel.receive(5.0)
+        channel.send({"verb": verb, "id": 2, **FIELDS.get(verb, {})})
+        assert f"may not '{verb}'" in channel.receive(5.0)[0]["error"]["text"]
+        channel.close()
 
 
 def test_a_server_of_another_fleet_is_not_talked_to(start, fleet, tmp_path):

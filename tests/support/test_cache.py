@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -139,6 +143,51 @@ def test_atomic_file(tmp_path: Path) -> None:
     mask = os.umask(0o022)
     os.umask(mask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tilewright.support.cache import atomic_file
+with atomic_file(Path(sys.argv[1])) as temporary:
+    temporary.write_bytes(bytes(1 << 20))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_killed_process_leaves_no_part_of_a_file(tmp_path: Path, exists: bool) -> None:
+    probe = cache._open_nameless(tmp_path)
+    if probe is None:
+        pytest.skip("this file system has no files without a name")
+    os.close(probe)
+    if exists:
+        (tmp_path / "out").write_text("old")
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path / "out")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert os.listdir(tmp_path) == ["out"] * exists and (not exists or (tmp_path / "out").read_text() == "old")
+
+
+@pytest.mark.parametrize("missing", ["files without a name", "names for them", "nothing"])
+def test_atomic_files_are_the_same_by_any_way(tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(errno.EPERM, "not here")
+
+    if missing == "files without a name":
+        monkeypatch.setattr(cache, "_open_nameless", lambda place: None)
+    elif missing == "names for them":
+        monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "out"
+    for text in ("first", "second"):
+        with atomic_file(path, mode=0o600) as temporary, atomic_file(temporary, mode=0o600) as same:
+            same.write_text(text)
+        assert path.read_text() == text and os.listdir(tmp_path) == ["out"]
+        assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError), atomic_file(path / "missing" / "out") as temporary:
+        temporary.write_text("nowhere")
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def test_a_hit_renews_the_entry(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-
 from tilewright.vta import Config, Isa
 from tilewright.vta.isa import ALU_OPS
 

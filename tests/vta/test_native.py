@@ -19,7 +19,7 @@ def run(kind: str, isa: Isa, program: list[Instruction] | bytes, dram: np.ndarra
     memory.data[: dram.size] = dram
     memory.data[dram.size :] = np.frombuffer(data, np.uint8)
     driver = open_driver(kind, isa, memory)
-    counters = driver.run(dram.size, len(data) // 16)
+    counters = driver.run(dram.size, 8 * len(data) // isa.instruction_bits)
     return memory.data[: dram.size], dict(counters)
 
 
@@ -52,7 +52,9 @@ def test_what_reaches_beyond_dram_is_refused(address: int) -> None:
 
 
 @pytest.mark.parametrize("by", [-40, -32, -31, -3, 0, 5, 31, 32, 1000])
-@pytest.mark.parametrize("config", [Config(), Config(4, 4, log_batch=1, log_block=3, log_wgt_buff_size=16)])
+@pytest.mark.parametrize(
+    "config", [Config(), Config(4, 4, log_batch=1, log_block=3, log_wgt_buff_size=16), Config(isa_version=3)]
+)
 def test_numbers_of_all_widths_shift_and_wrap_alike(config: Config, by: int) -> None:
     isa, rng = Isa(config), np.random.default_rng(7)
     dram = Dram(isa, 1 << 16)
@@ -78,3 +80,25 @@ def test_numbers_of_all_widths_shift_and_wrap_alike(config: Config, by: int) -> 
 
 def _range(dtype: np.dtype) -> tuple[int, int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_later_versions_added_computes_alike(version: int) -> None:
+    isa, rng = Isa(Config(isa_version=version)), np.random.default_rng(9)
+    dram = Dram(isa, 1 << 16)
+    values = rng.integers(-1000, 1000, (8, 1, 16)).astype(np.int32)
+    values[4:] = rng.integers(-(1 << 15), 1 << 15, (4, 1, 16))  # pairs of bounds, and bytes with what stands above them
+    at, uop, out = dram.place("ACC", values), dram.place("UOP", np.array([make_uop(isa)])), dram.reserve("OUT", 12)
+    loops = "uop_end=1 iter_out=1 dst_factor_in=1"
+    text = f"""
+        LOAD mem_id=UOP dram={uop} y_size=1 x_size=1 x_stride=1
+        LOAD mem_id=ACC dram={at} y_size=2 x_size=4 x_stride=4 x_pad_0=1 y_pad_1=1 pad_value=-7
+        ALU op=CLIP use_imm imm={100 << 8 | 200} {loops} iter_in=3
+        ALU op=CLIP {loops} iter_in=2 src_factor_in=3
+        ALU op=MUL8 {loops} iter_in=5 src_factor_in=2
+        ALU push_next op=MOV {loops} iter_in=1 src_factor_in=1
+        STORE pop_prev push_prev mem_id=OUT dram={out} y_size=1 x_size=12 x_stride=12
+        FINISH pop_next
+    """
+    program = assemble(isa, text)
+    np.testing.assert_array_equal(run("native", isa, program, dram.data)[0], run("checked", isa, program, dram.data)[0])

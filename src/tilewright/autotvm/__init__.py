@@ -16,6 +16,8 @@ _PUBLIC = {
     **dict.fromkeys(("Entry", "TaskKey"), "record.entry"),
     **dict.fromkeys(("RecordFile", "merge_records", "read_records", "write_records"), "record.file"),
     **dict.fromkeys(("Measurer",), "measure.measurer"),
+    **dict.fromkeys(("Fleet", "FleetMeasurer"), "measure.fleet"),
+    **dict.fromkeys(("OnFleet",), "network.place"),
     **dict.fromkeys(("MeasureOptions",), "measure.options"),
     **dict.fromkeys(("extract_from_program",), "task.extract"),
     **dict.fromkeys(("TASK_TABLE", "create", "template"), "template.template"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from tilewright.cli.inspect_vta import VTA_STAGES, vta_texts
 from tilewright.cli.options import parse_shapes, require_file
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.summary import summary_lines
@@ -61,11 +62,12 @@ def inspect_command(
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
         click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
-    if stage is None and kernel is None and not measure and not source:
+    if stage is None and kernel is None and not measure and not source and target.split()[:1] != ["vta"]:
         for line in summary_lines(model, parse_shapes(shapes), target):
             click.echo(line)
         return
     usual = "fused" if kernel is None and not measure else "choice"
+    usual = "schedule" if target.split()[:1] == ["vta"] else usual
     for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):
         click.echo(text)
 
@@ -77,6 +79,8 @@ def stage_names(target_name: str = "cpu") -> list[str]:
     from tilewright.target import Target
     from tilewright.tir.transform.pipeline import pipeline_of
 
+    if target_name.split()[:1] == ["vta"]:
+        return list(VTA_STAGES)
     graph, loop = [name for name, _ in graph_passes()], pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
@@ -95,6 +99,9 @@ def stage_texts(
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
+    if target_name.split()[:1] == ["vta"]:
+        yield from vta_texts(model, stage, kernel, target_name, shapes)
+        return
     if stage not in stage_names(target_name):
         raise UnsupportedError(
             f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"

@@ -26,6 +26,7 @@ _BATCH_A_DEVICE = 4
 @click.option("--records", metavar="FILE", help="where to keep what is learned  [default: MODEL.records.jsonl]")
 @click.option("--report", metavar="FILE.html", help="also write a page about it")
 @click.option("--explorer", default="auto", show_default=True, help="auto, xgb, droplet, genetic, random or grid")
+@click.option("--model", "cost_model", default="knobs", show_default=True, help="knobs, trees, gru or analytic")
 @click.option("--seed", default=0, show_default=True, help="of what the explorer draws")
 @click.option("--json", "json_path", metavar="FILE", help="also write the outcome to this file")
 @click.option("--target", help="what to tune for  [default: cpu]")
@@ -43,6 +44,7 @@ def tune_command(
     records: str | None,
     report: str | None,
     explorer: str,
+    cost_model: str,
     seed: int,
     json_path: str | None,
     target: str | None,
@@ -76,7 +78,7 @@ def tune_command(
     mod = import_model(model, parse_shapes(shapes))
     with make_view(model, records) as view:
         batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * devices)
-        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, batch, seed)
+        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, cost_model, batch, seed)
         result = tune(mod, spelled, options, records, view, place)
     if report:
         page = tune_page(model, result)
@@ -101,10 +103,10 @@ def _fleet(tracker: str | None, key: str, devices: int, priority: int, bundle: s
         raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
     # only with a fleet
     from tilewright.autotvm.measure.fleet import Fleet
-    from tilewright.autotvm.network.place import There
+    from tilewright.autotvm.network.place import OnFleet
     from tilewright.rpc.tracker_client import connect_tracker
     from tilewright.target import Target
 
     fleet = Fleet(connect_tracker(*parse_address(tracker), bundle=bundle), key, devices, priority=priority)
     fleet.check(Target(target))
-    return There(fleet)
+    return OnFleet(fleet)

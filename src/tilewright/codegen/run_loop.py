@@ -1,10 +1,11 @@
 """The run loop of a compiled model: one function of the loop IR that calls every kernel in order.
 
-All workers run it together (the kernels are SPMD); a barrier stands between kernels. Its parameters are pointers:
-the model's inputs, its outputs, the weights, the arena of intermediates, and the base of the workers' own scratch.
+All workers run it together (the kernels are SPMD); a barrier stands between kernels. Its parameters are pointers: the
+slots, which are those of the model's inputs and then its outputs, the weights, the arena of intermediates, and the base
+of the workers' own scratch. Slots are read where they are used, as a model may have thousands.
 
-    def main(input0, output0, weights, arena, scratch):
-        fused_conv2d(input0, weights + 0, arena + 0, arena + 401408, scratch + worker * stride)
+    def main(slots, weights, arena, scratch):
+        fused_conv2d(slots[0], weights + 0, arena + 0, arena + 401408, scratch + worker * stride)
         barrier()
         …
 
@@ -69,32 +70,24 @@ def build_run_loop(
         arguments = tuple(loop.argument(where) for where in call.arguments)
         steps.append(Evaluate(Call("int32", "call_function", (StringImm(call.kernel), *arguments))))
     body = seq(*steps) if steps else Evaluate(tir_op.const(0))
-    return PrimFunc(name, loop.params, body, {"spmd": True, "noalias": False})
+    return PrimFunc(name, loop.params, body, {"spmd": True, "noalias": False, "slots": inputs + outputs})
 
 
 class _RunLoop:
     """The parameters of a run loop, and the arguments of its calls in terms of them."""
 
     def __init__(self, inputs: int, outputs: int, scratch_stride: int, stride_entry: int | None) -> None:
-        self.params: list[Var | Buffer] = []
-        self.pointers: dict[tuple[str, int], Expr] = {}
-        for space, count in (("input", inputs), ("output", outputs)):
-            for index in range(count):
-                self._pointer(f"{space}{index}", space, index)
-        for space in ("weights", "arena", "scratch"):
-            self._pointer(space, space, 0)
+        self.slots = Buffer("slots", [Var("count")], "handle")
+        self.outputs = inputs
+        self.pointers = {space: Var(space, "handle") for space in ("weights", "arena", "scratch")}
+        self.params: list[Var | Buffer] = [self.slots, *self.pointers.values()]
         self.table = Buffer("table", [Var("entries")], "int64")
         stride: Expr = tir_op.const(scratch_stride, "int64")
         if stride_entry is not None:
             self.params.append(self.table)
             stride = self.entry(stride_entry)
         worker = tir_op.cast("int64", Call("int32", "worker_id", ()))
-        self.own = _advance(self.pointers["scratch", 0], tir_op.multiply(worker, stride))
-
-    def _pointer(self, label: str, space: str, index: int) -> None:
-        var = Var(label, "handle")
-        self.params.append(var)
-        self.pointers[space, index] = var
+        self.own = _advance(self.pointers["scratch"], tir_op.multiply(worker, stride))
 
     def entry(self, index: int) -> Expr:
         """An entry of the table."""
@@ -105,11 +98,11 @@ class _RunLoop:
         if where.space == "table":
             return tir_op.cast("int32", self.entry(where.offset))
         if where.space in ("input", "output"):
-            return self.pointers[where.space, where.offset]
+            return BufferLoad(self.slots, (tir_op.const(where.offset + self.outputs * (where.space == "output")),))
         offset = tir_op.const(where.offset, "int64")
         for slot in where.slots:
             offset = tir_op.add(offset, self.entry(slot))
-        return _advance(self.own if where.space == "scratch" else self.pointers[where.space, 0], offset)
+        return _advance(self.own if where.space == "scratch" else self.pointers[where.space], offset)
 
 
 def _advance(pointer: Expr, offset: Expr) -> Expr:

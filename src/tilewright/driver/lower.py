@@ -116,6 +116,16 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     return func.with_body(func.body, choice=choice)
 
 
+def loops_of(function: Function, target: Target, config: Mapping[str, Any]) -> PrimFunc:
+    """The loops of a configuration as its schedule has them, before anything is made of them."""
+    with te.index_type(index_type_of(function)):
+        fused, backend = to_compute(function), backend_of(target)
+        args = [*fused.inputs, *fused.outputs, *size_vars(function)]
+        stages = backend.lower_stages(backend.schedule(fused.outputs, config), args, "kernel")
+        _, func = next(stages)
+    return func
+
+
 #: Elements of a tensor from which on its kernel counts in 64 bits; tiles round sizes up, by less than to twice as much.
 WIDE = 1 << 30
 

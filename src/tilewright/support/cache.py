@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -57,37 +58,88 @@ def content_length(file: BinaryIO) -> int:
     return length - TRAILER_BYTES if file.read(len(_MARK)) == _MARK else length
 
 
+#: Where Linux has the open files of this process, those without a name too.
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
 @contextmanager
 def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it replaces `path`, on any exception it is removed.
+    """Yield the path of a temporary file; on success it becomes `path`, on any exception it is removed.
 
-    What a link leads to is replaced rather than the link; a device or a pipe is never replaced, but written into.
+    What a link leads to is replaced rather than the link; a device or a pipe is never replaced, but written into. The
+    file has no name until it is whole, where the file system can do that: not even a killed process leaves any of it.
 
-    With `durable` the file is flushed to disk before the rename, so that even a crash of the machine leaves the old
-    file or the new one, never a torn one.
+    With `durable` the file is flushed to disk before it gets its name, so that even a crash of the machine leaves the
+    old file or the new one, never a torn one.
     """
+    if path.parent == _DESCRIPTORS:  # the temporary file of another call of this function
+        yield path
+        return
     special = path.exists() and not path.is_file()
     path = path if special else Path(os.path.realpath(path))
-    place = None if special else path.parent
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=place)
-    temporary = Path(name)
-    try:
-        os.chmod(temporary, mode & ~_umask())
+    with _temporary_file(None if special else path.parent, path.name, mode) as (handle, temporary):
         yield temporary
         if special:
             with temporary.open("rb") as made, path.open("wb", buffering=0) as sink:
                 shutil.copyfileobj(made, sink)
-            temporary.unlink()
             return
         if durable:
             os.fsync(handle)
-        os.replace(temporary, path)
+        if temporary.parent == _DESCRIPTORS:
+            _give_name(temporary, handle, path, mode)
+        else:
+            os.replace(temporary, path)
+
+
+@contextmanager
+def _temporary_file(place: Path | None, name: str, mode: int) -> Iterator[tuple[int, Path]]:
+    """A new file in the folder `place`, None for any: its descriptor and its path, without a name where that can be."""
+    handle = None if place is None else _open_nameless(place)
+    if handle is None:
+        handle, made = tempfile.mkstemp(prefix=f".{name[:40]}.", suffix=".tmp", dir=place)
+        temporary = Path(made)
+    else:
+        temporary = _DESCRIPTORS / str(handle)
+    try:
+        os.chmod(temporary, mode & ~_umask())
+        yield handle, temporary
+    finally:
+        with suppress(OSError):  # gone where it was moved into place; a descriptor cannot be removed
+            temporary.unlink()
+        os.close(handle)
+
+
+def _open_nameless(place: Path) -> int | None:
+    """A file in a folder that has no name and is gone when it is closed; None where there are no such files."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not _DESCRIPTORS.is_dir():
+        return None
+    try:
+        return os.open(place, os.O_RDWR | flag, 0o600)
+    except OSError:
+        return None
+
+
+def _give_name(temporary: Path, handle: int, path: Path, mode: int) -> None:
+    """Put a file without a name at `path`. One that is there is replaced by way of a name beside it."""
+    try:
+        # a directory is named so that the system call is the one which follows links
+        os.link(temporary, path, src_dir_fd=handle, follow_symlinks=True)
+        return
+    except OSError:
+        pass
+    beside = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
+    try:
+        try:
+            os.link(temporary, beside, src_dir_fd=handle, follow_symlinks=True)
+        except OSError:  # the system lets nobody do that
+            shutil.copyfile(temporary, beside)
+            os.chmod(beside, mode & ~_umask())
+        os.replace(beside, path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            beside.unlink()
         raise
-    finally:
-        os.close(handle)
 
 
 def _umask() -> int:

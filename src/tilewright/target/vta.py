@@ -23,15 +23,15 @@ _FIGURE = re.compile(r"log_[a-z_]+")
 class VtaTarget(Target):
     """VTA: `figures` are those of its configuration that differ from the default, by the names in their files.
 
-    `threads` is the number of virtual threads, `driver` the kind of driver, `host` the processor beside it.
+    `threads` is the number of virtual threads, `driver` the kind of driver, `processor` what is beside it.
     """
 
-    __slots__ = ("driver", "figures", "host", "threads")
+    __slots__ = ("driver", "figures", "processor", "threads")
     KINDS = ("vta",)
     figures: tuple[tuple[str, int], ...]
     threads: int
     driver: str
-    host: Target
+    processor: Target
 
     @classmethod
     def parse(cls, spec: str) -> VtaTarget:
@@ -57,12 +57,12 @@ class VtaTarget(Target):
         more = [f"-{name}={value}" for name, value in options.items() if value != _DEFAULTS[name]]
         spelling = " ".join([kind, *(f"-{name.lower()}={value}" for name, value in sorted(figures.items())), *more])
         fixed = {"figures": tuple(sorted(figures.items())), "threads": int(options["threads"])}
-        return made(cls, spelling=spelling, kind=kind, driver=options["driver"], host=Target("cpu"), **fixed)
+        return made(cls, spelling=spelling, kind=kind, driver=options["driver"], processor=Target("cpu"), **fixed)
 
     @property
     def architecture(self) -> str:
-        """That of the host."""
-        return self.host.architecture
+        """That of the processor."""
+        return self.processor.architecture
 
     @property
     def is_host(self) -> bool:

@@ -22,14 +22,16 @@ from tilewright.vta.codec import (
     pack,
     unpack,
 )  # fmt: skip
+from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram
 from tilewright.vta.driver import DRIVERS, Driver, open_driver
 from tilewright.vta.functional import Simulator
 from tilewright.vta.isa import Isa
-from tilewright.vta.session import Session, run_plan
+from tilewright.vta.network import Network, Session, run_plan
 
 __all__ = [
-    "DRIVERS", "Config", "Dram", "Driver", "Instruction", "Isa", "Simulator", "assemble", "check_program", "decode",
-    "decode_uop", "disassemble", "encode", "listing", "make", "make_uop", "open_driver", "pack", "unpack",
+    "DRIVERS", "Commands", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator",
+    "assemble", "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
+    "open_driver", "pack", "run_plan", "unpack",
 ]  # fmt: skip

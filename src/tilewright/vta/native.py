@@ -68,7 +68,7 @@ class NativeDriver(Driver):
         tile, depth = isa.config.batch * isa.config.block, {m.name: m.depth for m in isa.memories.values()}
         self.inp, self.acc = np.zeros(depth["INP"] * tile, np.int32), np.zeros(depth["ACC"] * tile, np.int32)
         self.wgt = np.zeros(depth["WGT"] * isa.config.block**2, np.int32)
-        self.uop, self.uop_loaded = np.zeros(depth["UOP"], np.int32), np.zeros(depth["UOP"], np.int32)
+        self.uop, self.uop_loaded = np.zeros(depth["UOP"], np.int64), np.zeros(depth["UOP"], np.int32)
 
     def run(self, address: int, count: int) -> Counter[str]:
         """All of a program, in one order."""
@@ -95,7 +95,7 @@ class NativeDriver(Driver):
     def _refuse(self, program: Decoded, row: int) -> None:
         """Raise what the checker says of an instruction in the present state."""
         uops = UopMemory(self.isa)
-        uops.words[:], uops.loaded[:] = self.uop.view(np.uint32), self.uop_loaded > 0
+        uops.words[:], uops.loaded[:] = self.uop.astype(uops.words.dtype), self.uop_loaded > 0
         instruction = program.instructions[row]
         name = where(self.isa, program.positions[row], instruction)
         try:

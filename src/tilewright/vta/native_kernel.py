@@ -17,14 +17,15 @@ from tilewright.target import Target
 from tilewright.tir import ir_builder
 from tilewright.tir.ir_builder import BufferVar
 from tilewright.tir.transform.pipeline import HOST, result
-from tilewright.vta.isa import ALU_OPS, MEMORY_IDS, OPCODES, Isa, Memory
+from tilewright.vta.config import WIDE, Config
+from tilewright.vta.isa import MEMORY_IDS, OPCODES, Isa, Memory
 
 #: The fields of all instructions, each once, in the order of the table of instructions.
-COLUMNS = tuple(dict.fromkeys(f.name for form in Isa().formats.values() for f in form.fields))
+COLUMNS = tuple(dict.fromkeys(f.name for form in Isa(Config(isa_version=WIDE)).formats.values() for f in form.fields))
 #: What the function counts, by its place in `counters`: elements moved by memory, and steps.
 COUNTED = (*MEMORY_IDS, "GEMM", "ALU")
 
-_LAST_BIT = 31
+_LAST_BIT, _BYTE, _UPPER = 31, 8, 24
 
 
 def kernel(isa: Isa, target: Target) -> tir.PrimFunc:
@@ -50,7 +51,7 @@ class _Kernel:
         self.inp = self._pointer("inp", depth["INP"] * self.tile)
         self.wgt = self._pointer("wgt", depth["WGT"] * self.block**2)
         self.acc = self._pointer("acc", depth["ACC"] * self.tile)
-        self.uop = self._pointer("uop", depth["UOP"])
+        self.uop = self._pointer("uop", depth["UOP"], "int64")
         self.loaded = self._pointer("uop_loaded", depth["UOP"])
         self.counters = self._pointer("counters", len(COUNTED), "int64")
         self.status = self._pointer("status", 1)
@@ -115,7 +116,7 @@ class _Kernel:
                 self._store(memory, sram, dram, stride, y_size, x_size)
                 return
             with ib.if_scope(padded > 0), ib.for_range(0, rows * columns, name="at") as at:
-                self._zero(memory, sram + at)
+                self._pad(memory, sram + at)
             with ib.for_range(0, y_size, name="y") as y, ib.for_range(0, x_size, name="x") as x:
                 to, source = sram + (y + above) * columns + left + x, dram + y * stride + x
                 self._element(memory, ib.let("to", to), ib.let("source", source))
@@ -126,10 +127,12 @@ class _Kernel:
     def _numbers(self, memory: Memory) -> int:
         return memory.element_bytes // memory.dtype.itemsize
 
-    def _zero(self, memory: Memory, element: Any) -> None:
+    def _pad(self, memory: Memory, element: Any) -> None:
         numbers = self._numbers(memory)
         with self.ib.for_range(0, numbers, name="n") as n:
-            self._chip(memory)[element * numbers + n] = 0
+            self._chip(memory)[element * numbers + n] = (
+                tir.const(0, "int64") if memory.name == "UOP" else self["pad_value"]
+            )
 
     def _element(self, memory: Memory, to: Any, source: Any) -> None:
         """One element from DRAM."""
@@ -147,11 +150,11 @@ class _Kernel:
 
     def _number(self, memory: Memory, index: Any) -> Any:
         """A number in DRAM, the lowest byte first, its highest byte with the sign."""
-        size = memory.dtype.itemsize
-        parts = [tir.cast("int32", self.dram[index * size + byte]) for byte in range(size)]
-        value = parts[-1]
+        size, wide = memory.dtype.itemsize, "int64" if memory.name == "UOP" else "int32"
+        parts = [tir.cast(wide, self.dram[index * size + byte]) for byte in range(size)]
+        value, byte, mask = parts[-1], tir.const(8, wide), tir.const(255, wide)
         for part in reversed(parts[:-1]):
-            value = tir.bitwise_or(tir.shift_left(value, 8), tir.bitwise_and(part, 255))
+            value = tir.bitwise_or(tir.shift_left(value, byte), tir.bitwise_and(part, mask))
         return value
 
     def _store(self, memory: Memory, sram: Any, dram: Any, stride: Any, y_size: Any, x_size: Any) -> None:
@@ -167,7 +170,8 @@ class _Kernel:
     # ------------------------------------------------------------------------------------------------ GEMM and ALU
     def _uop_field(self, name: str, word: Any) -> Any:
         field = self.isa.uop.by_name[name]
-        return tir.bitwise_and(tir.shift_right(word, field.low), (1 << field.width) - 1)
+        shifted = tir.shift_right(word, tir.const(field.low, "int64"))
+        return tir.cast("int32", tir.bitwise_and(shifted, tir.const((1 << field.width) - 1, "int64")))
 
     @contextmanager
     def _loops(self, limits: Sequence[tuple[str, int, Any]], *more: Any) -> Iterator[Callable[[], list[Any]]]:
@@ -179,7 +183,7 @@ class _Kernel:
         begin, end, outer, inner = self._named("uop_begin", "uop_end", "iter_out", "iter_in")
         factors = {name: self._named(f"{name}_factor_out", f"{name}_factor_in") for name, _, _ in limits}
         sound = ib.allocate("int32", 1, "sound", scope="local")
-        strange = ~self.isa.uop.mask & 0xFFFFFFFF
+        strange = ~self.isa.uop.mask & (1 << self.isa.uop.bits) - 1
         some = _all(begin < end, outer > 0, inner > 0, end <= self.isa.memories["UOP"].depth, *more)
         sound[0] = tir.cast("int32", some)
         with ib.if_scope(sound[0] > 0), ib.for_range(begin, end, name="u") as u:
@@ -194,7 +198,8 @@ class _Kernel:
             ]
             known = [self.loaded[u] > 0]
             if strange:
-                known.append(tir.bitwise_and(word, tir.const(_as_int32(strange))).equal(0))
+                rest = tir.bitwise_and(word, tir.const(_signed(strange), "int64"))
+                known.append(rest.equal(tir.const(0, "int64")))
             with ib.if_scope(tir.logical_not(_all(*known, *reach))):
                 sound[0] = 0
         with self._admitted(sound[0] > 0), ExitStack() as stack:
@@ -248,7 +253,8 @@ class _Kernel:
         with self._loops(limits, self["reset"].equal(0)) as steps:
             dst, src = steps()
             src = ib.let("from", tir.select(immediate, dst, src))
-            for name, number in ALU_OPS.items():
+            ops = self.isa.formats["ALU"].by_name["op"].names or {}
+            for name, number in ops.items():
                 with (
                     ib.if_scope(op.equal(number)),
                     ib.for_range(0, self.tile, name="n", kind="vectorized") as n,
@@ -257,9 +263,9 @@ class _Kernel:
                     self.acc[dst * self.tile + n] = _alu(name, self.acc[dst * self.tile + n], right)
 
 
-def _as_int32(word: int) -> int:
-    """The signed number of the same 32 bits."""
-    return word - (1 << 32) if word >> _LAST_BIT else word
+def _signed(word: int) -> int:
+    """The signed number of the same 64 bits."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 def _alu(name: str, left: Any, right: Any) -> Any:
@@ -273,4 +279,15 @@ def _alu(name: str, left: Any, right: Any) -> Any:
         back = tir.minimum(tir.maximum(0 - right, 0), _LAST_BIT)
         up = tir.select(right < -_LAST_BIT, tir.const(0), tir.shift_left(left, back))
         return tir.select(right < 0, up, tir.shift_right(left, by))
+    if name == "CLIP":
+        return tir.minimum(tir.maximum(left, _byte(right)), _byte(tir.shift_right(right, _BYTE)))
+    if name == "MUL8":
+        return _byte(left) * _byte(right)
+    if name == "MOV":
+        return right
     return left + right if name == "ADD" else left * right
+
+
+def _byte(value: Any) -> Any:
+    """The lowest byte with its sign."""
+    return tir.shift_right(tir.shift_left(value, _UPPER), _UPPER)

@@ -15,7 +15,7 @@ from tests.autotvm.template.test_template import tiled
 from tilewright.autotvm.classic import callback, measure, record
 from tilewright.autotvm.classic.extract import extract_from_program
 from tilewright.autotvm.classic.tuner import GATuner, GridSearchTuner, RandomTuner, Tuner, XGBTuner
-from tilewright.autotvm.model.rank_model import has_xgboost
+from tilewright.autotvm.model.trees_model import has_xgboost
 from tilewright.autotvm.template.template import create
 from tilewright.errors import ArtifactError, InputError, TargetError
 

@@ -7,8 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from tilewright.autotvm.model.rank_model import RankModel
+from tests.autotvm.samples import made
+from tilewright.autotvm.feature.samples import Samples
+from tilewright.autotvm.model.cost_model import AnalyticModel, Transferred
+from tilewright.autotvm.model.models import MODELS, make_model
 from tilewright.autotvm.model.trees import Forest
+from tilewright.autotvm.model.trees_model import TreesModel
+from tilewright.errors import EnvironmentError_, InputError
 
 TREE = {
     "nodeid": 0, "split": "f1", "split_condition": 0.5, "yes": 1, "no": 2, "children": [
@@ -36,9 +41,13 @@ def test_no_trees_predict_nothing() -> None:
     assert Forest.of_dump([]).predict(ROWS).tolist() == [0, 0, 0, 0]
 
 
-def test_untrained_it_ranks_as_the_analytic_model_does() -> None:
-    mean, doubt = RankModel().score(ROWS, np.array([3e-6, 1e-6, 2e-6, 0], np.float32))
-    assert mean[1] > mean[2] > mean[0] and not doubt.any()
+@pytest.mark.parametrize("name", [*MODELS])
+def test_untrained_a_model_ranks_as_the_prior_does(name: str) -> None:
+    if name == "trees":
+        pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    samples = made(4)
+    mean, doubt = make_model(name).score(samples)
+    assert mean.tolist() == samples.prior.tolist() and not doubt.any()
 
 
 def test_trees_in_numpy_give_what_xgboost_gives() -> None:
@@ -51,18 +60,64 @@ def test_trees_in_numpy_give_what_xgboost_gives() -> None:
     np.testing.assert_allclose(forest.predict(features), booster.predict(data), rtol=1e-4, atol=1e-4)
 
 
-def test_it_learns_what_the_analytic_model_gets_wrong() -> None:
+def ordered(mean: np.ndarray, samples: Samples) -> float:
+    """The share of pairs that a score has in the right order."""
+    first, second = np.triu_indices(len(samples), 1)
+    return float(((mean[first] > mean[second]) == (samples.seconds[first] < samples.seconds[second])).mean())
+
+
+@pytest.mark.parametrize("name", ["trees", "gru"])
+def test_models_learn_what_the_prior_gets_wrong(name: str) -> None:
+    if name == "trees":
+        pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    samples, other = made(300, groups=3), made(60, seed=9)
+    model = make_model(name)
+    model.fit(samples)
+    mean, doubt = model.score(other)
+    assert ordered(mean, other) > 0.85 > 0.7 > ordered(other.prior, other)
+    assert model.trained and doubt.shape == mean.shape and (doubt >= 0).all() and doubt.any()
+
+
+def test_what_was_learned_of_other_tasks_is_a_beginning() -> None:
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
-    generator = np.random.default_rng(1)
-    features = generator.random((300, 4)).astype(np.float32)
-    groups = np.repeat([0, 1, 2], 100)
-    expected = ((1 + groups) * 1e-5 * np.exp(generator.random(300) * 0.2)).astype(np.float32)
-    seconds = expected * np.exp(features[:, 0] * 2).astype(np.float32)
-    model = RankModel()
-    model.fit(features[:200], seconds[:200], expected[:200], groups[:200].tolist())
-    mean, doubt = model.score(features[200:], expected[200:])
-    order = mean[:, None] > mean[None, :]
-    faster = seconds[200:, None] < seconds[None, 200:]
-    pairs = ~np.eye(100, dtype=bool)
-    assert (order == faster)[pairs].mean() > 0.85
-    assert doubt.shape == mean.shape and (doubt >= 0).all()
+    general = TreesModel()
+    general.fit(made(300, groups=3))
+    model, other = Transferred(general, TreesModel(seed=1)), made(60, seed=9)
+    assert model.trained and ordered(model.score(other)[0], other) > 0.85
+    twisted = made(60, seed=9, twist=True)
+    before = ordered(model.score(twisted)[0], twisted)
+    model.fit(twisted)
+    assert ordered(model.score(twisted)[0], twisted) > before
+
+
+def test_trees_survive_being_kept_and_then_need_no_xgboost(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    model, samples = TreesModel(), made(40)
+    model.fit(samples)
+    text = json.dumps(model.to_json())
+    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
+    kept = TreesModel.from_json(json.loads(text))
+    np.testing.assert_array_equal(kept.score(samples)[0], model.score(samples)[0])
+
+
+def test_a_name_that_no_model_has() -> None:
+    with pytest.raises(InputError, match=r"no cost model 'forest'; there are: trees, gru, analytic"):
+        make_model("forest")
+
+
+def test_trees_cannot_be_learned_without_xgboost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
+    with pytest.raises(EnvironmentError_, match=r"the models gru and analytic"):
+        make_model("trees")
+
+
+def test_a_network_over_trees_wants_trees() -> None:
+    samples = made(4)
+    with pytest.raises(InputError, match="was given none"):
+        make_model("gru").fit(Samples(samples.rows, (), samples.prior, samples.seconds, samples.groups))
+
+
+def test_the_analytic_model_learns_nothing() -> None:
+    model = AnalyticModel()
+    model.fit(made(10))
+    assert not model.trained

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+import numpy as np
 import pytest
 
+from tests.autotvm.tasks import conv_task
+from tilewright.autotvm.feature.samples import Samples
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.model.rank_model import has_xgboost
+from tilewright.autotvm.model.cost_model import AnalyticModel
+from tilewright.autotvm.model.trees_model import has_xgboost
 from tilewright.autotvm.task.points import EnumeratedPoints
 from tilewright.autotvm.tuner.annealing import best_points
 from tilewright.autotvm.tuner.explorer import DropletExplorer, Explorer, GeneticExplorer, GridExplorer, diverse
@@ -141,3 +145,43 @@ def test_without_xgboost_the_learned_one_says_how_to_get_it(monkeypatch: pytest.
 def test_the_best_of_no_trials_is_none() -> None:
     explorer: Explorer = GridExplorer(points())
     assert explorer.best is None and explorer.fastest(3) == []
+
+
+@pytest.mark.parametrize("model", ["gru", "analytic", "trees"])
+def test_models_that_see_loops_rank_a_part_of_the_space(model: str) -> None:
+    if model == "trees" and not has_xgboost():
+        pytest.skip("xgboost is not installed (the extra `tune`)")
+    task = conv_task()
+    explorer = make_explorer("auto", task.points, Random(0), task, model)
+    assert explorer.name == "xgb"
+    found: list[int] = []
+    while len(found) < min(20, len(task.points)) and (batch := explorer.propose(6)):
+        explorer.learn(Trial(p, {}, seconds=1e-5 * (1 + (p % 5))) for p in batch)
+        found += batch
+    assert len(set(found)) == len(found) >= min(20, len(task.points))
+
+
+def test_a_general_model_is_asked_once_and_decides_where_to_begin() -> None:
+    task, asked = conv_task(), list[int]()
+
+    class Last(AnalyticModel):
+        """Likes the points that the analytic model likes least."""
+
+        trained = True  # type: ignore[assignment]
+
+        def score(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+            return -samples.prior, np.zeros_like(samples.prior)
+
+    def general() -> Last:
+        asked.append(1)
+        return Last()
+
+    explorer = make_explorer("xgb", task.points, Random(0), task, "gru", general)
+    first = explorer.propose(3)
+    explorer.propose(3)
+    assert len(asked) == 1 and len(task.points) - 1 in first and 0 not in first
+
+
+def test_a_model_of_another_name() -> None:
+    with pytest.raises(InputError, match=r"no cost model 'oracle'; there are: knobs, trees, gru, analytic"):
+        make_explorer("auto", points(), model="oracle")

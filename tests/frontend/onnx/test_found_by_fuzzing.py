@@ -250,3 +250,59 @@ def test_a_mean_of_integers_is_one_whoever_computes_it(dtype: str, shape: tuple[
     expected = np.trunc(x.sum(1, keepdims=True) / max(shape[1], 1)).astype(dtype)
     np.testing.assert_array_equal(run(inside, {"x": x})[0], expected)
     np.testing.assert_array_equal(run(outside, {"x": x, "a": np.array([1])})[0], expected)
+
+
+#: Calls on `v`, which has the elements of x in a rank that only the run can tell, and what NumPy makes of it.
+_ON_ANY_RANK: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "Sum": ("Sum(v, w, w)", lambda v: v + 2 * np.float32(0.5)),
+    "Max": ("Max(v, w)", lambda v: np.maximum(v, 0.5)),
+    "Clip": ("Clip(v, w)", lambda v: np.maximum(v, 0.5)),
+    "Mod": ("Mod<fmod = 1>(v, w)", lambda v: np.fmod(v, 0.5)),
+    "Sin": ("Sin(v)", np.sin),
+    "Softplus": ("Softplus(v)", lambda v: np.logaddexp(v, 0)),
+    "MatMul": ("MatMul(v, m)", lambda v: v @ np.ones((2, 3), np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(_ON_ANY_RANK))
+def test_operators_on_a_rank_that_only_the_run_can_tell(name: str) -> None:
+    call, expected = _ON_ANY_RANK[name]
+    constants = "float w = {0.5}, float[2, 3] m = {1, 1, 1, 1, 1, 1}"
+    model = text_model(
+        f"g (float[6] x, int64[n] s) => (float[?, ?] y) <{constants}> {{ v = Reshape(x, s)  y = {call} }}", 18
+    )
+    x = np.array([-2.5, -1, 0.25, 1, 2, 3], np.float32)
+    found = run(model, {"x": x, "s": np.array([3, 2])})[0]
+    np.testing.assert_allclose(found, expected(x.reshape(3, 2)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ('Einsum<equation = "ij,j->i">(v, w)', lambda v: v @ [1, 2]),
+        ("ArgMin<axis = 1, keepdims = 0>(v)", lambda v: v.argmin(1)),
+        ("ArgMax<axis = 1, keepdims = 0, select_last_index = 1>(v)", lambda v: 1 - v[:, ::-1].argmax(1)),
+    ],
+    ids=["Einsum", "ArgMin", "ArgMax"],
+)
+def test_operators_on_sizes_that_only_the_run_can_tell(call: str, expected: Callable[[np.ndarray], np.ndarray]) -> None:
+    kind = "float" if "Einsum" in call else "int64"
+    constants = "float[2] w = {1, 2}"
+    text = f"(float[6] x, int64[2] s) => ({kind}[?] y) <{constants}> {{ v = Reshape(x, s)  y = {call} }}"
+    x = np.array([1, 1, 2, 3, 5, 4], np.float32)
+    found = run(text_model(f"g {text}", 18), {"x": x, "s": np.array([3, 2])})[0]
+    np.testing.assert_allclose(found, expected(x.reshape(3, 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel_symmetric", "align_corners", "pytorch_half_pixel"])
+def test_resize_of_an_open_size_is_that_of_the_size(mode: str) -> None:
+    call = f'Resize<coordinate_transformation_mode = "{mode}", mode = "linear">(x, , scales)'
+    text = f"=> (float[a, b, c, d] y) <float[4] scales = {{1, 1, 1.6, 0.5}}> {{ y = {call} }}"
+    x = floats(1, 1, 5, 7)
+    whole, fixed = (text_model(f"g (float[1, 1, 5, {size}] x) {text}", 19) for size in ("n", "7"))
+    np.testing.assert_allclose(run(whole, {"x": x})[0], run(fixed, {"x": x})[0], rtol=1e-6, atol=1e-6)
+
+
+def test_an_optional_of_a_constant_stays_optional() -> None:
+    text = "(int64 n) => (bool y) <float[1] c = {1}> { o = Optional(c)  y = OptionalHasElement(o) }"
+    assert run(text_model(f"g {text}", 17), {"n": np.array(1)})[0].item() is True

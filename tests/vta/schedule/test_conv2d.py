@@ -9,7 +9,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.vta import Config, Dram, Isa, open_driver
 from tilewright.vta.commands import Commands
 from tilewright.vta.functional import CheckedDriver
-from tilewright.vta.network import convolution
+from tilewright.vta.network.network import convolution
 from tilewright.vta.schedule.conv2d import Addresses, Conv2D, choose_tiling, conv2d
 from tilewright.vta.schedule.epilogue import Epilogue, Step
 from tilewright.vta.schedule.layout import pack_image, pack_weights, unpack_image
@@ -127,3 +127,12 @@ def test_what_does_not_fit_is_refused() -> None:
         choose_tiling(SMALL, Conv2D(1, 1, 1, 64, 64, (9, 9)), 2)
     assert "more than 15" in Conv2D(1, 1, 1, 64, 64, (33, 33), padding=(16, 0, 0, 0)).refusal()
     assert "as wide as the kernel" in Conv2D(1, 1, 1, 64, 64, (3, 3), padding=(3, 0, 0, 0)).refusal()
+
+
+def test_two_bounds_are_one_step_where_the_instructions_have_that() -> None:
+    steps = []
+    for version in (1, 2):
+        case = Case(Isa(Config(isa_version=version)), (1, 32, 9, 9), (16, 32, 3, 3))
+        steps.append(open_driver("native", case.isa, case.dram).run(*case.program)["ALU steps"])
+        np.testing.assert_array_equal(case.result(), case.expected)
+    assert steps == [4 * 49, 3 * 49]

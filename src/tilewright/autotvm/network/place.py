@@ -47,7 +47,7 @@ class Here:
         return settle(default, build, best, kernels, inputs, seconds)
 
 
-class There(Here):
+class OnFleet(Here):
     """The devices of a fleet: models are compiled here and run there."""
 
     def __init__(self, fleet: Fleet, tell: Callable[[str], None] = lambda line: None) -> None:

@@ -26,12 +26,14 @@ from tilewright.autotvm.network.inputs import timing_inputs
 from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
 from tilewright.autotvm.network.settle import Verdict
+from tilewright.autotvm.network.transfer import TransferPool
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
 from tilewright.autotvm.record.file import RecordFile
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
 from tilewright.autotvm.task.task import KernelTask
-from tilewright.autotvm.tuner.explorers import make_explorer
+from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
+from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
 from tilewright.compile import build
 from tilewright.errors import ShapeError, UnsupportedError
@@ -50,12 +52,14 @@ _VERDICT_SHARE, _MOST_VERDICT = 0.15, 12.0
 class TuneOptions:
     """How long to tune, and how: until `seconds` have passed or `trials` were measured, whichever comes first.
 
-    With neither, until tuning no longer pays. `batch` configurations of a task are measured at a time.
+    With neither, until tuning no longer pays. `batch` configurations of a task are measured at a time. `model` is what
+    the explorer that learns does it by (`make_explorer`).
     """
 
     seconds: float | None = None
     trials: int | None = None
     explorer: str = "auto"
+    model: str = KNOBS
     batch: int = 8
     seed: int = 0
     measure: MeasureOptions = field(default_factory=MeasureOptions)
@@ -173,8 +177,15 @@ def _tuners(
     record: Callable[[Entry], None],
 ) -> list[TaskTuner]:
     found = []
+    pool = TransferPool(options.model, options.seed)
+    if options.model != KNOBS:
+        others = [entry for entry in known.entries if entry.processor != tasks[0].processor]
+        pool.add_foreign(tasks, {name: [e for e in others if e.processor == name] for name in known.processors})
     for number, task in enumerate(tasks):
-        explorer = make_explorer(options.explorer, task.points, Random(options.seed * 10007 + number))
+        generator = Random(options.seed * 10007 + number)
+        explorer = make_explorer(options.explorer, task.points, generator, task, options.model, pool.general)
+        if isinstance(explorer, ModelExplorer) and options.model != KNOBS:
+            pool.add(explorer)
         entries = [entry for entry in known.of(task.key, task.processor) if entry.kind == TRIAL]
         found.append(TaskTuner(task, measurer, explorer, record, entries))
     return found

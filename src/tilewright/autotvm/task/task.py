@@ -12,7 +12,7 @@ from tilewright.autotvm.record.database import processor_of
 from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.task.points import EnumeratedPoints, Points
 from tilewright.driver.apply_records import task_key_of
-from tilewright.driver.lower import lower_function, schedule_choice, search_space, to_compute
+from tilewright.driver.lower import loops_of, lower_function, schedule_choice, search_space, to_compute
 from tilewright.relay.ir.expr import Function
 from tilewright.target import Target
 from tilewright.tir.op import as_const
@@ -66,6 +66,10 @@ class Task(ABC):
         """The function that a configuration stands for. Raises a `UserError` where it stands for none."""
 
     @abstractmethod
+    def loops(self, config: Any) -> PrimFunc:
+        """Its loops as the schedule has them, before they are lowered: what features are read off."""
+
+    @abstractmethod
     def lower_reference(self) -> PrimFunc:
         """A function whose results every other one's are compared with."""
 
@@ -113,6 +117,9 @@ class KernelTask(Task):
 
     def lower(self, config: Any) -> PrimFunc:
         return lower_function(self.function, "kernel", self.target, dict(config))
+
+    def loops(self, config: Any) -> PrimFunc:
+        return loops_of(self.function, self.target, dict(config))
 
     def lower_reference(self) -> PrimFunc:
         return lower_function(self.function, "kernel", self.target)

@@ -142,6 +142,11 @@ class TemplateTask(Task):
         schedule, tensors = self.instantiate(config)
         return _lowered(schedule, tensors, self.target)
 
+    def loops(self, config: Any) -> PrimFunc:
+        schedule, tensors = self.instantiate(config)
+        _, func = next(te.lower_stages(schedule, tensors, "kernel", target=self.target))
+        return func
+
     def lower_reference(self) -> PrimFunc:
         _, tensors = self._run(self.config_space)
         outputs = [tensor.op for tensor in tensors if not isinstance(tensor.op, te.PlaceholderOp)]

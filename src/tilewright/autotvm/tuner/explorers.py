@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from tilewright.autotvm.model.rank_model import has_xgboost
+from tilewright.autotvm.model.cost_model import CostModel
+from tilewright.autotvm.model.models import MODELS, make_model
+from tilewright.autotvm.model.trees_model import has_xgboost
 from tilewright.autotvm.task.points import Points
+from tilewright.autotvm.task.task import Task
 from tilewright.autotvm.tuner.explorer import (
     DropletExplorer,
     Explorer,
@@ -15,7 +18,7 @@ from tilewright.autotvm.tuner.explorer import (
     GridExplorer,
     RandomExplorer,
 )
-from tilewright.autotvm.tuner.model_explorer import ModelExplorer
+from tilewright.autotvm.tuner.model_explorer import ModelExplorer, View
 from tilewright.errors import InputError
 
 _ALL: tuple[Callable[[Points, Random | None], Explorer], ...] = (
@@ -26,14 +29,33 @@ EXPLORERS: Mapping[str, Callable[[Points, Random | None], Explorer]] = MappingPr
     {str(kind.name): kind for kind in _ALL}  # type: ignore[attr-defined]
 )
 
+#: The model that sees knobs alone, beside `MODELS`, which see loops.
+KNOBS = "knobs"
 
-def make_explorer(name: str, points: Points, generator: Random | None = None) -> Explorer:
-    """The explorer `name`; "auto" is the one that learns, where xgboost is there, else coordinate descent.
 
-    Raises `InputError` for another name.
+def make_explorer(
+    name: str,
+    points: Points,
+    generator: Random | None = None,
+    task: Task | None = None,
+    model: str = KNOBS,
+    general: Callable[[], CostModel | None] = lambda: None,
+) -> Explorer:
+    """The explorer `name`; "auto" is the one that learns, where its model can, else coordinate descent.
+
+    `model` is what that learns by: "knobs", boosted trees that see the values of knobs, or one of `MODELS`, which see
+    the loops of `task`; `general` gives one of these trained on other tasks, or None. Raises `InputError` for another
+    name, and `EnvironmentError_` for a model that needs what is not installed.
     """
+    if model not in (KNOBS, *MODELS):
+        raise InputError(f"there is no cost model {model!r}; there are: {', '.join((KNOBS, *MODELS))}")
     if name == "auto":
-        name = ModelExplorer.name if has_xgboost() else DropletExplorer.name
+        able = has_xgboost() or model not in (KNOBS, "trees")
+        name = ModelExplorer.name if able else DropletExplorer.name
     if name not in EXPLORERS:
         raise InputError(f"there is no explorer {name!r}; there are: auto, {', '.join(EXPLORERS)}")
+    if name == ModelExplorer.name and model != KNOBS and task is not None:
+        generator = generator or Random(0)
+        own = make_model(model, generator.randrange(1 << 30))
+        return ModelExplorer(points, generator, model=own, view=View.loops(task), general=general)
     return EXPLORERS[name](points, generator)

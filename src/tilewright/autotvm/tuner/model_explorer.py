@@ -2,20 +2,28 @@
 
 A batch is made of what the model ranks first, chosen so that it is not one neighbourhood, of neighbours of the best
 point so far, and of a few points at random, which keep the model honest. It begins with the points that the analytic
-model ranks first; before there is enough to learn from, its ranking is the analytic one.
+model ranks first, or where there is a model of other tasks with those that this one does; before there is enough to
+learn from, the ranking is theirs.
+
+What the model sees is the knobs and the analytic terms of a point, which costs nothing, so that all of a space are
+ranked; or the loops of it (`View.loops`), which takes milliseconds a point: then some hundred are ranked, the
+analytic model's first ones, neighbours of the fastest and some from anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.autotvm.feature.knobs import knob_features
-from tilewright.autotvm.model.rank_model import RankModel, require_xgboost
-from tilewright.autotvm.model.trees import Floats
+from tilewright.autotvm.feature.samples import Features, Samples, knob_samples
+from tilewright.autotvm.model.cost_model import CostModel, Transferred
+from tilewright.autotvm.model.trees_model import TreesModel, require_xgboost
 from tilewright.autotvm.task.points import Points
+from tilewright.autotvm.task.task import Task
 from tilewright.autotvm.tuner.annealing import best_points
 from tilewright.autotvm.tuner.explorer import Explorer, diverse
 
@@ -25,32 +33,75 @@ _ENOUGH, _MORE = 12, 6
 #: What of a batch comes from around the best point, and from anywhere; and what doubt is worth.
 _NEAR, _ANYWHERE, _CURIOSITY = 0.25, 0.1, 0.3
 
+#: Points that are ranked where looking at one takes time: first ones of the analytic model, and others from anywhere.
+_FIRST_ONES, _OTHERS = 96, 32
+
+
+@dataclass(frozen=True)
+class View:
+    """What a model sees of points: their samples; `all_points` says whether it is cheap enough to see all of them."""
+
+    samples: Callable[[Sequence[int]], Samples]
+    all_points: bool = True
+
+    @classmethod
+    def knobs(cls, points: Points) -> View:
+        """Knobs and analytic terms."""
+        return cls(lambda which: knob_samples(points, which))
+
+    @classmethod
+    def loops(cls, task: Task) -> View:
+        """The loops, and analytic terms."""
+        return cls(Features(task).of, all_points=False)
+
 
 class ModelExplorer(Explorer):
-    """Boosted trees that rank, on the residual of the analytic model. Needs xgboost; raises `EnvironmentError_`."""
+    """By default boosted trees that rank, on the residual of the analytic model, by knobs; raises `EnvironmentError_`
+    where they need what is not installed. `general` gives a model of other tasks to begin with, or None.
+    """
 
     name = "xgb"
 
-    def __init__(self, points: Points, generator: Random | None = None, first: int = 8) -> None:
+    def __init__(
+        self,
+        points: Points,
+        generator: Random | None = None,
+        first: int = 8,
+        model: CostModel | None = None,
+        view: View | None = None,
+        general: Callable[[], CostModel | None] = lambda: None,
+    ) -> None:
         super().__init__(points, generator)
-        require_xgboost()
-        self.first, self.model = first, RankModel(seed=self.generator.randrange(1 << 30))
+        if model is None:
+            require_xgboost()
+            model = TreesModel(seed=self.generator.randrange(1 << 30))
+        self.first, self.model, self.view = first, model, view or View.knobs(points)
+        self._general: Callable[[], CostModel | None] | None = general
         self._learned = 0
+        self._others: list[int] | None = None
+
+    @property
+    def _informed(self) -> bool:
+        """True if the model knows more than the prior."""
+        return self.model.trained
 
     def propose(self, count: int) -> list[int]:
+        if self._general is not None and count > 0:
+            general, self._general = self._general(), None
+            if general is not None:
+                self.model = Transferred(general, self.model)
         found = super().propose(count)
-        if self._learned and found:
+        if self._informed and found:
             self.guesses |= dict(zip(found, self._score(found).tolist()))
         return found
 
     def _candidates(self, count: int) -> Iterator[int]:
-        if len(self.trials) < self.first:
+        if len(self.trials) < self.first and not self._informed:
             yield from self.points.best_expected(self.first)
         self._train()
-        if not self._learned and not self.points.expected(0):
+        if not self._informed and not self.points.expected(0):
             yield from self.unseen()
-        starts = [trial.point for trial in self.fastest(16)]
-        ranked = [p for p in best_points(self.points, self._score, starts, self.generator) if p not in self.seen]
+        ranked = self._ranked()
         anywhere, near = round(_ANYWHERE * count), round(_NEAR * count)
         yield from diverse(self.points, ranked, count - near - anywhere)
         neighbours = [p for trial in self.fastest(2) for p in self.points.neighbours(trial.point) if p not in self.seen]
@@ -62,18 +113,33 @@ class ModelExplorer(Explorer):
         yield from ranked
         yield from self.unseen()
 
+    def _ranked(self) -> list[int]:
+        """Points that were not measured, the most promising first."""
+        if self.view.all_points:
+            starts = [trial.point for trial in self.fastest(16)]
+            ranked = best_points(self.points, self._score, starts, self.generator)
+        else:
+            if self._others is None:
+                self._others = [self.points.random(self.generator) for _ in range(_OTHERS)]
+            near = [point for trial in self.fastest(4) for point in self.points.neighbours(trial.point)]
+            some = list(dict.fromkeys([*self.points.best_expected(_FIRST_ONES), *near, *self._others]))
+            scores = self._score(some)
+            ranked = [some[i] for i in np.argsort(-scores, kind="stable")]
+        return [point for point in ranked if point not in self.seen]
+
     def _train(self) -> None:
         timed = [trial for trial in self.trials if trial.seconds is not None]
         if len(timed) < _ENOUGH or len(timed) < self._learned + _MORE:
             return
-        which = [trial.point for trial in timed]
-        seconds = np.array([trial.seconds for trial in timed], np.float32)
-        self.model.fit(knob_features(self.points, which), seconds, self._expected(which), [0] * len(which))
+        self.model.fit(self.timed_samples())
         self._learned = len(timed)
 
-    def _score(self, which: Sequence[int]) -> Floats:
-        mean, doubt = self.model.score(knob_features(self.points, which), self._expected(which))
-        return mean + _CURIOSITY * doubt
+    def timed_samples(self) -> Samples:
+        """What was measured, as the model sees it."""
+        timed = [trial for trial in self.trials if trial.seconds is not None]
+        samples = self.view.samples([trial.point for trial in timed])
+        return samples.timed([float(trial.seconds or 0.0) for trial in timed])
 
-    def _expected(self, which: Sequence[int]) -> Floats:
-        return np.array([self.points.expected(point) for point in which], np.float32)
+    def _score(self, which: Sequence[int]) -> NDArray[np.float32]:
+        mean, doubt = self.model.score(self.view.samples(which))
+        return np.asarray(mean + _CURIOSITY * doubt, np.float32)

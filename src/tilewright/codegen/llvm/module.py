@@ -111,10 +111,11 @@ def _scalar_parameter(b: FunctionBuilder, param: Var, name: str) -> None:
 
 
 def _entry(func: PrimFunc) -> str:
-    """The packed entry: unpacks the slots and calls the function."""
+    """The packed entry: unpacks the slots and calls the function, whose first parameter may be many of them."""
     lines = [f"define i32 @{func.name}__entry(ptr %args, ptr %ctx) #0 {{", "entry:"]
-    arguments = []
-    for i, param in enumerate(func.params):
+    first = func.attrs.get("slots")
+    arguments = [] if first is None else ["ptr %args"]
+    for i, param in enumerate(func.params[len(arguments) :], first or 0):
         kind = "ptr" if isinstance(param, Buffer) else memory_type(param.dtype)
         lines.append(f"  %s{i} = getelementptr i8, ptr %args, i64 {8 * i}")
         lines.append(f"  %a{i} = load {kind}, ptr %s{i}, align 8")

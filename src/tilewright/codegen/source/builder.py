@@ -129,7 +129,7 @@ class SourceBuilder:
         name = f"t{len(self.taken)}"
         self.taken.add(name)
         d = self.dialect
-        self.line(d.constant.format(type=d.type_name(expr.dtype), name=name, value=text))
+        self.line(d.constant_line(d.type_name(expr.dtype), name, text))
         self._known[expr] = name
         return name
 

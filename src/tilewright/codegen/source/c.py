@@ -143,8 +143,9 @@ def _function(func: PrimFunc, messages: list[str], dialect: Dialect) -> str:
 
 
 def _entry(func: PrimFunc) -> str:
-    arguments = []
-    for i, param in enumerate(func.params):
+    first = func.attrs.get("slots")
+    arguments = [] if first is None else ["slots"]
+    for i, param in enumerate(func.params[len(arguments) :], first or 0):
         if isinstance(param, Buffer):
             arguments.append(f"({C99.memory_type(param.dtype)}*)slots[{i}]")
         else:

@@ -59,6 +59,11 @@ class Dialect:
         """The name of the type of an array's elements. Raises UnsupportedError where the language has none."""
         return self._spelled(dtype, {**self.types, **self.memory_types})
 
+    def constant_line(self, type_: str, name: str, value: str) -> str:
+        """The line that names a value. Of an address it is the address that does not change, not what lies there."""
+        text = "{type} const {name} = {value};" if type_.endswith("*") else self.constant
+        return text.format(type=type_, name=name, value=value)
+
     def _spelled(self, dtype: DType, table: Mapping[str, str]) -> str:
         found = table.get(str(dtype))
         if found is None:

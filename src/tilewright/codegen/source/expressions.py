@@ -118,7 +118,7 @@ def _select(b: SourceBuilder, x: e.Select) -> str:
 def _let(b: SourceBuilder, x: e.Let) -> str:
     value = b.value(x.value)
     d = b.dialect
-    b.line(d.constant.format(type=d.type_name(x.var.dtype), name=b.name(x.var), value=value))
+    b.line(d.constant_line(d.type_name(x.var.dtype), b.name(x.var), value))
     return b.value(x.body)
 
 

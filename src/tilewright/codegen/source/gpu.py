@@ -76,7 +76,7 @@ def emit_kernel(launch: Launch, language: Language, taken: set[str]) -> str:
         b.analyzer.bind(loop.var, (loop.min, loop.extent))
         d = b.dialect
         kind, value = d.type_name(loop.var.dtype), d.threads[tag]
-        b.line(d.constant.format(type=kind, name=b.name(loop.var), value=value))
+        b.line(d.constant_line(kind, b.name(loop.var), value))
     statement(b, body)
     taken |= b.taken
     if language.module_scope:

@@ -117,7 +117,7 @@ def _let(b: SourceBuilder, stmt: s.LetStmt) -> None:
     b.statement(stmt.value)
     d = b.dialect
     value = b.value(stmt.value)
-    text = d.constant.format(type=d.type_name(stmt.var.dtype), name=b.name(stmt.var), value=value)
+    text = d.constant_line(d.type_name(stmt.var.dtype), b.name(stmt.var), value)
     if stmt.var.dtype.is_int:
         b.analyzer.bind(stmt.var, stmt.value)
     _declared(b, stmt.var, text, stmt.body)

@@ -11,7 +11,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.vta.network import Network, Patches, Tensor, convolution
+from tilewright.vta.network.network import Network, Patches, Tensor, convolution
 from tilewright.vta.schedule.alu import Pool, pool_tiling
 from tilewright.vta.schedule.conv2d import fits
 from tilewright.vta.schedule.layout import Array, blocks_of
@@ -137,7 +137,7 @@ def add_product_of_patches(network: Network, piece: Piece, weight: Array, operan
     layer = convolution(network.config, image, weight.shape, **how)
     patches = Patches(layer.kernel, layer.strides, layer.padding, layer.dilation)
     shape = (image[0], weight[0].size, layer.out_height, layer.out_width)
-    gathered = network.image(shape, operand, patches)
+    gathered = network.image(shape, operand, patches, image)
     return network.conv2d(gathered, weight.reshape(len(weight), -1, 1, 1), piece.steps, name=_name(piece))
 
 

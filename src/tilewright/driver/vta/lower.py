@@ -1,7 +1,7 @@
 """Regions of a graph to programs: the external code generator "vta".
 
-A region becomes a call of the host operator `external.vta`, whose attributes hold the plan of the program and whose last
-operand is what DRAM holds when it starts: weights, micro-ops and instructions.
+A region becomes a call of the host operator `external.vta`, whose attributes hold the plan of the program and whose
+last operand is what DRAM holds when it starts: weights, micro-ops and instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.relay.ir.visitor import post_order, substitute
 from tilewright.relay.op.host import register_host
 from tilewright.relay.transform.partition.external import ExternalCodegen, always, in_place, register_external
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.vta.network import Compiled, Network, Tensor
+from tilewright.vta.network.network import Compiled, Network, Tensor
 from tilewright.vta.schedule.alu import Pool
 from tilewright.vta.schedule.layout import Array
 
@@ -46,7 +46,8 @@ class _Region:
     """The tensors of a region's values, made as they are asked for."""
 
     def __init__(self, network: Network, function: Function) -> None:
-        self.network, self.operands = network, {param: n for n, param in enumerate(function.params)}
+        self.network = network
+        self.operands: dict[Expr, int] = {param: n for n, param in enumerate(function.params)}
         self.made: dict[Expr, Tensor] = {}
         for node in post_order(function.body):
             if isinstance(node, Call):
@@ -69,7 +70,7 @@ class _Region:
         function, constants = constants_of(call)
         piece = read_piece(function.body, constants)
         assert piece is not None, "the pattern's check has read it"
-        bound = dict(zip(function.params, call.args))
+        bound: dict[Expr, Expr] = dict(zip(function.params, call.args))
         inputs = [bound.get(value, value) for value in piece.inputs]
         if is_call(piece.core, "nn.conv2d", "nn.dense"):
             return self._product(piece, weight_of(piece, constants), inputs[0])
@@ -106,4 +107,3 @@ _SUPPORTED: Mapping[str, Any] = {
 }
 
 register_external(ExternalCodegen("vta", _lower, _SUPPORTED))
-

@@ -1,6 +1,6 @@
 """A network for an accelerator and the processor beside it: quantized, divided, and the accelerator's part compiled.
 
-    float network -> integers and shifts -> pieces by pattern -> regions -> programs, called from what stays on the host
+float network -> integers and shifts -> pieces by pattern -> regions -> programs, called from what stays on the host
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.relay.transform.partition.partition_graph import partition_graph
 from tilewright.relay.transform.quantize.quantize_to_shifts import Run, quantize_to_shifts
 from tilewright.support import trace
 from tilewright.target import VtaTarget
-from tilewright.vta.network import Compiled
+from tilewright.vta.network.network import Compiled
 
 
 def offload(mod: IRModule, target: VtaTarget, run: Run) -> IRModule:

@@ -1,4 +1,4 @@
-"""The pieces of an integer graph that are a layer of the accelerator: as patterns, and read back from what they matched.
+"""The pieces of an integer graph that are layers of the accelerator: as patterns, and read back from what matched.
 
 A piece is a core (convolution, dense layer, sum of two tensors, sum over an image), steps on its int32 with constants,
 bounds, and a cast to int8:   cast(clip(right_shift(add(CORE, bias), by), low, high), "int8")
@@ -70,7 +70,7 @@ def read_piece(root: Expr, constants: Mapping[Var, Constant] | None = None) -> P
 
     assert isinstance(root, Call) and isinstance(root.args[0], Call)
     bounds = root.args[0]
-    steps = [Step("MIN", int(bounds.attrs.a_max)), Step("MAX", int(bounds.attrs.a_min))]
+    steps = [Step("MIN", int(bounds.attrs.a_max)), Step("MAX", int(bounds.attrs.a_min))]  # from the result backwards
     node = bounds.args[0]
     while is_call(node, *_STEPS):
         assert isinstance(node, Call)

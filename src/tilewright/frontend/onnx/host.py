@@ -17,14 +17,16 @@ from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.onnx_host import has_host_operator, host_call, optional_of, parts_of, sequence_of, unranked
 from tilewright.support.dtype import DType
 
-_PREFIXES = {"": "", "com.microsoft": "ms."}
+#: Operators of onnxruntime's domain that ONNX took over as they were.
+_TAKEN_OVER = frozenset({"GatherND", "Pad", "Range", "Trilu"})
 #: Constants larger than this are not shown to ONNX's type inference; none that decide a shape are.
 _MOST_SHAPE_ELEMENTS = 4096
 
 
 def host_name(domain: str, op_type: str) -> str | None:
     """The name of the host operator for an ONNX operator, or None if there is none."""
-    name = _PREFIXES.get(domain, f"{domain}.") + op_type
+    taken_over = domain == "com.microsoft" and op_type in _TAKEN_OVER
+    name = op_type if not domain or taken_over else f"{domain}.{op_type}"
     return name if has_host_operator(name) else None
 
 
@@ -241,6 +243,7 @@ _TYPES: dict[str, TypeOfResult] = {
     "Unsqueeze": _by_axes(1),
     "ConstantOfShape": _constant_of_shape,
     "Range": lambda node, inputs: _of_rank(1, inputs[0]),
+    "Trilu": lambda node, inputs: inputs[0],
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _window),
     "MelWeightMatrix": lambda node, inputs: _of_rank(2, TensorType((), _output_datatype(node))),
     "Compress": _compress,

@@ -54,7 +54,6 @@ from tilewright.support.open_sizes import how_to_fix
 
 #: Nodes behind which a graph is converted twice: each may double what is compiled.
 _MOST_FORKS = 4
-_NO_TENSORS = frozenset({"SequenceEmpty", "SequenceConstruct", "SplitToSequence", "Optional"})
 _RANDOM = (
     "RandomUniform",
     "RandomUniformLike",
@@ -321,7 +320,9 @@ def _is_static(value: Expr) -> bool:
 
 def _computed(value: Expr | Unavailable) -> Expr | Unavailable:
     """The tensor of numbers that a host operator makes of constants; what makes anything else stays a call."""
-    if not isinstance(value, Expr) or _nbytes(type_of(value)) > MOST_GROWTH_BYTES:
+    if not isinstance(value, Expr) or not isinstance(type_of(value), TensorType):
+        return value
+    if _nbytes(type_of(value)) > MOST_GROWTH_BYTES:
         return value
     try:
         result = reference_value(value)

@@ -97,7 +97,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     lowest = like(-math.inf if dtype.is_float else dtype.limits()[0], data)
     windows = op.where(Constant(inside), taken, lowest)
     found = place(windows, 3, True, True)
-    values = reshape(op.gather(windows, axis=3, indices=found), node.shape_at(0))
+    values = reshape(_max_pool(node, data, rank), node.shape_at(0))
     wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
     return [values, reshape(op.gather(wide, axis=3, indices=found), node.shape_at(1))]
 

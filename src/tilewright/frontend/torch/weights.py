@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 #: Elements of each tensor that are compared, spread over all of it.
-_SAMPLES = 16
+_SAMPLES = 4
 
 #: Operators that read a few rows of a table, which as a constant would gain nothing.
 _LOOKUPS = ("aten.embedding.default", "aten.index.Tensor", "aten.index_select.default", "aten.gather.default")

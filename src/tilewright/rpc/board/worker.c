@@ -296,21 +296,41 @@ static void answer(const struct json *request) {
   free_run();
 }
 
-static void greet(void) {
+/* What the processor can do, by LLVM's names: bits that the kernel tells (asm/hwcap.h). */
 #if defined(__aarch64__)
-  const char *architecture = "aarch64";
-  unsigned long has = getauxval(AT_HWCAP);
-  const char *features = has & 1ul << 20 ? "[\"neon\",\"fp-armv8\",\"dotprod\"]" : "[\"neon\",\"fp-armv8\"]";
-#elif defined(__riscv)
-  const char *architecture = "riscv64", *features = "[]";
+static const char *const architecture = "aarch64";
+static const struct {
+  unsigned long which;
+  int bit;
+  const char *name;
+} known_features[] = {{AT_HWCAP, 0, "fp-armv8"}, {AT_HWCAP, 1, "neon"},    {AT_HWCAP, 3, "aes"},   {AT_HWCAP, 6, "sha2"},
+                      {AT_HWCAP, 7, "crc"},      {AT_HWCAP, 8, "lse"},     {AT_HWCAP, 10, "fullfp16"},
+                      {AT_HWCAP, 12, "rdm"},     {AT_HWCAP, 15, "rcpc"},   {AT_HWCAP, 20, "dotprod"},
+                      {AT_HWCAP, 22, "sve"},     {AT_HWCAP2, 13, "i8mm"},  {AT_HWCAP2, 14, "bf16"}};
+static void say_features(void) {
+  const char *comma = "";
+  for (size_t i = 0; i < sizeof known_features / sizeof *known_features; ++i) {
+    if (!(getauxval(known_features[i].which) >> known_features[i].bit & 1)) continue;
+    say("%s\"%s\"", comma, known_features[i].name);
+    comma = ",";
+  }
+}
 #else
-  const char *architecture = "x86_64", *features = "[]";
+#if defined(__riscv)
+static const char *const architecture = "riscv64";
+#else
+static const char *const architecture = "x86_64";
 #endif
+static void say_features(void) {} /* not told: nothing is compared with them */
+#endif
+
+static void greet(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), processors = sysconf(_SC_NPROCESSORS_ONLN);
   reply_used = 0;
-  say("{\"capability\":{\"architecture\":\"%s\",\"features\":%s,\"processors\":%ld,\"memory\":%lld,"
-      "\"system\":\"linux\",\"loads\":\"library\"}}",
-      architecture, features, processors, (long long)pages * page);
+  say("{\"capability\":{\"architecture\":\"%s\",\"features\":[", architecture);
+  say_features();
+  say("],\"processors\":%ld,\"memory\":%lld,\"system\":\"linux\",\"loads\":\"library\"}}", processors,
+      (long long)pages * page);
   send_reply();
 }
 

@@ -191,33 +191,6 @@ def identity(attrs: Attrs, value: Any) -> Any:
     return value
 
 
-def _divide(a: Array, b: Array) -> Array:
-    if a.dtype.kind not in "iu":
-        return a / b
-    quotient = np.abs(a) // np.abs(np.where(b == 0, 1, b))
-    return (np.sign(a) * np.sign(b) * quotient).astype(a.dtype)
-
-
-#: Element-wise operators, for tensors whose number of dimensions only a run can tell.
-_ELEMENTWISE: dict[str, Any] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide, "Pow": np.power, "Neg": np.negative,
-    "Abs": np.abs, "Sqrt": np.sqrt, "Exp": np.exp, "Log": np.log, "Tanh": np.tanh, "Floor": np.floor, "Ceil": np.ceil,
-    "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Not": np.logical_not,
-    "And": np.logical_and, "Or": np.logical_or, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal,
-    "GreaterOrEqual": np.greater_equal, "MatMul": np.matmul,
-}  # fmt: skip
-
-
-def _register_elementwise(name: str) -> None:
-    @onnx_op(name)
-    def elementwise(attrs: Attrs, *values: Array) -> Array:
-        return np.asarray(_ELEMENTWISE[name](*values))
-
-
-for _name in _ELEMENTWISE:
-    _register_elementwise(_name)
-
-
 @onnx_op("Fail")
 def fail(attrs: Attrs) -> Any:
     """Stops the model: what was found wrong with a branch when the model was imported, now that it is taken."""

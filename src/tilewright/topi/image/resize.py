@@ -60,8 +60,16 @@ def source_coordinate(index: Any, size: Any, out: Any, scale: Any, mode: str) ->
     if mode == "pytorch_half_pixel":
         return _f32(0)
     if mode == "half_pixel_symmetric":
-        return _f32(float(symmetric_offset(size, out, scale))) + (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
+        return _symmetric_offset(size, out, scale) + (x + _f32(0.5)) / _f32(scale) - _f32(0.5)
     raise UnsupportedError(f"resize2d: coordinate_transformation_mode {mode!r} is not known")
+
+
+def _symmetric_offset(size: Any, out: Any, scale: Any) -> Any:
+    """`symmetric_offset` of sizes that may be symbolic."""
+    if all(isinstance(value, int | float) for value in (size, out, scale)):
+        return _f32(float(symmetric_offset(size, out, scale)))
+    wide = _f32(_expr(size))
+    return wide / _f32(2) * (_f32(1) - _f32(_expr(out)) / (_f32(scale) * wide))
 
 
 def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: str) -> Any:

@@ -160,10 +160,13 @@ class _Pooling:
         layer, (blocks, rows) = self.layer, size
         read, wide = (high - low) * layer.width, layer.out_width
         over_blocks: Loop = (blocks, rows * wide, read, 0)
-        spans = [
-            _inside(rows, row * layer.strides[0] + y - layer.padding[0], layer.strides[0], layer.height)
-            for y in range(layer.kernel[0])
-        ], [_inside(wide, x - layer.padding[1], layer.strides[1], layer.width) for x in range(layer.kernel[1])]
+        spans = (
+            [
+                _inside(rows, row * layer.strides[0] + y - layer.padding[0], layer.strides[0], layer.height)
+                for y in range(layer.kernel[0])
+            ],
+            [_inside(wide, x - layer.padding[1], layer.strides[1], layer.width) for x in range(layer.kernel[1])],
+        )
         if all(span == (0, rows) for span in spans[0]) and all(span == (0, wide) for span in spans[1]):
             walk = (
                 over_blocks,

@@ -40,6 +40,7 @@ class Epilogue:
     @classmethod
     def of(cls, isa: Isa, dram: Dram, blocks: int, steps: Sequence[Step]) -> Epilogue:
         """Place the vectors of `blocks` × block channels in DRAM; missing channels are zeros."""
+        steps = _joined(isa, steps)
         vectors = [_place(isa, dram, blocks, s.right) if isinstance(s.right, np.ndarray) else -1 for s in steps]
         used, depth = sum(at >= 0 for at in vectors), isa.memories["ACC"].depth
         resident = used * blocks <= depth // _SHARE
@@ -80,6 +81,24 @@ class Epilogue:
             if vector >= 0:
                 commands.load("ACC", at, vector + first, (1, blocks), blocks)
                 at += blocks
+
+
+def _joined(isa: Isa, steps: Sequence[Step]) -> list[Step]:
+    """Two bounds in bytes as one step, where the instructions have that."""
+    ops = isa.formats["ALU"].by_name["op"].names or {}
+    made: list[Step] = []
+    for step in steps:
+        before = made[-1] if made else None
+        if "CLIP" in ops and before and (before.op, step.op) == ("MAX", "MIN") and _byte(before) and _byte(step):
+            both = np.array([before.right, step.right], np.int8).view("<i2")
+            made[-1] = Step("CLIP", int(both[0]))
+        else:
+            made.append(step)
+    return made
+
+
+def _byte(step: Step) -> bool:
+    return isinstance(step.right, int) and np.iinfo(np.int8).min <= step.right <= np.iinfo(np.int8).max
 
 
 def _place(isa: Isa, dram: Dram, blocks: int, values: np.ndarray) -> int:

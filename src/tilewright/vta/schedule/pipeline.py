@@ -1,8 +1,8 @@
 """Latency hiding: work in virtual threads, each with its part of the memories on the chip, and the tokens between.
 
 A *tile* of outputs is made in *steps*: each loads inputs and weights and adds products of them to accumulators. With
-two virtual threads the load unit fills one half of the memories while compute works on the other, and compute begins the
-next tile in the other half of the accumulators while the last one is stored.
+two virtual threads the load unit fills one half of the memories while compute works on the other, and compute begins
+the next tile in the other half of the accumulators while the last one is stored.
 
     load     1 2 1 2 1 2 …        (threads in turns; a number waits until compute is done with that half)
     compute    1 2 1 2 1 2 …

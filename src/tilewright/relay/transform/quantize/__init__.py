@@ -2,5 +2,6 @@
 
 from tilewright.relay.transform.quantize.qconfig import QConfig, qconfig
 from tilewright.relay.transform.quantize.quantize import quantize
+from tilewright.relay.transform.quantize.quantize_to_shifts import quantize_to_shifts
 
-__all__ = ["QConfig", "qconfig", "quantize"]
+__all__ = ["QConfig", "qconfig", "quantize", "quantize_to_shifts"]

@@ -40,11 +40,11 @@ _SUM_BITS = 30
 _MULTIPLIER = (1 << 15) - 1
 _PRODUCTS = ("nn.conv2d", "nn.dense")
 _RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
-#: Where on the sum an activation goes, and what a sum over an image is called.
-_ACTIVATIONS = ("nn.relu", "clip")
 
 
-def quantize_to_shifts(mod: IRModule, dataset: Iterable[Mapping[str, Any]] | None = None, run: Run = interpret) -> IRModule:
+def quantize_to_shifts(
+    mod: IRModule, dataset: Iterable[Mapping[str, Any]] | None = None, run: Run = interpret
+) -> IRModule:
     """The module in integers; see the module's docstring. `dataset` gives inputs by name, some tens of typical ones.
 
     Without it, ranges are those of one input of normally distributed numbers: enough to try a network, not to rely on
@@ -85,15 +85,45 @@ def _chains(main: Function) -> dict[Expr, _Chain]:
                 bias = _bias(user, last)
                 if bias is None:
                     break
-            elif is_call(user, "nn.relu"):
-                low = max(low, 0.0)
-            elif is_call(user, "clip"):
-                low, high = max(low, float(user.attrs.a_min)), min(high, float(user.attrs.a_max))
+            elif (bounds := _bounds(user)) is not None:
+                low, high = max(low, bounds[0]), min(high, bounds[1])
             else:
                 break
             last = user
         found[last] = _Chain(node, bias, low, high)
     return found
+
+
+def _bounds(call: Call) -> tuple[float, float] | None:
+    """What an activation cuts values off at; None for any other call."""
+    if is_call(call, "nn.relu"):
+        return 0.0, np.inf
+    if is_call(call, "clip"):
+        return float(call.attrs.a_min), float(call.attrs.a_max)
+    if is_call(call, "maximum", "minimum"):
+        numbers = [arg.data for arg in call.args if isinstance(arg, Constant) and arg.data.size == 1]
+        if numbers and tensor_type_of(call).ndim > numbers[0].ndim:
+            value = float(numbers[0].reshape(()))
+            return (value, np.inf) if is_call(call, "maximum") else (-np.inf, value)
+    return None
+
+
+def _averages_image(node: Expr) -> bool:
+    """True for the mean of whole images, their two dimensions kept as one."""
+    if is_call(node, "nn.global_avg_pool2d"):
+        return node.attrs.layout == "NCHW"  # type: ignore[attr-defined]
+    if not is_call(node, "nn.avg_pool2d", "mean"):
+        return False
+    assert isinstance(node, Call)
+    type_, attrs = tensor_type_of(node.args[0]), node.attrs
+    if type_.ndim != 4:
+        return False
+    if is_call(node, "mean"):
+        axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
+        whole = None not in axes and sorted(axis % type_.ndim for axis in axes) == [2, 3]
+        return whole and bool(attrs.keepdims) and not attrs.exclude
+    whole = tuple(attrs.pool_size) == tuple(type_.shape[2:]) and not any(attrs.padding)
+    return whole and attrs.layout == "NCHW" and tensor_type_of(node).shape[2:] == (1, 1)
 
 
 def _is_core(node: Call) -> bool:
@@ -126,7 +156,7 @@ def _bias(user: Call, product: Expr) -> Array | None:
 def _ranged(main: Function, chains: Mapping[Expr, _Chain]) -> list[Expr]:
     """The tensors whose ranges are needed: inputs of products, results of chains, averages."""
     inputs = [chain.core.args[0] for chain in chains.values() if is_call(chain.core, *_PRODUCTS)]
-    averages = [n for n in post_order(main.body) if is_call(n, "nn.global_avg_pool2d", "nn.avg_pool2d", "mean")]
+    averages = [n for n in post_order(main.body) if _averages_image(n)]
     return list(dict.fromkeys([*inputs, *chains, *averages]))
 
 
@@ -191,13 +221,13 @@ class _Quantizer:
         if node not in self.floats:
             known = self.integers[node]
             wide = make("cast", known.expr, dtype="float32")
-            self.floats[node] = make("multiply", wide, Constant(np.float32(2.0**-known.bits)))
+            self.floats[node] = make("multiply", wide, _scalar(2.0**-known.bits, "float32"))
         return self.floats[node]
 
     def _int8(self, node: Expr) -> _Integers:
         if node not in self.integers:
             bits = _bits(self.magnitudes.get(node, 1.0))
-            scaled = make("multiply", self.floats[node], Constant(np.float32(2.0**bits)))
+            scaled = make("multiply", self.floats[node], _scalar(2.0**bits, "float32"))
             expr = make("cast", make("clip", make("round", scaled), a_min=_LOW, a_max=_HIGH), dtype="int8")
             self.integers[node] = _Integers(expr, bits)
         return self.integers[node]
@@ -212,14 +242,10 @@ class _Quantizer:
         data = self.integers[node.args[0]]
         if is_call(node, "nn.max_pool2d", *_RESHAPES):
             return _Integers(Call(node.op, [data.expr, *node.args[1:]], node.attrs, node.span), data.bits)
-        if is_call(node, "nn.relu"):
-            return _Integers(make("clip", data.expr, a_min=0, a_max=_HIGH), data.bits)
-        if is_call(node, "clip"):
-            low, high = (_bound(float(x), data.bits) for x in (node.attrs.a_min, node.attrs.a_max))
+        if (bounds := _bounds(node)) is not None:
+            low, high = (_bound(value, data.bits) for value in bounds)
             return _Integers(make("clip", data.expr, a_min=low, a_max=high), data.bits)
-        if is_call(node, "nn.global_avg_pool2d"):
-            return self._average(node, data)
-        return None
+        return self._average(node, data) if _averages_image(node) else None
 
     def _product(self, node: Expr, chain: _Chain) -> _Integers:
         core, data = chain.core, self._int8(chain.core.args[0])
@@ -256,18 +282,19 @@ class _Quantizer:
         """Both summands with the bits of the finer one, then as few as the result needs."""
         if not any(arg in self.integers for arg in chain.core.args):
             values = [self.floats[arg] for arg in chain.core.args]
-            return self._float_sum(node, chain, values)
+            self._float_sum(node, chain, values)
+            return None
         left, right = (self._int8(arg) for arg in chain.core.args)
         fine = max(left.bits, right.bits)
         bits = min(_bits(self.magnitudes[node]), fine)
         parts: list[Expr] = []
         for part in (left, right):
             wide = make("cast", part.expr, dtype="int32")
-            by = Constant(np.int32(fine - part.bits))
+            by = _scalar(fine - part.bits, "int32")
             parts.append(make("left_shift", wide, by) if fine > part.bits else wide)
         total, shift = make("add", *parts), fine - bits
         if shift:
-            total = make("add", total, Constant(np.int32(1 << (shift - 1))))
+            total = make("add", total, _scalar(1 << (shift - 1), "int32"))
         return _Integers(self._narrow(total, np.array([shift]), 2, chain, bits), bits)
 
     def _float_sum(self, node: Expr, chain: _Chain, values: Sequence[Expr]) -> None:
@@ -287,9 +314,13 @@ class _Quantizer:
         while ratio * 2 ** (shift + 1) <= _MULTIPLIER and count * 128 * ratio * 2 ** (shift + 1) < 1 << _SUM_BITS:
             shift += 1
         total = make("sum", make("cast", data.expr, dtype="int32"), axis=(2, 3), keepdims=True)
-        total = make("multiply", total, Constant(np.int32(round(ratio * 2**shift))))
-        total = make("add", total, Constant(np.int32(1 << shift >> 1)))
+        total = make("multiply", total, _scalar(round(ratio * 2**shift), "int32"))
+        total = make("add", total, _scalar(1 << shift >> 1, "int32"))
         return _Integers(self._narrow(total, np.array([shift]), 2, _Chain(node, None, -np.inf, np.inf), bits), bits)
+
+
+def _scalar(value: float, dtype: str) -> Constant:
+    return Constant(np.asarray(value, dtype))
 
 
 def _bits(magnitude: float) -> int:

@@ -55,11 +55,12 @@ class _Input:
     tensor: Tensor
     operand: int
     patches: Patches | None
+    source: tuple[int, ...]
 
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer: what it reads and writes, its name, and what records it when all have places; that tells of its tiles."""
+    """A layer: what it reads and writes, and what records it when all have places and tells of its tiles."""
 
     name: str
     reads: tuple[Tensor, ...]
@@ -88,13 +89,15 @@ class Network:
         self.layers: list[_Layer] = []
 
     # --------------------------------------------------------------------------------------------------- layers
-    def image(self, shape: Sequence[int], operand: int, patches: Patches | None = None) -> Tensor:
-        """An operand of the caller, of `shape` after `patches`."""
+    def image(
+        self, shape: Sequence[int], operand: int, patches: Patches | None = None, source: Sequence[int] | None = None
+    ) -> Tensor:
+        """An operand of the caller, of `shape` after `patches`, and of the shape `source` before."""
         for known in self._inputs:
             if (known.operand, known.patches) == (operand, patches):
                 return known.tensor
         tensor = Tensor(_four(shape))
-        self._inputs.append(_Input(tensor, operand, patches))
+        self._inputs.append(_Input(tensor, operand, patches, tuple(source or shape)))
         return tensor
 
     def conv2d(
@@ -114,10 +117,10 @@ class Network:
 
         def record(commands: Commands) -> str:
             epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps)
-            tiling = conv2d.choose_tiling(
-                self.config, layer, self.threads, epilogue.reserved, epilogue.most_outputs()
+            tiling = conv2d.choose_tiling(self.config, layer, self.threads, epilogue.reserved, epilogue.most_outputs())
+            at = conv2d.Addresses(
+                data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address
             )
-            at = conv2d.Addresses(data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address)
             conv2d.conv2d(commands, layer, at, epilogue, tiling)
             return f"{layer} {tiling}"
 
@@ -144,7 +147,8 @@ class Network:
         out = Tensor((data.shape[0], data.shape[1], layer.out_height, layer.out_width))
 
         def record(commands: Commands) -> str:
-            epilogue = Epilogue.of(self.isa, commands.dram, layer.blocks, steps)
+            images = layer.blocks // blocks_of(data.shape[1], self.config)
+            epilogue = Epilogue.of(self.isa, commands.dram, layer.blocks, [self._for_all(s, images) for s in steps])
             tiling = alu.pool_tiling(self.config, layer, epilogue.reserved, self.threads)
             assert tiling is not None, "who takes a pooling asks first"
             alu.pool(commands, layer, data.address, out.address, epilogue, tiling, self.threads)
@@ -152,6 +156,13 @@ class Network:
 
         self.layers.append(_Layer(name, (data,), out, record))
         return out
+
+    def _for_all(self, step: Step, images: int) -> Step:
+        """A vector of channels once for each image."""
+        if isinstance(step.right, int):
+            return step
+        missing = -step.right.size % self.config.block
+        return Step(step.op, np.tile(np.pad(step.right, (0, missing)), images))
 
     # -------------------------------------------------------------------------------------------------- program
     def build(self, outputs: Sequence[Tensor]) -> Compiled:
@@ -182,6 +193,7 @@ class Network:
         how = None if known.patches is None else {name: list(value) for name, value in asdict(known.patches).items()}
         return {
             "operand": known.operand,
+            "source": list(known.source),
             "shape": list(known.tensor.shape),
             "address": known.tensor.address,
             "patches": how,
@@ -224,9 +236,7 @@ def convolution(
     left, outputs, inputs = group_blocks(groups, weight[1], weight[0] // groups, config)
     images = -(-image[0] // config.batch)
     kernel = (weight[2], weight[3])
-    return conv2d.Conv2D(
-        left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images
-    )
+    return conv2d.Conv2D(left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images)
 
 
 def _four(shape: Sequence[int]) -> tuple[int, int, int, int]:

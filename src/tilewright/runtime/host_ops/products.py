@@ -1,0 +1,59 @@
+"""Products and searches of ONNX on the host, for tensors whose sizes only a run can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.host_ops.onnx_op import onnx_op
+
+Array = np.ndarray[Any, Any]
+Attrs = dict[str, Any]
+
+
+@onnx_op("MatMul")
+def matmul(attrs: Attrs, left: Array, right: Array) -> Array:
+    """The product as NumPy defines it; of 16-bit floats summed in float32."""
+    narrow = left.dtype if left.dtype.name in ("float16", "bfloat16") else None
+    if narrow is None:
+        return np.asarray(np.matmul(left, right))
+    return np.asarray(np.matmul(left.astype(np.float32), right.astype(np.float32)), narrow)
+
+
+@onnx_op("Einsum")
+def einsum(attrs: Attrs, *operands: Array) -> Array:
+    """The sum of products that the equation describes."""
+    return np.asarray(np.einsum(attrs["equation"], *operands), operands[0].dtype)
+
+
+@onnx_op("MatMulInteger")
+def matmul_integer(
+    attrs: Attrs, left: Array, right: Array, left_zero: Array | None = None, right_zero: Array | None = None
+) -> Array:
+    """The product of codes less their zero points in int32, which wraps; a zero point a row of the left side."""
+    rows, columns = left.astype(np.int32), right.astype(np.int32)
+    if left_zero is not None:
+        rows = rows - (left_zero[..., None] if left_zero.ndim else left_zero).astype(np.int32)
+    if right_zero is not None:
+        columns = columns - right_zero.astype(np.int32)
+    return np.asarray(np.matmul(rows, columns), np.int32)
+
+
+def _searched(find: Any, attrs: Attrs, data: Array) -> Array:
+    axis, keep = int(attrs.get("axis", 0)), bool(attrs.get("keepdims", 1))
+    if attrs.get("select_last_index", 0):
+        return np.asarray(data.shape[axis] - 1 - find(np.flip(data, axis), axis=axis, keepdims=keep), np.int64)
+    return np.asarray(find(data, axis=axis, keepdims=keep), np.int64)
+
+
+@onnx_op("ArgMax")
+def arg_max(attrs: Attrs, data: Array) -> Array:
+    """Where the largest elements along an axis are: the first of equal ones, or the last."""
+    return _searched(np.argmax, attrs, data)
+
+
+@onnx_op("ArgMin")
+def arg_min(attrs: Attrs, data: Array) -> Array:
+    """Where the smallest elements along an axis are: the first of equal ones, or the last."""
+    return _searched(np.argmin, attrs, data)

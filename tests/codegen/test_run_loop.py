@@ -1,0 +1,41 @@
+"""Run loops of models with thousands of inputs: what they take and how long they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.codegen.llvm import emit
+from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
+from tilewright.codegen.source.c import emit_c
+from tilewright.target import Target
+from tilewright.tir.stmt import PrimFunc
+
+
+def loop_of(inputs: int, outputs: int = 1) -> PrimFunc:
+    """Each input becomes one piece of the arena; the last kernel writes all outputs."""
+    calls = [
+        KernelCall("piece", (Location("input", i), Location("arena", 64 * i), Location("scratch", 0)))
+        for i in range(inputs)
+    ]
+    last = [Location("output", i) for i in range(outputs)]
+    return build_run_loop([*calls, KernelCall("whole", (Location("weights", 8), *last))], inputs, outputs, 128)
+
+
+def test_inputs_and_outputs_are_read_where_they_are_used() -> None:
+    func = loop_of(3, 2)
+    assert [p.name for p in func.params] == ["slots", "weights", "arena", "scratch"]
+    text = str(func)
+    assert "slots[2]" in text and text.index("slots[2]") < text.index("slots[3]") < text.index("slots[4]")
+    assert "slots[5]" not in text
+
+
+@pytest.mark.parametrize("form", ["llvm", "c"])
+def test_code_grows_with_the_kernels_and_the_entry_not_at_all(form: str) -> None:
+    def lines(inputs: int) -> tuple[int, int]:
+        func = loop_of(inputs)
+        text = emit([func], Target.host()) if form == "llvm" else emit_c([func]).text
+        entry = text[text.rindex("main__entry(") :]
+        return len(text.splitlines()), len(entry[: entry.index("}")].splitlines())
+
+    (few, entry), (many, same) = lines(100), lines(5000)
+    assert many < 51 * few and same == entry
