@@ -81,10 +81,10 @@ def test_programs_that_wait_for_ever_or_reach_too_far() -> None:
     isa, _, _, dram, _ = made(1)
     for text, kind in [
         ("FINISH pop_prev", "deadlock"),
-        ("LOAD mem_id=INP dram=9999 y_size=1 x_size=1\nFINISH", "dram"),
+        ("LOAD push_next mem_id=INP dram=9999 y_size=1 x_size=1\nFINISH pop_prev", "dram"),
     ]:
         with pytest.raises(ProgramError) as error:
-            execute(VerilatedDriver, isa, assemble(isa, text + "\nLOAD mem_id=INP"), dram, Hardware())
+            execute(VerilatedDriver, isa, assemble(isa, text), dram, Hardware())
         assert error.value.kind == kind
 
 
