@@ -249,7 +249,8 @@ def loop_branches() -> Brought:
     g = Graph("loop_branches")
     units = 32
     state = g.input(1, units)
-    weights = {"u": g.random(units, units) / 8, "most": np.float32(4.0), "half": np.float32(0.5)}
+    scalars = {"most": np.array(4.0, np.float32), "half": np.array(0.5, np.float32)}
+    weights: Arrays = {"u": g.random(units, units) / 8, **scalars}
     info = helper.make_tensor_value_info
     halved = helper.make_graph(
         [helper.make_node("Mul", ["state", "half"], ["smaller"])],
