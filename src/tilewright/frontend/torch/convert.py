@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import UnsupportedError
+from tilewright.errors import InternalError, ModelError, UnsupportedError
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.torch.decompose import decomposed
+from tilewright.frontend.torch.decompose import contradiction, decomposed
 from tilewright.frontend.torch.importer import GraphImporter, array_of
 from tilewright.frontend.torch.load import load_program
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
@@ -18,7 +19,18 @@ from tilewright.relay.ir.type_of import tensor_type_of
 
 def convert_program(source: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.torch.from_pytorch`."""
-    program = decomposed(load_program(source))
+    program = load_program(source)
+    try:
+        return _converted(program, input_shapes)
+    except InternalError:
+        wrong = contradiction(program) if isinstance(source, str | os.PathLike) else None
+        if wrong is None:
+            raise
+        raise ModelError(f"{os.fspath(source)} is damaged: {wrong}") from None
+
+
+def _converted(given: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> tuple[IRModule, list[InputSpec]]:
+    program = decomposed(given)
     importer = GraphImporter()
     params = _inputs(program, importer)
     importer.run(program.graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.families import find_converter
 
 #: Decompositions may give operators that want decomposing themselves; this deep at most.
@@ -30,14 +31,54 @@ def overload_name(target: Any) -> str:
 def decomposed(program: Any) -> Any:
     """`program` without mutation, with what has no converter decomposed where PyTorch knows how."""
     if any(node.target._schema.is_mutable for node in calls(program)):
-        program = program.run_decompositions({})
+        program = _run(program, {})
     for _ in range(_MOST_ROUNDS):
         missing = {node.target for node in calls(program) if find_converter(overload_name(node.target)) is None}
         table = _decompositions(missing)
         if not table:
             break
-        program = program.run_decompositions(table)
+        program = _run(program, table)
     return program
+
+
+def _run(program: Any, table: dict[Any, Any]) -> Any:
+    try:
+        return program.run_decompositions(table)
+    except Exception as error:  # whatever PyTorch meets in a graph that contradicts itself
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UnsupportedError(f"PyTorch cannot trace the program again: {first}") from error
+
+
+def contradiction(program: Any) -> str | None:
+    """The first call of `program` whose result is not what it says, or that PyTorch refuses; None where all fit."""
+    # torch is optional
+    import torch
+    from torch._guards import detect_fake_mode
+
+    def known(node: Any) -> Any:
+        return node.meta.get("val") if node.op != "get_attr" else getattr(node.graph.owning_module, node.target)
+
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        mode = detect_fake_mode([known(operand) for operand in node.all_input_nodes])
+        if mode is None:
+            continue
+        try:
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), known)
+            with mode, torch.no_grad():
+                found = node.target(*args, **kwargs)
+        except Exception as error:  # as above
+            return f"{node.target} ({node.name}): {str(error).strip().splitlines()[0]}"
+        pairs = zip(*(torch.utils._pytree.tree_leaves(value) for value in (found, node.meta.get("val"))))
+        if any(_kind(one) != _kind(other) for one, other in pairs):
+            return f"{node.target} ({node.name}) does not make what it says it does"
+    return None
+
+
+def _kind(value: Any) -> Any:
+    """What must be the same of two results: element type and axes of tensors."""
+    return (value.dtype, value.dim()) if hasattr(value, "dtype") else None
 
 
 def _decompositions(operators: set[Any]) -> dict[Any, Any]:

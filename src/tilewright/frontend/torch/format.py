@@ -10,6 +10,8 @@ from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.frontend.torch import from_pytorch, need_torch
+from tilewright.frontend.torch.core import missing_core
+from tilewright.frontend.torch.families import supported_operators
 from tilewright.frontend.torch.load import is_program
 from tilewright.relay.ir.module import IRModule
 
@@ -32,6 +34,14 @@ class TorchFrontend(Frontend):
             return True
         kind = type(model)
         return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
+
+    def operators(self) -> dict[str, list[str]]:
+        """ATen operators, and overloads where those are converted each in a way of its own."""
+        return {"ATen operators": [name.removeprefix("aten.") for name in supported_operators()]}
+
+    def missing(self) -> list[str]:
+        """Overloads of core ATen that nothing takes."""
+        return missing_core()
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_pytorch`."""

@@ -18,6 +18,9 @@ from tilewright.frontend.torch.types import Sizes
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 from tilewright.relay.ir.type_of import tensor_type_of
 
+#: A weight whose elements share memory may take so many times that memory as a constant, and this in any case.
+_MOST_REPEATED, _ALWAYS_ALLOWED = 1024, 1 << 28
+
 
 class GraphImporter:
     """Converts the nodes of one graph; `problems` has one line for each node that cannot be converted.
@@ -208,13 +211,19 @@ def _meta(given: Any) -> Any:
 
 def array_of(tensor: Any, where: str) -> Constant:
     """A constant on the memory of a tensor."""
+    # torch is optional
+    import torch
+
     from tilewright.runtime.dlpack import import_array
 
+    held = tensor.untyped_storage().nbytes() if tensor.layout == torch.strided else 0
+    if held and tensor.numel() * tensor.element_size() > held * _MOST_REPEATED + _ALWAYS_ALLOWED:
+        raise UnsupportedError(
+            f"{where} repeats {held} bytes to a tensor of {tensor.numel() * tensor.element_size()} bytes"
+        )
     plain = tensor.detach().cpu().contiguous()
     if plain.is_sparse or plain.is_quantized or plain.is_complex():
         raise UnsupportedError(f"{where} is a {plain.dtype} tensor of layout {plain.layout}, which is not supported")
-    import torch
-
     if plain.dtype == torch.bool:
         return Constant(plain.numpy())
     return Constant(np.asarray(import_array(plain)))

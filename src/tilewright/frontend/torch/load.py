@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.source import Source
+from tilewright.frontend.torch.archive import check_program
 
 #: The variable of the environment by which `torch.load` never unpickles more than `weights_only` allows.
 _SETTING = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -38,17 +39,16 @@ def load_program(source: Any) -> Any:
     path = Path(source)
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
-    if not is_program(Source.of(path)):
+    source = Source.of(path)
+    if not is_program(source):
         raise ModelError(
             f"{path} is no program of torch.export; export the module with torch.export.export and write it with "
             "torch.export.save (checkpoints and pickled modules are never read, for they run code)"
         )
+    check_program(source)
     try:
-        _check_harmless(path)
         with _only_weights():
             return torch.export.load(path)
-    except ModelError:
-        raise
     except Exception as error:  # whatever the reader of torch meets in a damaged archive
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
 
@@ -59,23 +59,6 @@ def is_program(source: Source) -> bool:
     return any(name.rpartition("/")[2] == "archive_format" for name in names) and any(
         "models/" in name and name.endswith(".json") for name in names
     )
-
-
-def _check_harmless(path: Path) -> None:
-    """Raise `ModelError` for an archive with parts that the reader of torch would run or unpickle without limits."""
-    import torch  # the caller has it
-    from torch.export.pt2_archive import constants as layout
-
-    running = tuple(
-        [layout.AOTINDUCTOR_DIR]
-        + [
-            layout.CONSTANTS_DIR + name
-            for name in (layout.CUSTOM_OBJ_FILENAME_PREFIX, layout.OPAQUE_OBJ_FILENAME_PREFIX)
-        ]
-    )
-    found = [name for name in torch._C.PyTorchFileReader(str(path)).get_all_records() if name.startswith(running)]
-    if found:
-        raise ModelError(f"{path} holds {found[0]}: objects and native code, which are never read, for they run code")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,10 @@ from tilewright.relay.ir.type import TensorType
 
 #: Of views: how what is written into one is put into the tensor that it is of.
 _SCATTERS = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}
+#: What reaches files, and what makes tensors of any size out of numbers.
+_WRITING = {"from_file", "save"}
+_FILLING = {"zeros", "ones", "full", "empty", "rand", "randn", "empty_strided"}
+_MOST_ELEMENTS = 1 << 28
 _SHAPES = {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "alias", "detach", "contiguous"}
 
 
@@ -115,6 +120,11 @@ class Caller:
         return result
 
     def _compute(self, name: str, overload: str, values: Sequence[Any]) -> Any:
+        if name in _WRITING:
+            raise UnsupportedError(f"aten::{name} reads or writes files, which no program may while it is imported")
+        sizes = values[0] if name in _FILLING and isinstance(values[0], Sequence) else ()
+        if math.prod(size for size in sizes if isinstance(size, int)) > _MOST_ELEMENTS:
+            raise UnsupportedError(f"aten::{name} of the sizes {list(sizes)} makes more than {_MOST_ELEMENTS} elements")
         found, *_ = torch._C._get_operation_overload(f"aten::{name}", overload)
         with torch.no_grad():
             return _applied(found, torch._C._get_schema(f"aten::{name}", overload), values)

@@ -12,6 +12,8 @@ import torch
 
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.source import Source
+from tilewright.frontend.torch.archive import check_script
 from tilewright.frontend.torch.script.values import Module, Traced, leaves
 from tilewright.frontend.torch.script.walk import Raised, Walker
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var
@@ -26,10 +28,11 @@ def load_script(source: Any) -> Any:
     """The ScriptModule that `source` is, or that the file named so, or the bytes, hold.
 
     Read by the loader of TorchScript, in C++: it makes tensors, numbers, lists and objects of the classes that the file
-    itself declares, and runs nothing. Raises `ModelError` for a damaged file.
+    itself declares; one of those with code of their own for this is refused. Raises `ModelError` for a damaged file.
     """
     if isinstance(source, torch.jit.ScriptModule):
         return source
+    check_script(Source.of(source))
     given: Any = (
         io.BytesIO(source) if isinstance(source, bytes | bytearray | memoryview) else str(Path(os.fspath(source)))
     )
