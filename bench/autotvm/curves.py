@@ -70,10 +70,12 @@ class Part(Points):
         return self.whole.position(self.which[point])
 
     def at(self, position: Position) -> int | None:
-        return self._place.get(self.whole.at(position) if self.whole.at(position) is not None else -1)
+        point = self.whole.at(position)
+        return None if point is None else self._place.get(point)
 
     def find(self, config: Any) -> int | None:
-        return self._place.get(self.whole.find(config) or 0)
+        point = self.whole.find(config)
+        return None if point is None else self._place.get(point)
 
     def expected(self, point: int) -> float:
         return 0.0 if self.blind else self.whole.expected(self.which[point])
