@@ -37,7 +37,7 @@ class OddTask(Task):
     """`ELEMENTS` numbers doubled; `BEHAVIOURS` are what its configurations do instead, by number."""
 
     ELEMENTS = 64
-    BEHAVIOURS = ("well", "again", "wrong", "unbuildable", "crash", "hang", "slow build")
+    BEHAVIOURS = ("well", "again", "wrong", "unbuildable", "crash", "hang", "slow build", "greedy")
 
     def __init__(self, name: str = "odd") -> None:
         self.name, self.target = name, Target("cpu -cores=1")
@@ -68,6 +68,8 @@ class OddTask(Task):
     def _function(self, behaviour: str) -> PrimFunc:
         if behaviour == "unbuildable":
             raise ScheduleError("no such tile")
+        if behaviour == "greedy":
+            bytearray(1 << 36)
         while behaviour == "slow build":
             pass
         x = te.placeholder((self.ELEMENTS,), "float32", "x")

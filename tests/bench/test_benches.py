@@ -161,3 +161,9 @@ def test_a_folder_of_models_is_verified(bench_folder: Path, tmp_path: Path, peer
 def test_a_kernel_compared_with_itself(bench_folder: Path) -> None:
     out = run_bench(bench_folder / "autotvm", "same", "--smoke")
     assert out.count("of 2; ratios") == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_nothing_is_lost_or_left_behind_where_everything_goes_wrong(bench_folder: Path, tmp_path: Path) -> None:
+    out = run_bench(bench_folder / "autotvm", "faults", "--smoke", "--folder", tmp_path)
+    assert " trials: " in out and (tmp_path / "records.jsonl").exists()

@@ -289,7 +289,8 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
         (["profiel"], "did you mean 'profile'?"),
         (
             ["xyzzy"],
-            "there are: compile, run, bench, verify, bisect, inspect, tune, profile, keygen, sign, rpc, doctor",
+            "there are: compile, run, bench, verify, bisect, inspect, tune, records, profile, keygen, sign, rpc, "
+            "doctor",
         ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),

@@ -41,6 +41,7 @@ VERBS = {
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
     "tune": ("tilewright.cli.tune", "tune_command"),
+    "records": ("tilewright.cli.records", "records_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),
     "keygen": ("tilewright.cli.sign", "keygen_command"),
     "sign": ("tilewright.cli.sign", "sign_command"),

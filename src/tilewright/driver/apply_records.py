@@ -41,9 +41,9 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
     if isinstance(records, TopHub):
         return _configured_by(mod, target, lambda key, function: _from_hub(records, key, function, target))
     if records.entries and processor not in records.processors:
-        known = "\n  ".join(sorted(records.processors))
+        others = "\n  ".join(sorted(records.processors))
         raise ArtifactError(
-            f"{records.name} has no records of this processor,\n  {processor}\nbut of\n  {known}\n"
+            f"{records.name} has no records of this processor,\n  {processor}\nbut of\n  {others}\n"
             "Tune on this processor (`tilewright tune`), or compile for one of those"
         )
     best = records.configurations(processor, this_compiler())

@@ -41,7 +41,8 @@ class MeasureErrorNo:
     UNKNOWN_ERROR = 8
 
 
-_NUMBERS = {
+#: The number of each kind of failure.
+ERROR_NUMBERS = {
     "": MeasureErrorNo.NO_ERROR, BUILD: MeasureErrorNo.COMPILE_HOST, RUN: MeasureErrorNo.RUNTIME_DEVICE,
     TIMEOUT: MeasureErrorNo.RUN_TIMEOUT, WRONG: MeasureErrorNo.WRONG_ANSWER, CRASH: MeasureErrorNo.RUNTIME_DEVICE,
 }  # fmt: skip
@@ -210,7 +211,7 @@ def create_measure_batch(task: Any, option: dict[str, Any]) -> MeasureBatch:
 
 def result_of(trial: Trial) -> MeasureResult:
     """A trial by its classic name."""
-    number = _NUMBERS[trial.failure]
+    number = ERROR_NUMBERS[trial.failure]
     if trial.failure == TIMEOUT and not trial.run_seconds:
         number = MeasureErrorNo.BUILD_TIMEOUT
     costs: Sequence[Any] = (trial.reason,) if trial.seconds is None else (trial.seconds,)

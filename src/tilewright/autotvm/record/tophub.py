@@ -38,7 +38,8 @@ class TopHub(Database):
         exact = self.best(task, processor)
         if exact is not None:
             return [exact]
-        family, near = family_of(processor), []
+        family = family_of(processor)
+        near: list[tuple[float, int, Entry]] = []
         for (other, there), _ in self._of.items():
             if other.template != task.template or other.version != task.version or family_of(there) != family:
                 continue
