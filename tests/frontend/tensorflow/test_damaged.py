@@ -124,8 +124,18 @@ def test_huge_declared_constants_are_refused_before() -> None:
 
 
 def test_circles_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="needs its own result"):
+    with pytest.raises(ModelError, match="needs its own result"):
         from_tensorflow(graph(node("a", "Add", ("b", "x")), node("b", "Relu", ("a",)), node("c", "Relu", ("b",))))
+
+
+def test_a_loop_that_reads_its_own_result_is_refused() -> None:
+    loop = [
+        node("e", "Enter", ("x",)), node("m", "Merge", ("e", "n")), node("t", "IsFinite", ("m",)),
+        node("l", "LoopCond", ("t",)), node("s", "Switch", ("m", "l")), node("q", "Exit", ("s",)),
+        node("a", "Add", ("s:1", "q")), node("n", "NextIteration", ("a",)),
+    ]  # fmt: skip
+    with pytest.raises(ModelError, match="more than 20 loops within each other"):
+        from_tensorflow(graph(*loop), outputs=["q"])
 
 
 def test_what_a_graph_lacks_is_named() -> None:

@@ -30,6 +30,8 @@ _OF_DATA = (ValueError, IndexError, KeyError, TypeError, AttributeError, Arithme
 _MOST_OPERATORS = 1 << 18
 #: Functions that call functions.
 _MOST_DEPTH = 60
+#: Loops of TensorFlow 1 within loops.
+_MOST_LOOPS = 20
 #: What changes a variable while the model runs.
 _ASSIGNS = (
     "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "Assign", "AssignAdd", "AssignSub",
@@ -164,6 +166,10 @@ class Importer(GraphImporter):
     def _leave(self, scope: Scope, exit_: Record) -> None:
         """Run the loop that an Exit leaves, and enter what all its exits give."""
         frame = scope.frame_of(exit_, self.program.label)
+        if len(self._leaving) >= _MOST_LOOPS:
+            raise ModelError(
+                f"{self.program.label}: more than {_MOST_LOOPS} loops within each other, at {frame.name!r}"
+            )
         values = [scope.values[one.enter][0] for one in frame.carried]
         node = TfNode(exit_, scope.name + frame.name, values, self)
         self._leaving.append((scope, frame))
@@ -180,7 +186,7 @@ class Importer(GraphImporter):
         scope, frame = self._leaving[-1]
 
         def inside(values: Sequence[Any], label: str) -> Scope:
-            known = {one: scope.values[one] for one in frame.read}
+            known = {one: scope.values[one] for one in _read_by(frame)}
             known |= {one.merge: [value, DEAD] for one, value in zip(frame.carried, values)}
             known |= {one.switch: [DEAD, value] for one, value in zip(frame.carried, values) if one.switch}
             return scope.within(known, label)
