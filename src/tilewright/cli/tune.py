@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -33,6 +36,7 @@ _BATCH_A_DEVICE = 4
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
 @click.option("--tracker", metavar="HOST:PORT", help="measure on the devices of this tracker's fleet")
+@click.option("--cluster", metavar="tls://HOST:PORT", help="build and measure on the workers of a cluster of dask")
 @click.option("--key", default="", help="with --tracker: which kind of device")
 @click.option("--devices", default=4, show_default=True, help="with --tracker: how many of them at a time")
 @click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10")
@@ -51,6 +55,7 @@ def tune_command(
     shapes: str | None,
     threads: int | None,
     tracker: str | None,
+    cluster: str | None,
     key: str,
     devices: int,
     priority: int,
@@ -58,7 +63,8 @@ def tune_command(
 ) -> None:
     """Measure schedules for the kernels of MODEL, and keep the best in a file of records.
 
-    With --tracker they are built here and measured on the devices of a fleet, for which --target names the processor.
+    With --tracker they are built here and measured on the devices of a fleet, with --cluster both is done by the
+    workers of a cluster; --target names the processor of these.
 
     `tilewright compile MODEL --records FILE` compiles with them. A run can be ended with Ctrl-C and taken up again with
     the same file. At the end the tuned model is compared with the default one; what does not pay is rolled back.
@@ -74,9 +80,9 @@ def tune_command(
     if minutes is None and trials is None:
         minutes = _MINUTES
     spelled = f"{target or 'cpu'}{f' -cores={threads}' if threads else ''}"
-    place = _fleet(tracker, key, devices, priority, bundle, spelled)
     mod = import_model(model, parse_shapes(shapes))
-    with make_view(model, records) as view:
+    asked = _Elsewhere(tracker, cluster, key, devices, priority, bundle)
+    with asked.place(spelled) as place, make_view(model, records) as view:
         batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * devices)
         options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, cost_model, batch, seed)
         result = tune(mod, spelled, options, records, view, place)
@@ -93,20 +99,50 @@ def tune_command(
         write_file(json_path, lambda path: path.write_text(json.dumps(outcome, indent=2) + "\n"))
 
 
-def _fleet(tracker: str | None, key: str, devices: int, priority: int, bundle: str | None, target: str) -> Any:
-    """Where to measure: the devices of a fleet, if a tracker is named. Refuses a target that they cannot run."""
-    if tracker is None:
-        if key or bundle:
-            raise InputError("--key and --bundle say on whose devices to measure; give --tracker HOST:PORT")
-        return None
-    if not key:
-        raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
-    # only with a fleet
-    from tilewright.autotvm.measure.fleet import Fleet
-    from tilewright.autotvm.network.place import OnFleet
-    from tilewright.rpc.tracker_client import connect_tracker
-    from tilewright.target import Target
+@dataclass(frozen=True)
+class _Elsewhere:
+    """Where to measure, as it was asked for: with neither a tracker nor a cluster, here."""
 
-    fleet = Fleet(connect_tracker(*parse_address(tracker), bundle=bundle), key, devices, priority=priority)
-    fleet.check(Target(target))
-    return OnFleet(fleet)
+    tracker: str | None
+    cluster: str | None
+    key: str
+    devices: int
+    priority: int
+    bundle: str | None
+
+    @contextmanager
+    def place(self, target: str) -> Iterator[Any]:
+        """The place, once it is known that it runs code for `target`; None for this machine."""
+        if self.tracker is not None and self.cluster is not None:
+            raise InputError("--tracker and --cluster exclude each other")
+        if self.tracker is not None:
+            yield self._fleet(self.tracker, target)
+        elif self.cluster is not None:
+            # only with a cluster
+            from tilewright.autotvm.measure.cluster import Cluster
+            from tilewright.autotvm.network.place import OnCluster
+            from tilewright.target import Target
+
+            if self.bundle is None:
+                raise InputError("give --bundle DIR: a cluster is asked over TLS, and asks who we are")
+            cluster = Cluster(self.cluster, self.bundle)
+            with cluster.client() as client:
+                yield OnCluster(cluster, client, Target(target))
+        elif self.key or self.bundle:
+            raise InputError("--key and --bundle say on whose devices to measure; give --tracker HOST:PORT")
+        else:
+            yield None
+
+    def _fleet(self, tracker: str, target: str) -> Any:
+        if not self.key:
+            raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
+        # only with a fleet
+        from tilewright.autotvm.measure.fleet import Fleet
+        from tilewright.autotvm.network.place import OnFleet
+        from tilewright.rpc.tracker_client import connect_tracker
+        from tilewright.target import Target
+
+        session = connect_tracker(*parse_address(tracker), bundle=self.bundle)
+        fleet = Fleet(session, self.key, self.devices, priority=self.priority)
+        fleet.check(Target(target))
+        return OnFleet(fleet)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 
 from tests.autotvm.tasks import conv_task
@@ -49,3 +51,13 @@ def test_open_sizes_are_left_to_the_cost_model() -> None:
     rows = SizeVar("n", "int32", 4)
     x, w = relay.var("x", shape=(rows, 64)), relay.const(np.ones((32, 64), "float32"))
     assert extract_from_program(relay.Function([x], relay.nn.dense(x, w))) == []
+
+
+def test_a_task_lowers_in_another_process_as_it_does_here() -> None:
+    task = conv_task()
+    assert len(task.points) > 1
+    there = pickle.loads(pickle.dumps(task))
+    for point in (0, 1):
+        config = dict(task.points.config(point))
+        assert str(there.lower(config)) == str(task.lower(config))
+    assert str(there.lower_reference()) == str(task.lower_reference())

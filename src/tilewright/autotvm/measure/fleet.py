@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,16 +69,20 @@ class Fleet:
     def check(self, target: Target) -> dict[str, Any]:
         """What the devices are. Raises `TargetError` where code for `target` does not run on them."""
         found = self.describe()
-        architecture, features = found["architecture"], set(getattr(target, "features", ()))
-        if getattr(target, "architecture", "") != architecture:
-            raise TargetError(f"devices of key {self.key!r} are {architecture}, and the target is {target}")
-        lacking = sorted(features - set(found["features"])) if found["features"] else []
-        if lacking:
-            raise TargetError(
-                f"device {found['name']} of key {self.key!r} has no {', '.join(lacking)}, which the target {target} "
-                "uses: name the processor of the devices by -mcpu="
-            )
+        check_target(found, f"devices of key {self.key!r}", target)
         return found
+
+
+def check_target(capability: Mapping[str, Any], which: str, target: Target) -> None:
+    """Raise `TargetError` unless code for `target` runs on what has this capability."""
+    architecture, features = capability["architecture"], set(getattr(target, "features", ()))
+    if getattr(target, "architecture", "") != architecture:
+        raise TargetError(f"{which} are {architecture}, and the target is {target}")
+    lacking = sorted(features - set(capability["features"])) if capability["features"] else []
+    if lacking:
+        raise TargetError(
+            f"{which} have no {', '.join(lacking)}, which the target {target} uses: name their processor by -mcpu="
+        )
 
 
 class FleetMeasurer(Measurer):
@@ -206,24 +210,16 @@ class FleetMeasurer(Measurer):
     ) -> Trial:
         """The trial beside an incumbent, whose place it takes if that still is the incumbent."""
         begun = time.perf_counter()
-        try:
-            with _at_most(self.options.run_seconds, remote):
-                timing, accepted = judge(stand, code, None if incumbent is None else incumbent.code, self.options)
-        except ConnectionLost:
-            raise
-        except WorkerLost as error:
-            failure = TIMEOUT if error.how in (CANCELLED, LATE) else CRASH
-            reason = "it took longer than its deadline" if failure == TIMEOUT else str(error)
-            spent = time.perf_counter() - begun
-            raise _Gone(replace(trial, failure=failure, reason=reason, run_seconds=spent)) from None
-        except (WrongResult, UserError) as error:
-            failure = WRONG if isinstance(error, WrongResult) else RUN
-            reason = f"{type(error).__name__}: {error}"
-            return replace(trial, failure=failure, reason=reason, run_seconds=time.perf_counter() - begun)
+        found = judged(stand, code, None if incumbent is None else incumbent.code, self.options)
         trial = replace(trial, run_seconds=time.perf_counter() - begun)
-        return self._settled(remote.name, task, trial, code, incumbent, timing, accepted)
+        if found.timing is None:
+            trial = replace(trial, failure=found.failure, reason=found.reason)
+            if found.gone:
+                raise _Gone(trial)
+            return trial
+        return self.settled(remote.name, task, trial, code, incumbent, found.timing, found.accepted)
 
-    def _settled(
+    def settled(
         self,
         device: str,
         task: Task,
@@ -233,6 +229,10 @@ class FleetMeasurer(Measurer):
         timing: Timing,
         accepted: bool,
     ) -> Trial:
+        """The trial with its time; it takes the place of the incumbent that it was compared with, unless that has gone.
+
+        The time of the first is at the clock that the reference loop has shown to be the device's.
+        """
         with self._lock:
             shortest = self._loops[device] = min(self._loops.get(device, float("inf")), timing.loop)
             alone = timing.candidate * shortest / timing.loop
@@ -245,6 +245,36 @@ class FleetMeasurer(Measurer):
         with self._lock:
             self.lost.append(reason)
         self.tell(f"a device was lost, its work goes to others: {reason}")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What running a configuration beside the incumbent came to: its timing, or why there is none.
+
+    `gone` says that the process on the device went down with it.
+    """
+
+    timing: Timing | None = None
+    accepted: bool = False
+    failure: str = ""
+    reason: str = ""
+    gone: bool = False
+
+
+def judged(stand: RemoteStand, code: Upload, incumbent: Upload | None, options: MeasureOptions) -> Judgement:
+    """Compare a configuration with the incumbent on a device. Raises `ConnectionLost` where that is lost."""
+    try:
+        with _at_most(options.run_seconds, stand.remote):
+            return Judgement(*judge(stand, code, incumbent, options))
+    except ConnectionLost:
+        raise
+    except WorkerLost as error:
+        late = error.how in (CANCELLED, LATE)
+        reason = "it took longer than its deadline" if late else str(error)
+        return Judgement(failure=TIMEOUT if late else CRASH, reason=reason, gone=True)
+    except (WrongResult, UserError) as error:
+        failure = WRONG if isinstance(error, WrongResult) else RUN
+        return Judgement(failure=failure, reason=f"{type(error).__name__}: {error}")
 
 
 class _Useless(Exception):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from tilewright.autotvm.measure import cluster_worker
+from tilewright.autotvm.measure.cluster import RESOURCE, Cluster, ClusterMeasurer
 from tilewright.autotvm.measure.fleet import Fleet, FleetMeasurer
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
@@ -13,9 +18,12 @@ from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import Entry, TaskKey
 from tilewright.autotvm.task.task import Task
 from tilewright.errors import EnvironmentError_, UserError
+from tilewright.rpc.board.library import packed_for
+from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.rpc.client import RemoteModel, Session
 from tilewright.rpc.frames import ConnectionLost
 from tilewright.runtime.model import Model
+from tilewright.runtime.profile import KernelTime
 from tilewright.target import Target
 
 #: Devices that a verdict is begun on, one after another, when each is lost.
@@ -86,3 +94,54 @@ def _loaded(remote: Session, model: Model) -> RemoteModel:
     found = remote.load_module(remote.upload(model))
     assert isinstance(found, RemoteModel)
     return found
+
+
+class OnCluster(Here):
+    """The workers of a cluster, by a `client` of it."""
+
+    def __init__(self, cluster: Cluster, client: Any, target: Target) -> None:
+        """Raises `EnvironmentError_` where no worker measures, `TargetError` where none runs code for `target`."""
+        self._client, self._workers = client, cluster.check(client, target)
+
+    def measurer(self, tasks: Sequence[Task], options: MeasureOptions, tell: Callable[[str], None]) -> Measurer:
+        return ClusterMeasurer(tasks, self._client, options, tell)
+
+    def ready(self, model: Model, target: Target) -> Model:
+        return model
+
+    def settle(
+        self,
+        default: Model,
+        build: Callable[[Database], Model],
+        best: Mapping[TaskKey, Entry],
+        kernels: Mapping[str, TaskKey],
+        inputs: Mapping[str, Any],
+        seconds: float,
+    ) -> Verdict:
+        """As `settle`, all of it on one worker."""
+        for worker in self._workers:
+            there = partial(_OnWorker, self._client, worker)
+            # a task whose worker is lost, and the model there with it, is cancelled by the engine
+            with suppress(CancelledError):
+                return settle(there(default), partial(_made, there, build), best, kernels, inputs, seconds)
+        raise EnvironmentError_("all workers of the cluster that could compare the networks were lost")
+
+
+def _made(there: Callable[[Model], _OnWorker], build: Callable[[Database], Model], records: Database) -> _OnWorker:
+    return there(build(records))
+
+
+class _OnWorker:
+    """A network on a worker of a cluster."""
+
+    def __init__(self, client: Any, worker: str, model: Model) -> None:
+        self._client, self._where = client, {"workers": [worker], "resources": RESOURCE, "pure": False}
+        self._contents = client.scatter(packed_for(model, ARTIFACT), workers=[worker], hash=False)
+
+    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+        told = self._contents, dict(inputs), repeat, warmup
+        return list(self._client.submit(cluster_worker.time_model, *told, **self._where).result())
+
+    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> Sequence[KernelTime]:
+        told = self._contents, dict(inputs), repeat
+        return list(self._client.submit(cluster_worker.profile_model, *told, **self._where).result())

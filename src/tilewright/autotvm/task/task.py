@@ -14,6 +14,8 @@ from tilewright.autotvm.task.points import EnumeratedPoints, Points
 from tilewright.driver.apply_records import task_key_of
 from tilewright.driver.lower import loops_of, lower_function, schedule_choice, search_space, to_compute
 from tilewright.relay.ir.expr import Function
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
 from tilewright.target import Target
 from tilewright.tir.op import as_const
 from tilewright.tir.stmt import PrimFunc
@@ -39,6 +41,11 @@ class Task(ABC):
     key: TaskKey
     arguments: tuple[Argument, ...]
     flops: float = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to lower configurations: the search space stays behind."""
+        left_behind = ("points", "default", "roofline")
+        return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     @property
     def processor(self) -> str:
@@ -94,6 +101,10 @@ class KernelTask(Task):
             Argument(tuple(int(as_const(extent) or 0) for extent in tensor.shape), str(tensor.dtype), role)
             for tensor, role in zip(tensors, roles, strict=True)
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.function = infer_type(IRModule.from_expr(self.function))["main"]  # types are not pickled
 
     @functools.cached_property
     def points(self) -> Points:
