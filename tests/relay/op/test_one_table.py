@@ -27,8 +27,10 @@ ELSEWHERE = {
 }
 #: Files that have the name of an operator in a table that is of something else.
 OTHER_NAMES = {
+    "autotvm/feature/nest.py": "kinds of arithmetic in loops, which are counted",
     "cli/calibrate.py": "instructions whose cycles are measured",
     "driver/vta/patterns.py": "steps of the accelerator's vector unit, and the operators that they compute",
+    "vta/explore/networks.py": "products as models and as quantizers spell them, of which the sizes are read",
     "relay/ir/literals.py": "the functions of symbolic sizes, min and max",
     "relay/ir/parse_types.py": "the functions of symbolic sizes, min and max",
     "runtime/host_ops/external.py": "steps of the code generator `host` in an artifact, which the runtime reads alone",
