@@ -306,3 +306,10 @@ def test_resize_of_an_open_size_is_that_of_the_size(mode: str) -> None:
 def test_an_optional_of_a_constant_stays_optional() -> None:
     text = "(int64 n) => (bool y) <float[1] c = {1}> { o = Optional(c)  y = OptionalHasElement(o) }"
     assert run(text_model(f"g {text}", 17), {"n": np.array(1)})[0].item() is True
+
+
+def test_celu_keeps_what_is_positive() -> None:
+    x = np.array([2.6572622e38, 1.1, 0, -0.5, -3e38], np.float32)
+    model = text_model("g (float[5] x) => (float[5] y) { y = Celu<alpha = 0.43>(x) }", 17)
+    expected = np.where(x > 0, x, 0.43 * np.expm1(np.minimum(x, 0).astype(np.float64) / 0.43))
+    np.testing.assert_allclose(run(model, {"x": x})[0], expected, rtol=1e-6)

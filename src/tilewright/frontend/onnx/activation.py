@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tilewright.frontend.functions import celu
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
@@ -83,9 +84,7 @@ def convert_selu(node: OnnxNode) -> Expr:
 @in_float32
 def convert_celu(node: OnnxNode) -> Expr:
     """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
-    data, alpha = node[0], node.attr("alpha", 1.0)
-    scaled = op.multiply(data, scalar_like(node, 1.0 / alpha, data))
-    return op.multiply(elu(node, scaled, 1.0), scalar_like(node, alpha, data))
+    return celu(node[0], node.attr("alpha", 1.0))
 
 
 @converts("LeakyRelu")

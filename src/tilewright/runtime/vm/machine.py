@@ -28,7 +28,8 @@ _PACKED, _IF, _GOTO, _MOVE, _RET, _FATAL, _IF_TAG, _GET_FIELD, _ALLOC_ADT = map(
         Opcode.GET_FIELD, Opcode.ALLOC_ADT,
     ),
 )  # fmt: skip
-_LOAD_CONST, _LOAD_CONSTI, _KILL_REGISTER = map(int, (Opcode.LOAD_CONST, Opcode.LOAD_CONSTI, Opcode.KILL_REGISTER))
+_LOAD_CONST = int(Opcode.LOAD_CONST)
+_SETS = _LOAD_CONSTI, _KILL_REGISTER = tuple(map(int, (Opcode.LOAD_CONSTI, Opcode.KILL_REGISTER)))
 _CALLS = _INVOKE, _INVOKE_CLOSURE, _TAIL_INVOKE, _TAIL_INVOKE_CLOSURE = tuple(
     map(int, (Opcode.INVOKE, Opcode.INVOKE_CLOSURE, Opcode.TAIL_INVOKE, Opcode.TAIL_INVOKE_CLOSURE))
 )
@@ -88,10 +89,7 @@ def execute(
                 continue
             if returns:
                 if len(frames) >= MAX_FRAMES:
-                    raise InputError(
-                        f"the model's function {function.name!r} calls itself more than {MAX_FRAMES} times without "
-                        "returning; a call whose result is returned as it is takes no space"
-                    )
+                    raise InputError(too_deep(function))
                 frames.append((function, position, registers, destination))
             function = functions[callee]
             registers = [*values, *[None] * (function.registers - function.params)]
@@ -111,10 +109,8 @@ def execute(
             registers[x[0]] = registers[x[1]]
         elif op == _LOAD_CONST:
             registers[x[0]] = constants[x[1]]
-        elif op == _LOAD_CONSTI:
-            registers[x[0]] = x[1]
-        elif op == _KILL_REGISTER:
-            registers[x[0]] = None
+        elif op in _SETS:
+            registers[x[0]] = x[1] if op == _LOAD_CONSTI else None
         elif op == _RET:
             value = registers[x[0]]
             if not frames:
@@ -126,6 +122,14 @@ def execute(
             raise InputError(unmatched(function))
         else:
             _RARE[op](registers, x)
+
+
+def too_deep(function: VMFunction) -> str:
+    """What is said where calls are open without end."""
+    return (
+        f"the model's function {function.name!r} calls itself more than {MAX_FRAMES} times without returning; "
+        "a call whose result is returned as it is takes no space"
+    )
 
 
 def unmatched(function: VMFunction) -> str:
