@@ -289,7 +289,7 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
         (["profiel"], "did you mean 'profile'?"),
         (
             ["xyzzy"],
-            "there are: compile, run, bench, verify, bisect, inspect, tune, records, profile, keygen, sign, rpc, "
+            "there are: compile, run, bench, verify, bisect, inspect, tune, records, profile, keygen, sign, rpc, vta, "
             "doctor",
         ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),

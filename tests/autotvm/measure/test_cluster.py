@@ -80,6 +80,7 @@ def test_trials_and_failures_are_those_of_this_machine(cluster) -> None:
     kinds = {odd.BEHAVIOURS[t.config["behaviour"]]: t.failure for t in trials}
     assert kinds == {
         "well": "", "again": "", "wrong": "wrong result", "unbuildable": "build", "crash": "crash", "hang": "timeout",
+        "greedy": "build",
     }  # fmt: skip
     assert [(trial.failure, trial.reason) for trial in others] == [("", "")] * 3
     assert measurer.incumbents[plain].seconds > 0

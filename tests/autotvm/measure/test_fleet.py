@@ -45,7 +45,7 @@ def test_every_failure_has_its_type_there_too(fleet_of) -> None:
     kinds = {task.BEHAVIOURS[t.config["behaviour"]]: t.failure for t in trials}
     assert kinds == {
         "well": "", "again": "", "wrong": "wrong result", "unbuildable": "build", "crash": "crash", "hang": "timeout",
-        "slow build": "timeout",
+        "slow build": "timeout", "greedy": "build",
     }  # fmt: skip
     reasons = {t.failure: t.reason for t in trials}
     assert "64 of 64 results differ; at [0]" in reasons["wrong result"]
