@@ -29,3 +29,17 @@ ensure_environment() {
     touch "$stamp"
   fi
 }
+
+# ensure_packages NAMES: Debian packages, where this is Debian and we may install them; else a line that names them.
+ensure_packages() {
+  local name missing=()
+  for name in "$@"; do
+    dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing ${missing[*]} (once)"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q "${missing[@]}" >/dev/null && return 0
+  fi
+  echo "not installed, so tests that need them are skipped: ${missing[*]}" >&2
+}
