@@ -8,8 +8,6 @@ import pytest
 from tests.topi.schedule.cpu.kernels import sample
 from tilewright import codegen, te, topi
 from tilewright.target import Target
-from tilewright.tir.stmt import Allocate
-from tilewright.tir.visitor import post_order
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.product import (
     Blocking,
@@ -138,18 +136,3 @@ def test_steps_of_small_layers_are_not_shared() -> None:
         layer = RecurrentWorkload(10, 1, 1, units, 16, ((4, units),))
         costs = [recurrent_cost(layer, {"tile_rows": 1, "shared": choice}, target).cycles for choice in (0, 1)]
         assert (costs[1] < costs[0]) == shared
-
-
-@pytest.mark.parametrize("lead", [(1, 5, 7), (3, 5, 7), (1, 1, 35)])
-def test_a_tile_of_rows_of_several_axes_sums_no_more_than_its_rows(lead: tuple[int, ...]) -> None:
-    """However the tiles divide 7 columns of an image: not those of all the columns that they touch."""
-    x, w = te.placeholder((*lead, 24), name="x"), te.placeholder((2, 24, 16), name="w")
-    out = topi.nn.relu(topi.nn.dense_pack(x, w))
-    space = space_of([out], Target("cpu"))
-    assert space is not None
-    for config in {c["tile_rows"]: c for c in space}.values():
-        func = te.lower(schedule([out], Target("cpu"), config), [x, w, out], "product")
-        nodes: list[object] = []
-        post_order(func.body, nodes.append)
-        rows = [np.prod([size.value for size in n.extents]) // 16 for n in nodes if isinstance(n, Allocate)]
-        assert rows and max(rows) <= 2 * config["tile_rows"], f"{config}: sums of {rows} rows by one panel of 16"
