@@ -1,6 +1,6 @@
 """One device on loopback: how long a small call takes, how fast uploads are, and whether many jobs leave anything.
 
-python -m bench.fleet.server            # latency and uploads, plaintext and TLS
+python -m bench.fleet.server --folder /dev/shm    # latency and uploads, plaintext and TLS, without waiting for a disk
 python -m bench.fleet.server --jobs 10000
 python -m bench.fleet.server --frames 100000
 """
@@ -70,7 +70,8 @@ def latency_and_uploads(folder: Path) -> None:
                 rates = [_upload_rate(remote, folder / "large") for _ in range(4)]
             print(
                 f"{name}: call median {statistics.median(calls) * 1e3:.3f} ms, minimum {calls[0] * 1e3:.3f} ms; "
-                f"uploads of 512 MiB at {', '.join(f'{rate:.0f}' for rate in rates)} MiB/s"
+                f"uploads of 512 MiB at {', '.join(f'{rate:.0f}' for rate in rates)} MiB/s",
+                flush=True,
             )
 
 
@@ -170,9 +171,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=0, help="run so many jobs through one server")
     parser.add_argument("--frames", type=int, default=0, help="send so many hostile frames to one server")
+    parser.add_argument("--folder", help="where files are kept  [default: the system's place for temporary ones]")
     options = parser.parse_args()
     print(machine())
-    with tempfile.TemporaryDirectory(prefix="tilewright-fleet-") as name:
+    with tempfile.TemporaryDirectory(prefix="tilewright-fleet-", dir=options.folder) as name:
         folder = Path(name)
         folder.chmod(0o755)
         if options.jobs:

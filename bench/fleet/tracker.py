@@ -1,6 +1,6 @@
 """A tracker with four devices on loopback: how busy they are kept, who gets how much, and what becomes of jobs.
 
-python -m bench.fleet.tracker                     # utilization, and the shares of two users
+python -m bench.fleet.tracker --seconds 300       # utilization, and the shares of two users
 python -m bench.fleet.tracker --dying --seconds 60
 
 A job holds its device for a second in which neither side computes, as four devices share the processors of this
@@ -10,6 +10,8 @@ machine; before that it uploads a module, loads it and calls it.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import random
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,11 +71,16 @@ def asked(address: str, user: str) -> TrackerSession:
     return session
 
 
-def work(module: Path, seconds: float, spans: list[tuple[str, float, float]]):
-    """A job: upload, load, call, and hold the device; `spans` gets the device, the begin and the end of each."""
+def work(module: Path, seconds: float, spans: list[tuple[str, float, float]], until: float = float("inf")):
+    """A job: upload, load, call, and hold the device; `spans` gets the device, the begin and the end of each.
+
+    A job that begins after `until` does nothing.
+    """
 
     def job(remote: Session, number: int) -> float:
         begun = time.perf_counter()
+        if begun > until:
+            return 2.0 * number
         loaded = remote.load_module(remote.upload(module))
         a, b = remote.array(np.full(SIZE, number, np.float32)), remote.empty((SIZE,))
         loaded["double"](a, b)
@@ -84,36 +92,39 @@ def work(module: Path, seconds: float, spans: list[tuple[str, float, float]]):
     return job
 
 
-def utilization(folder: Path, jobs: int) -> None:
-    """The share of the time in which devices are at a job while others wait; and the shares of two users."""
+def utilization(folder: Path, seconds: float) -> None:
+    """The share of the time in which devices are at a job while others wait; and the shares of two users.
+
+    One asks for three times as many devices at a time as the other; both have work to the end.
+    """
     module = folder / "module"
     library().save(module)
     with fleet(folder) as address:
         spans: dict[str, list[tuple[str, float, float]]] = {"many": [], "few": []}
-        counts = {"many": 3 * jobs, "few": jobs}
+        asked(address, "nobody")
+        until = time.perf_counter() + seconds
 
         def use(user: str) -> None:
             at_once = 24 if user == "many" else 8
             session = asked(address, user)
-            job = work(module, 1.0, spans[user])
-            outcomes = session.run("any", range(counts[user]), job, at_once=at_once, wait=600)
+            job = work(module, 1.0, spans[user], until)
+            outcomes = session.run("any", range(int(3 * seconds)), job, at_once=at_once, wait=600)
             wrong = [o for o in outcomes if o.error is not None or o.result != 2.0 * int(o.job)]
             assert not wrong, wrong[0]
 
-        asked(address, "nobody")
-        users = [threading.Thread(target=use, args=(user,)) for user in counts]
+        users = [threading.Thread(target=use, args=(user,)) for user in spans]
         for user in users:
             user.start()
         for user in users:
             user.join()
-        together = min(end for part in spans.values() for end in [max(end for _, _, end in part)])
-        begun = min(start for part in spans.values() for _, start, _ in part)
-        used = {user: sum(min(end, together) - start for _, start, end in part if start < together)
+        together = min(until, *(max(end for _, _, end in part) for part in spans.values()))
+        begun = until - seconds
+        used = {user: sum(max(min(end, together) - max(start, begun), 0.0) for _, start, end in part)
                 for user, part in spans.items()}  # fmt: skip
         total = sum(used.values())
-        shares = ", ".join(f"{user} {seconds / total:.1%}" for user, seconds in used.items())
+        shares = ", ".join(f"{user} {its / total:.2%}" for user, its in used.items())
         print(
-            f"{DEVICES} devices, {sum(counts.values())} jobs of 1 s of two users: busy "
+            f"{DEVICES} devices, {sum(map(len, spans.values()))} jobs of 1 s of two users: busy "
             f"{total / (DEVICES * (together - begun)):.1%} of {together - begun:.1f} s while both had work; {shares}"
         )
 
@@ -153,21 +164,46 @@ def dying(folder: Path, seconds: float, every: float) -> None:
         assert all(o.result == 2.0 * int(o.job) for o in done)
         assert all(len({o.job for o in part}) == len(part) for part in outcomes.values())
         again = sum(o.tries > 1 for o in done)
-        time.sleep(3)
-        left = asked(address, "anna").status()
+        left = at_rest(address)
         taken = time.perf_counter() - begun
         print(
             f"{taken:.0f} s, devices killed {dict(killed)}: {len(done)} jobs done once, {again} of "
             f"them begun again elsewhere, {len(failed)} reported as failed; {left['leases']} leases left"
         )
+    print(f"{len(processes_of(folder))} processes left")
+
+
+def at_rest(address: str) -> dict[str, Any]:
+    """The tracker's status once all devices are there and free; raises `AssertionError` where that does not come."""
+    session, deadline = asked(address, "nobody"), time.monotonic() + 30
+    while True:
+        status = session.status()
+        if all(one["state"] == "free" for one in status["devices"]) and not status["leases"]:
+            return status
+        assert time.monotonic() < deadline, status
+        time.sleep(0.1)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of processes that run in `folder`, or name it, shortly after its fleet was closed."""
+    deadline = time.monotonic() + 10
+    while True:
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if str(folder) in f"{words} {os.readlink(entry / 'cwd')}" and int(entry.name) != os.getpid():
+                    found.append(words)
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
 
 
 def main() -> None:
     """Measure what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=20, help="of the user with the fewest")
     parser.add_argument("--dying", action="store_true", help="kill a device every so often")
-    parser.add_argument("--seconds", type=float, default=60.0, help="with --dying: how long")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long")
     parser.add_argument("--every", type=float, default=10.0, help="with --dying: seconds between two")
     options = parser.parse_args()
     print(machine())
@@ -177,7 +213,7 @@ def main() -> None:
         if options.dying:
             dying(folder, options.seconds, options.every)
         else:
-            utilization(folder, options.jobs)
+            utilization(folder, options.seconds)
 
 
 if __name__ == "__main__":

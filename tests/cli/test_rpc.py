@@ -69,6 +69,22 @@ def test_a_model_is_tuned_on_devices_of_both_kinds(tilewright: Command, tmp_path
     registration.close()
 
 
+def test_what_went_wrong_is_listed(tilewright: Command, model: Path, fleet_of) -> None:
+    tracker, _, _ = fleet_of(1)
+    wrong = Path(str(model) + ".tw")
+    tilewright("compile", model, "-o", wrong)
+    wrong.write_bytes(wrong.read_bytes()[:-10])
+    common = ("--tracker", at(tracker))
+    assert tilewright("rpc", "run", wrong, *common, "--key", "pi", "--priority", 3).status != 0
+    until(lambda: tracker.told_troubles())
+    outcome = tilewright("rpc", "query", *common, "--failed")
+    assert outcome.status == 0 and "d0" in outcome.out and "ArtifactError" in outcome.out
+    told = json.loads(tilewright("rpc", "query", *common, "--failed", "--json").out)
+    assert [one["device"] for one in told if one["said"].startswith("ArtifactError")] == ["d0"]
+    status = json.loads(tilewright("rpc", "query", *common, "--json").out)
+    assert status["granted"] >= 1 and {user["name"] for user in status["users"]} == {"local"}
+
+
 def test_what_is_missing_for_tuning_elsewhere_is_said(refused, model: Path, fleet_of) -> None:
     tracker, _, _ = fleet_of(1)
     common = ("tune", model, "--trials", 1)

@@ -50,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
 
     def begin(bundle: Path | None = None, required: bool = False, limits: Limits | None = None, **more: Any) -> Server:
-        folder = tmp_path / f"device{len(running)}"
+        folder = more.pop("folder", tmp_path / f"device{len(running)}")
         settings = Settings(folder, bundle=Bundle(bundle) if bundle else None, limits=limits or Limits(4 << 30), **more)
         running.append(Server(settings, Leases(required)))
         return running[-1]
@@ -66,7 +66,8 @@ def fleet_of(tmp_path, start):
     made = []
 
     def make(count, **settings):
-        tracker = Tracker(TrackerSettings(tmp_path / "tracker", heartbeat_seconds=0.2, **settings))
+        beats = {"heartbeat_seconds": 0.2, "silence_seconds": 6.0}  # a busy machine may keep a device silent for a while
+        tracker = Tracker(TrackerSettings(tmp_path / "tracker", **{**beats, **settings}))
         servers = [start(required=True, name=f"d{i}", key="pi") for i in range(count)]
         registrations = [Registration(server, *tracker.address) for server in servers]
         made.append((tracker, registrations))

@@ -19,10 +19,13 @@ from bench.fleet.server import hostile
 from tests.rpc.conftest import SIZE
 from tests.rpc.test_server import alive, until, workers
 from tests.rpc.test_tracker import children, doubled, states, zombie
+from tilewright.errors import EnvironmentError_
 from tilewright.rpc import connect
 from tilewright.rpc.frames import Channel, ConnectionLost
+from tilewright.rpc.journal import Journal
 from tilewright.rpc.messages import DEVICE_VERBS, TRACKER_VERBS, VERSION
 from tilewright.rpc.registration import Registration
+from tilewright.rpc.tracker import Tracker, TrackerSettings
 from tilewright.rpc.tracker_client import connect_tracker
 
 TILEWRIGHT = (sys.executable, "-m", "tilewright.cli.main", "rpc")
@@ -135,6 +138,165 @@ def test_the_job_of_a_server_that_is_killed_or_stopped_is_done_elsewhere(fleet_o
             with fleet.request("pi", wait=20) as remote:
                 assert doubled(remote, library, 2.0) == 4.0
     until(lambda: all(map(gone, left)))
+
+
+class Wire:
+    """Stands between a client and a server; what is `cut` stays connected at both ends and carries nothing more."""
+
+    def __init__(self, place, server):
+        self._server, self._cut = server, threading.Event()
+        self._listening = socket.create_server(place)
+        self._ends = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self._listening.accept()[0], socket.create_connection(self._server)
+                self._ends += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, target, self._cut), daemon=True).start()
+
+    @staticmethod
+    def _carry(source, target, cut):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not cut.is_set():
+                    target.sendall(data)
+            if not cut.is_set():
+                target.shutdown(socket.SHUT_WR)
+
+    def cut(self):
+        """What is connected now carries nothing more; what is connected later does."""
+        self._cut.set()
+        self._cut = threading.Event()
+
+    def close(self):
+        for end in (self._listening, *self._ends):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+def test_a_connection_that_is_open_and_carries_nothing_is_given_up_at_both_ends(fleet_of, start, library):
+    tracker, _, registrations = fleet_of(0)
+    server = start(required=True, name="d0", key="pi")
+    wire = Wire(("127.0.0.2", server.address[1]), server.address)
+    registrations.append(Registration(server, *tracker.address, reached_at="127.0.0.2"))
+    until(lambda: states(tracker) == {"d0": "free"})
+    fleet = connect_tracker(*tracker.address)
+    with fleet.request("pi", answer_seconds=1.0) as remote:
+        assert doubled(remote, library, 1.0) == 2.0
+        (pid,) = workers(server)
+        wire.cut()
+        with pytest.raises(ConnectionLost, match="no byte came or went in time"):
+            remote.describe()
+    until(lambda: states(tracker) == {"d0": "free"} and not server._sessions and not alive(pid))
+    with fleet.request("pi", wait=10) as remote:
+        assert doubled(remote, library, 2.0) == 4.0
+    wire.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that makes a file system of so many bytes; where mounting one is not allowed, the test is skipped."""
+    made = []
+
+    def make(size):
+        place = tmp_path / f"disk{len(made)}"
+        place.mkdir()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)], capture_output=True, text=True
+        )
+        if done.returncode:
+            pytest.skip(f"needs a file system of its own, and mounting one is not allowed: {done.stderr.strip()}")
+        made.append(place)
+        return place
+
+    yield make
+    for place in made:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_an_upload_beyond_a_full_disk_is_refused_and_leaves_nothing(start, library, small_disk, tmp_path):
+    disk = small_disk(4 << 20)
+    server = start(folder=disk / "device")
+    (tmp_path / "large").write_bytes(b"x" * (16 << 20))
+    with connect(*server.address) as remote:
+        assert doubled(remote, library, 1.0) == 2.0
+        held = sorted(path.name for path in server.store.folder.iterdir())
+        for _ in range(2):
+            with pytest.raises(EnvironmentError_, match="No space left"):
+                remote.upload(tmp_path / "large")
+        assert sorted(path.name for path in server.store.folder.iterdir()) == held
+        assert doubled(remote, library, 2.0) == 4.0
+
+
+def test_a_disk_without_room_for_another_file_is_told(start, library, small_disk, tmp_path):
+    """The files of a file system are counted too: neither an upload nor a worker can begin one."""
+    disk = small_disk("4m,nr_inodes=24")
+    server = start(folder=disk / "device")
+    library.save(tmp_path / "m")
+    with connect(*server.address) as remote:
+        digest = remote.upload(tmp_path / "m")
+        fillers = []
+        with contextlib.suppress(OSError):
+            for number in range(24):
+                fillers.append(disk / f"filler{number}")
+                fillers[-1].touch()
+        (tmp_path / "other").write_bytes(b"other")
+        with pytest.raises(EnvironmentError_, match=r"cannot store the upload: No space left"):
+            remote.upload(tmp_path / "other")
+        with pytest.raises(EnvironmentError_, match=r"folder of a worker process: No space left"):
+            remote.load_module(digest)
+        for filler in fillers:
+            filler.unlink(missing_ok=True)
+        assert doubled(remote, library, 2.0) == 4.0
+
+
+def test_a_server_whose_disk_is_full_says_so_and_serves_again_when_there_is_room(fleet_of, start, library, small_disk):
+    """Not even a session's folder can be made: the job is reported, the device stays free."""
+    disk = small_disk(1 << 20)
+    tracker, _, registrations = fleet_of(0)
+    registrations.append(Registration(start(folder=disk / "device", required=True, key="pi"), *tracker.address))
+    until(lambda: set(states(tracker).values()) == {"free"})
+    fleet = connect_tracker(*tracker.address)
+    filler = disk / "filler"
+    with contextlib.suppress(OSError), open(filler, "wb") as file:
+        while True:
+            file.write(b"x" * 65536)
+    with fleet.request("pi") as remote, pytest.raises(EnvironmentError_, match="No space left"):
+        doubled(remote, library, 1.0)
+    until(lambda: set(states(tracker).values()) == {"free"} and tracker.status()["leases"] == 0)
+    filler.unlink()
+    with fleet.request("pi") as remote:
+        assert doubled(remote, library, 2.0) == 4.0
+
+
+def test_a_tracker_whose_disk_is_full_goes_on_and_says_so(start, library, small_disk):
+    disk = small_disk(64 << 10)
+    with Tracker(TrackerSettings(disk / "tracker", heartbeat_seconds=0.2, silence_seconds=6.0)) as tracker:
+        registration = Registration(start(required=True, key="pi"), *tracker.address)
+        until(lambda: set(states(tracker).values()) == {"free"})
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 1024)
+        fleet = connect_tracker(*tracker.address)
+        for _ in range(40):  # until the last page of the journal is full
+            with fleet.request("pi", wait=10) as remote:
+                remote.describe()
+            until(lambda: not tracker.status()["leases"])
+            if tracker.status()["journal"]:
+                break
+        assert "No space left" in tracker.status()["journal"]
+        filler.unlink()
+        with fleet.request("pi", wait=10) as remote:
+            assert doubled(remote, library, 2.0) == 4.0
+        until(lambda: not tracker.status()["leases"])
+        assert tracker.status()["journal"] == ""
+        registration.close()
+    assert not Journal(disk / "tracker" / "journal.jsonl").leases  # what was cut is left out, what came after is read
 
 
 def test_a_clock_that_is_set_changes_nothing(fleet_of, library, monkeypatch):

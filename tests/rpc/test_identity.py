@@ -63,6 +63,7 @@ def test_a_revoked_certificate_opens_nothing_from_the_next_connection_on(start, 
 #: What a request of each verb may look like; hello comes before each.
 FIELDS = {
     "hello": {"version": VERSION}, "have": {"digest": "0" * 64, "bytes": 1}, "put": {"digest": "0" * 64},
+    "get": {"digest": "0" * 64},
     "load": {"digest": "0" * 64}, "unload": {"module": 1}, "allocate": {"shape": [4], "dtype": "float32"},
     "write": {"array": 1}, "read": {"array": 1}, "copy": {"source": 1, "target": 1}, "free": {"array": 1},
     "call": {"module": 1, "function": "f", "args": []}, "turns": {"runs": [], "rounds": 1},
@@ -71,7 +72,7 @@ FIELDS = {
     "profile": {"module": 1, "inputs": [], "repeat": 1},
     "register": {"name": "pi", "address": ["h", 1], "capability": {}, "busy": []}, "ended": {"lease": "x"},
     "request": {"job": "j", "need": {}, "priority": 0, "wait": 0, "seconds": 1}, "renew": {"lease": "x"},
-    "release": {"lease": "x"}, "drain": {"device": "pi", "on": True},
+    "release": {"lease": "x"}, "troubles": {}, "drain": {"device": "pi", "on": True},
 }  # fmt: skip
 
 

@@ -21,18 +21,19 @@ def fleet(count: int, keys=("pi",), **options) -> Scheduler:
     return made
 
 
-def ids():
+def ids(prefix="lease"):
     count = itertools.count()
-    return lambda: f"lease{next(count)}"
+    return lambda: f"{prefix}{next(count)}"
 
 
 def ask(scheduler, user, job, now=0.0, priority=0, seconds=10.0, **need):
     return scheduler.ask(Request(job, user, need or {"key": "pi"}, priority, seconds, now))
 
 
-def simulate(scheduler, seconds_of, until):
-    """Grant and release in virtual time until `until`; the leases in the order they were granted."""
-    now, running, count, order, new = 0.0, [], itertools.count(), [], ids()
+def simulate(scheduler, seconds_of, until, begun=0.0):
+    """Grant and release in virtual time from `begun` to `until`; the leases in the order they were granted."""
+    now, count, order, new = begun, itertools.count(), [], ids(f"{begun}-")
+    running = [(begun, next(count), lease) for lease in scheduler.leases]
     while True:
         for lease in scheduler.assign(now, new):
             order.append(lease)
@@ -50,7 +51,7 @@ def test_two_users_get_equal_shares_however_many_requests_they_make():
     for i in range(200):
         ask(scheduler, "few", f"f{i}")
     simulate(scheduler, lambda lease: 7.0, until=300.0)
-    used = {user.name: user.used_seconds for user in scheduler.users.values()}
+    used = used_of(scheduler)
     assert used["few"] == pytest.approx(used["many"], rel=0.05)
 
 
@@ -60,8 +61,56 @@ def test_long_jobs_and_short_jobs_share_time_not_turns():
         ask(scheduler, "long", f"l{i}")
         ask(scheduler, "short", f"s{i}")
     simulate(scheduler, lambda lease: 20.0 if lease.user == "long" else 2.0, until=600.0)
-    used = {user.name: user.used_seconds for user in scheduler.users.values()}
+    used = used_of(scheduler)
     assert used["long"] == pytest.approx(used["short"], rel=0.1)
+
+
+def used_of(scheduler):
+    return {user.name: user.used_seconds for user in scheduler.users.values()}
+
+
+def test_who_comes_first_and_takes_all_gives_it_back():
+    """What one had alone, before the other asked, is its own; what it has while the other waits is not."""
+    scheduler, new = fleet(4), ids()
+    for i in range(200):
+        ask(scheduler, "early", f"e{i}")
+    assert len(scheduler.assign(0.0, new)) == 4
+    for i in range(200):
+        ask(scheduler, "late", f"l{i}", now=0.1)
+    scheduler.assign(0.1, new)
+    for lease in list(scheduler.leases.values()):
+        scheduler.release(lease.lease, 1.0)
+    order = simulate(scheduler, lambda lease: 1.0, until=21.0, begun=1.0)
+    used = used_of(scheduler)
+    assert used["early"] == pytest.approx(used["late"], abs=2.0) and len(order) >= 80
+    assert [lease.user for lease in order[:4]].count("late") >= 3
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.9])
+def test_equal_shares_are_exact_within_a_job_of_each_device(spread):
+    """However long jobs are guessed to be, and however often each user asks: the debt of a guess does not grow."""
+    scheduler, generator = fleet(4), random.Random(3)
+    for user, count in (("a", 4000), ("b", 1500), ("c", 4000)):
+        for i in range(count):
+            ask(scheduler, user, f"{user}{i}", seconds={"a": 3600.0, "b": 1.0, "c": 30.0}[user])
+    mean = {"a": 1.0, "b": 3.0, "c": 10.0}
+    simulate(scheduler, lambda lease: mean[lease.user] * generator.uniform(1 - spread, 1 + spread), until=3000.0)
+    shares = used_of(scheduler)
+    assert max(shares.values()) - min(shares.values()) < 4 * 10.0 * (1 + spread)
+    assert sum(shares.values()) > 0.99 * 4 * 3000.0
+
+
+def test_a_request_that_nobody_can_serve_lends_newcomers_nothing():
+    scheduler = fleet(1)
+    ask(scheduler, "stuck", "s", key="none such")
+    for i in range(100):
+        ask(scheduler, "here", f"h{i}")
+    simulate(scheduler, lambda lease: 10.0, until=500.0)
+    for i in range(100):
+        ask(scheduler, "new", f"n{i}", now=500.0)
+    before = scheduler.users["here"].used_seconds
+    simulate(scheduler, lambda lease: 10.0, until=700.0, begun=500.0)
+    assert scheduler.users["here"].used_seconds - before == pytest.approx(scheduler.users["new"].used_seconds, abs=20.0)
 
 
 def test_a_step_of_priority_doubles_a_share_and_starves_nobody():
@@ -70,7 +119,7 @@ def test_a_step_of_priority_doubles_a_share_and_starves_nobody():
         ask(scheduler, "high", f"h{i}", priority=1)
         ask(scheduler, "low", f"l{i}")
     simulate(scheduler, lambda lease: 5.0, until=900.0)
-    used = {user.name: user.used_seconds for user in scheduler.users.values()}
+    used = used_of(scheduler)
     assert used["high"] / used["low"] == pytest.approx(2.0, rel=0.1)
 
 
@@ -162,6 +211,20 @@ def test_a_lost_device_ends_its_lease_and_comes_back_free():
     assert not scheduler.assign(2.0, ids())
     scheduler.add_device("d0", ("host", 9), {"key": "pi", "name": "d0"})
     assert scheduler.assign(3.0, lambda: "again")[0].job == "b"
+
+
+def test_a_device_that_is_away_is_given_out_when_it_is_back():
+    scheduler = fleet(2)
+    ask(scheduler, "anna", "a", name="d0")
+    (lease,) = scheduler.assign(0.0, ids())
+    scheduler.miss_device("d0")
+    assert scheduler.devices["d0"].state(0.0) == "away"
+    scheduler.release(lease.lease, 1.0)
+    ask(scheduler, "anna", "b", now=1.0, name="d0")
+    scheduler.drain("d0", False)
+    assert not scheduler.assign(1.0, ids())
+    scheduler.add_device("d0", ("host", 9), {"key": "pi", "name": "d0"})
+    assert [one.job for one in scheduler.assign(2.0, lambda: "again")] == ["b"]
 
 
 def test_faults_in_a_row_set_a_device_aside_longer_each_time():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +20,12 @@ from tests.rpc.conftest import SIZE
 from tests.rpc.test_server import until
 from tilewright.errors import InputError, RpcError
 from tilewright.rpc import connect
+from tilewright.rpc.identity import Bundle
 from tilewright.rpc.messages import Refused
 from tilewright.rpc.page import metrics_text, serve_page
 from tilewright.rpc.registration import Registration
 from tilewright.rpc.tracker import Tracker, TrackerSettings
-from tilewright.rpc.tracker_client import connect_tracker
+from tilewright.rpc.tracker_client import connect_tracker, devices
 
 
 def doubled(remote, library, value):
@@ -124,6 +127,18 @@ def test_a_device_that_falls_silent_is_lost_and_may_come_back(fleet_of):
     back.close()
 
 
+def test_a_device_whose_connection_ends_is_not_given_out_meanwhile(fleet_of, library):
+    """It is known at once that it is gone: no job goes to it, and none is counted as its fault."""
+    tracker, servers, registrations = fleet_of(2)
+    registrations[0].close()
+    servers[0].close()
+    until(lambda: states(tracker).get("d0", "away") == "away")
+    fleet = connect_tracker(*tracker.address)
+    outcomes = list(fleet.run("pi", range(4), lambda remote, job: doubled(remote, library, job)))
+    assert {(o.device, o.error) for o in outcomes} == {("d1", None)}
+    assert all(device["faults"] == 0 for device in tracker.status()["devices"])
+
+
 def test_a_restarted_tracker_goes_on_with_its_leases(fleet_of, library, start, tmp_path):
     tracker, _, _ = fleet_of(2)
     fleet = connect_tracker(*tracker.address)
@@ -131,7 +146,7 @@ def test_a_restarted_tracker_goes_on_with_its_leases(fleet_of, library, start, t
         tracker.close()
         assert doubled(remote, library, 1.0) == 2.0  # sessions do not need it
         host, port = tracker.address
-        again = Tracker(TrackerSettings(tmp_path / "tracker", host, port, heartbeat_seconds=0.2))
+        again = Tracker(TrackerSettings(tmp_path / "tracker", host, port, heartbeat_seconds=0.2, silence_seconds=6.0))
         try:
             until(lambda: sorted(states(again).values()) == ["busy", "free"])
             assert doubled(remote, library, 4.0) == 8.0
@@ -179,6 +194,53 @@ def test_draining_by_name(fleet_of):
     fleet.request("pi", wait=5).close()
     with pytest.raises(InputError, match="there is no device 'x'"):
         fleet.drain("x")
+
+
+def test_jobs_that_do_not_end_well_are_told(fleet_of, library):
+    tracker, servers, registrations = fleet_of(1)
+    anna, bert = (connect_tracker(*tracker.address, user=name) for name in ("anna", "bert"))
+
+    def work(remote, job):
+        if job == "bad":
+            raise ValueError("the model is upside down " + "x" * 1000)
+        return doubled(remote, library, 1.0)
+
+    def said():  # a device that a busy machine keeps from telling that it is alive is another matter
+        return [one for one in bert.troubles() if one["said"] != "device lost"]
+
+    list(anna.run("pi", ["good", "bad"], work, wait=60))
+    until(lambda: len(said()) == 1)
+    (told,) = said()
+    assert (told["user"], told["device"]) == ("anna", "d0") and told["said"].startswith("ValueError: the model is")
+    assert len(told["said"]) == 300
+    remote = bert.request("pi", lease_seconds=0.5, wait=60)
+    lease = remote.lease
+    remote._over.set()
+    until(lambda: [one["said"] for one in said()][:-1] == ["its holder vanished"])
+    anna._release(lease, said="it was mine")  # another user says nothing of it
+    assert len(said()) == 2
+    with bert.request("pi", wait=60):
+        registrations[0].close()
+        servers[0].close()
+        until(lambda: not tracker.status()["devices"])
+    assert anna.troubles()[0]["said"] == "device lost"
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_a_fleet_reached_by_ipv6(fleet, library, start, tmp_path, host):
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this system has no IPv6")
+    bundle = Bundle(fleet / "tracker-t")
+    with Tracker(TrackerSettings(tmp_path / "t", host, bundle=bundle, heartbeat_seconds=0.2, silence_seconds=6.0)) as tracker:
+        server = start(fleet / "device-pi", required=True, name="pi", key="pi", host=host)
+        port = tracker.address[1]
+        registration = Registration(server, "::1", port, fleet / "device-pi", reached_at="::1")
+        assert registration.registered.wait(10), registration.problem
+        for reached in ("::1", "127.0.0.1") if host == "::" else ("::1",):
+            with connect_tracker(reached, port, bundle=fleet / "user-anna").request("pi", wait=10) as remote:
+                assert doubled(remote, library, 2.0) == 4.0
+        assert next(iter(devices(tracker.status())))[-1] == f"[::1]:{server.address[1]}"
+        registration.close()
 
 
 def test_tuners_go_on_while_a_device_dies_again_and_again(fleet_of, library, start):

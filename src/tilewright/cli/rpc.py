@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import statistics
@@ -87,6 +88,7 @@ def tracker_command(
 ) -> None:
     """Run a tracker: devices register with it, users ask it for one."""
     # only this verb needs it
+    from tilewright.rpc.frames import spelled
     from tilewright.rpc.identity import Bundle
     from tilewright.rpc.page import serve_page
     from tilewright.rpc.tracker import Tracker, TrackerSettings
@@ -97,7 +99,7 @@ def tracker_command(
     with Tracker(settings) as tracker, _until_stopped() as stopped:
         if page is not None:
             serve_page(tracker, page)
-        click.echo(f"tracker on {tracker.address[0]}:{tracker.address[1]}")
+        click.echo(f"tracker on {spelled(*tracker.address)}")
         stopped.wait()
 
 
@@ -137,6 +139,7 @@ def server_command(
     With --worker it stands in for a board without Python, which runs that program: under an emulator, or over ssh.
     """
     # only this verb needs it
+    from tilewright.rpc.frames import spelled
     from tilewright.rpc.identity import Bundle
     from tilewright.rpc.leases import Leases
     from tilewright.rpc.registration import Registration
@@ -151,7 +154,7 @@ def server_command(
         board=_board(worker, launcher, elsewhere),
     )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
-        click.echo(f"device {name} on {server.address[0]}:{server.address[1]}")
+        click.echo(f"device {name} on {spelled(*server.address)}")
         if tracker is not None:
             registration = Registration(server, *parse_address(tracker), bundle, reached_at)
             _say_when_registered(registration, tracker)
@@ -187,8 +190,12 @@ def _board(worker: str | None, launcher: str | None, elsewhere: bool) -> Any:
 @click.option("--tracker", required=True, metavar="HOST:PORT", help="the tracker to ask")
 @click.option("--drain", metavar="DEVICE", help="give this device out no more")
 @click.option("--resume", metavar="DEVICE", help="give this device out again")
-def query_command(bundle: str | None, tracker: str, drain: str | None, resume: str | None) -> None:
-    """List the devices of a fleet and who has them."""
+@click.option("--failed", is_flag=True, help="list the jobs that did not end well lately")
+@click.option("--json", "as_json", is_flag=True, help="print it all as JSON")
+def query_command(
+    bundle: str | None, tracker: str, drain: str | None, resume: str | None, failed: bool, as_json: bool
+) -> None:
+    """List the devices of a fleet and who has them, or the jobs that failed."""
     # only this verb needs it
     from tilewright.rpc.tracker_client import connect_tracker, devices
 
@@ -196,6 +203,15 @@ def query_command(bundle: str | None, tracker: str, drain: str | None, resume: s
     for device, on in ((drain, True), (resume, False)):
         if device:
             fleet.drain(device, on)
+    if as_json:
+        click.echo(json.dumps(fleet.troubles() if failed else fleet.status(), indent=2))
+        return
+    if failed:
+        heads = ("seconds ago", "job", "user", "device", "what was said")
+        told = [(f"{one['seconds_ago']:.0f}", *(one[name] for name in ("job", "user", "device", "said")))
+                for one in fleet.troubles()]  # fmt: skip
+        print_table(heads, told, ("  ".join(row) for row in [heads, *told]))
+        return
     status = fleet.status()
     rows = list(devices(status))
     columns = ("device", "key", "architecture", "state", "user", "address")
@@ -210,6 +226,7 @@ def query_command(bundle: str | None, tracker: str, drain: str | None, resume: s
 @click.option("--tracker", metavar="HOST:PORT", help="the tracker to ask for a device")
 @click.option("--key", default="", help="the kind of device to ask for")
 @click.option("--wait", default=60.0, show_default=True, help="seconds to wait for a free one")
+@click.option("--priority", default=0, show_default=True, help="of the request, up to 10")
 @click.option("--repeat", default=10, show_default=True, help="runs to time")
 @input_options
 @model_options
@@ -220,6 +237,7 @@ def run_command(
     tracker: str | None,
     key: str,
     wait: float,
+    priority: int,
     repeat: int,
     inputs: InputOptions,
     options: ModelOptions,
@@ -233,7 +251,7 @@ def run_command(
         raise InputError("give --device HOST:PORT, or --tracker HOST:PORT with --key")
     require_file(model)
     if tracker is not None:
-        session = connect_tracker(*parse_address(tracker), bundle=bundle).request(key, wait=wait)
+        session = connect_tracker(*parse_address(tracker), bundle=bundle).request(key, priority, wait=wait)
     else:
         session = connect(*parse_address(device or ""), bundle=bundle)
     with session as remote:

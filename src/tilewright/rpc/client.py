@@ -30,7 +30,7 @@ import numpy as np
 from tilewright.errors import InputError, RpcError
 from tilewright.rpc.arrays import dense, parts_of, spec_of, split
 from tilewright.rpc.board.loads import ARTIFACT
-from tilewright.rpc.frames import CHUNK, Channel, ConnectionLost
+from tilewright.rpc.frames import CHUNK, Channel, ConnectionLost, spelled
 from tilewright.rpc.identity import Bundle, Peer, require_loopback, secured
 from tilewright.rpc.messages import VERSION, result_of
 from tilewright.rpc.store import digest_of
@@ -63,7 +63,7 @@ def connect(
     connection, peer = dial(host, port, bundle, ("device",))
     if device and bundle is not None and peer.name != device:
         connection.close()
-        raise RpcError(f"{host}:{port} is {peer}, not device {device}")
+        raise RpcError(f"{spelled(host, port)} is {peer}, not device {device}")
     return Session(Channel(connection, str(peer)), lease, seconds)
 
 
@@ -74,9 +74,9 @@ def dial(host: str, port: int, bundle: str | os.PathLike[str] | None, roles: tup
     try:
         connection = socket.create_connection((host, port), CONNECT_SECONDS)
     except OSError as error:
-        raise ConnectionLost(f"nobody answers at {host}:{port}: {error.strerror or error}") from None
+        raise ConnectionLost(f"nobody answers at {spelled(host, port)}: {error.strerror or error}") from None
     if bundle is None:
-        return connection, Peer(roles[0], f"{host}:{port}")
+        return connection, Peer(roles[0], spelled(host, port))
     try:
         return secured(connection, Bundle(Path(bundle)), listening=False, roles=roles)
     except Exception:
@@ -151,8 +151,12 @@ class Session:
         digest, size = digest_of(what), os.path.getsize(what)
         if not self.ask("have", digest=digest, bytes=size)["have"]:
             with self._lock, open(what, "rb") as file:
-                self._send_file(file, digest, size)
+                self._send_file(file, digest)
         return digest
+
+    def download(self, digest: str) -> bytearray:
+        """The contents of what was uploaded under a digest. Raises `InputError` where the device has it no more."""
+        return self.exchange("get", digest=digest)[1]
 
     def _save(self, what: Any, path: Path) -> None:
         if isinstance(what, bytes):
@@ -170,18 +174,10 @@ class Session:
         """The kind of file that the device loads (`capability.ARTIFACT`, `LIBRARY`)."""
         return str(self.describe().get("loads", ARTIFACT))
 
-    def _send_file(self, file: Any, digest: str, size: int) -> None:
+    def _send_file(self, file: Any, digest: str) -> None:
         self._requests += 1
-        buffer = memoryview(bytearray(CHUNK))
         with self._sending:
-            self.channel.send_head({"verb": "put", "id": self._requests, "digest": digest}, size)
-            while size:
-                count = file.readinto(buffer[: min(size, CHUNK)])
-                if not count:
-                    self.close()
-                    raise InputError("the file became shorter while it was uploaded")
-                self.channel.send_bytes(buffer[:count])
-                size -= count
+            self.channel.send_file({"verb": "put", "id": self._requests, "digest": digest}, file)
         result_of(self._answer()[0], self._requests, self.channel.peer)
 
     def load_module(self, digest: str, threads: int | None = None) -> RemoteModel | RemoteLibrary:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import socket
 import struct
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from tilewright.errors import RpcError
 
@@ -82,6 +83,19 @@ class Channel:
             self.socket.sendall(data)
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"{self.peer} does not take what is sent: {_said(error)}", self) from None
+
+    def send_file(self, message: Mapping[str, Any], file: BinaryIO) -> None:
+        """Send one frame with the contents of a file, a chunk at a time. Raises `ConnectionLost` if it is cut short."""
+        left = os.fstat(file.fileno()).st_size
+        buffer = memoryview(bytearray(min(left, CHUNK)))
+        self.send_head(message, left)
+        while left:
+            count = file.readinto(buffer[: min(left, CHUNK)])  # type: ignore[attr-defined]
+            if not count:
+                self.close()  # the frame cannot be ended
+                raise ConnectionLost(f"a file became shorter while it was sent to {self.peer}", self)
+            self.send_bytes(buffer[:count])
+            left -= count
 
     def receive(self, idle: float | None = None, most: int = MOST_BYTES) -> tuple[dict[str, Any], bytearray]:
         """The next frame. `idle` is how many seconds it may take to begin. Raises `ConnectionLost`, `BadFrame`."""
@@ -161,6 +175,11 @@ class Channel:
                     deadline = time.monotonic() + FRAME_SECONDS
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"{self.peer} does not answer: {_said(error)}", self) from None
+
+
+def spelled(host: str, port: int) -> str:
+    """An address as text: `127.0.0.1:9090`, `[::1]:9090`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _budget(size: int) -> float:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from tilewright.errors import EnvironmentError_, RpcError
-from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
+from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost, spelled
 from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, secured
 
 Serve = Callable[[Channel, Peer], None]
@@ -62,7 +62,7 @@ class Listener:
             if len(self.channels) >= self._most:
                 connection.close()
                 continue
-            threading.Thread(target=self._open, args=(connection, f"{place[0]}:{place[1]}"), daemon=True).start()
+            threading.Thread(target=self._open, args=(connection, spelled(*place[:2])), daemon=True).start()
 
     def _open(self, connection: socket.socket, place: str) -> None:
         """One connection from its handshake to its end; nothing that a peer does ends the listener."""
@@ -88,8 +88,10 @@ class Listener:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one."""
+    """A socket that listens there; port 0 is any free one. "::" listens for IPv4 too, where the system does that."""
     try:
-        return socket.create_server((host, port), backlog=128)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        both = host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=both)
     except OSError as error:
-        raise EnvironmentError_(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        raise EnvironmentError_(f"cannot listen on {spelled(host, port)}: {error.strerror or error}") from None

@@ -18,7 +18,7 @@ from tilewright.rpc.tracker import Tracker
 _STYLE = """body{font:15px system-ui;margin:2em auto;max-width:60em;color:#222}
 table{border-collapse:collapse;width:100%}
 td,th{text-align:left;padding:.3em .8em;border-bottom:1px solid #ddd}.busy{color:#a40}.free{color:#070}
-.quarantined,.drained,.draining{color:#888}"""
+.quarantined,.drained,.draining,.away{color:#888}"""
 
 
 def serve_page(tracker: Tracker, port: int) -> ThreadingHTTPServer:
@@ -49,7 +49,7 @@ def serve_page(tracker: Tracker, port: int) -> ThreadingHTTPServer:
 
 def metrics_text(status: Mapping[str, Any]) -> str:
     """Counts in Prometheus' text format (version 0.0.4)."""
-    states: dict[str, int] = dict.fromkeys(("free", "busy", "draining", "drained", "quarantined"), 0)
+    states: dict[str, int] = dict.fromkeys(("free", "busy", "draining", "drained", "quarantined", "away"), 0)
     for device in status["devices"]:
         states[device["state"]] += 1
     lines = ["# HELP tilewright_devices Devices by state.", "# TYPE tilewright_devices gauge"]
@@ -102,7 +102,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
         text = html.escape(str(value))
         return (
             f'<td class="{text}">{text}</td>'
-            if text in ("free", "busy", "quarantined", "drained")
+            if text in ("free", "busy", "quarantined", "drained", "away")
             else f"<td>{text}</td>"
         )
 

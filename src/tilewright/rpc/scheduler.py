@@ -1,9 +1,11 @@
 """Who gets which device when: the tracker's decisions, as plain data and functions of a time that is handed in.
 
 Users share devices by weighted fair queueing (Demers, Keshav and Shenker 1989): each has a virtual time that grows with
-the device seconds it used, halved with every step of priority, and the user with the least is served next. So nobody
-starves, a user with a thousand requests takes no more than one with ten at a time, and who comes new starts level with
-the others. Within a user, priority counts, plus a step for every `AGEING_SECONDS` of waiting, and then who came first.
+the device seconds it used, halved with every step of priority. Served next is the user who will have the least when the
+leases in force end, if these last as that user's usually do. What they did last counts in the end: who took more at
+first, or was guessed wrong, gives it back. So nobody starves, a user with a thousand requests takes no more than one
+with ten at a time, and who comes new starts level with the others. Within a user, priority counts, plus a step for
+every `AGEING_SECONDS` of waiting, and then who came first.
 
 Nothing here knows of sockets or clocks: the tracker calls it with `time.monotonic()`, a test with a time of its own.
 """
@@ -27,6 +29,8 @@ AGEING_SECONDS = 60.0
 MOST_PRIORITY = 10
 #: Faults in a row after which a device is set aside, and for how long: doubled each time up to the second figure.
 FAULTS_IN_A_ROW, QUARANTINE_SECONDS = 3, (60.0, 3600.0)
+#: How many of a user's leases count in what they usually last.
+_USUAL = 64
 #: Jobs whose end is remembered, so that a repeated request of one is recognized.
 _REMEMBERED = 100_000
 
@@ -41,6 +45,7 @@ class Device:
     kind: str
     lease: str = ""
     drained: bool = False
+    away: bool = False
     faults: int = 0
     quarantines: int = 0
     set_aside_until: float = 0.0
@@ -49,10 +54,12 @@ class Device:
 
     def free(self, now: float) -> bool:
         """Whether it may be given out."""
-        return not self.lease and not self.drained and now >= self.set_aside_until
+        return not (self.lease or self.drained or self.away) and now >= self.set_aside_until
 
     def state(self, now: float) -> str:
         """One word for people."""
+        if self.away:
+            return "away"
         if self.lease:
             return "draining" if self.drained else "busy"
         return "drained" if self.drained else "free" if now >= self.set_aside_until else "quarantined"
@@ -92,17 +99,50 @@ class Lease:
     until: float
     priority: int = 0
 
+    @property
+    def weight(self) -> float:
+        """What a second of it costs its user."""
+        return 2.0**-self.priority
+
 
 @dataclass
 class User:
-    """What a user has, and had."""
+    """What a user has, and had. `virtual_time` is of leases that are over, `usual` the seconds that these lasted."""
 
     name: str
     virtual_time: float = 0.0
+    usual: float = 0.0
+    ended: int = 0
     holds: int = 0
+    weights: float = 0.0  # of the leases in force: what a second of each adds to the virtual time
+    begins: float = 0.0  # when they began, times their weights
     used_seconds: float = 0.0
     queues: dict[str, list[Request]] = field(default_factory=dict)
     waiting: dict[str, Request] = field(default_factory=dict)
+
+    def level(self, now: float) -> float:
+        """The virtual time by now."""
+        return self.virtual_time + max(now * self.weights - self.begins, 0.0)
+
+    def expected(self, now: float) -> float:
+        """The virtual time when the leases in force end, as they usually do."""
+        return max(self.level(now), self.virtual_time + self.weights * self.usual)
+
+    def begin(self, lease: Lease) -> None:
+        """A lease is granted."""
+        self.holds += 1
+        self.weights += lease.weight
+        self.begins += lease.weight * lease.begun
+
+    def end(self, lease: Lease, used: float) -> None:
+        """A lease is over that lasted `used` seconds."""
+        self.ended += 1
+        self.usual += (used - self.usual) / min(self.ended, _USUAL)
+        self.holds -= 1
+        self.used_seconds += used
+        self.virtual_time += used * lease.weight
+        self.weights = self.weights - lease.weight if self.holds else 0.0  # no rounding errors are carried on
+        self.begins = self.begins - lease.weight * lease.begun if self.holds else 0.0
 
     def add(self, request: Request) -> None:
         """A request waits: in the queue of those that need the same."""
@@ -151,9 +191,15 @@ class Scheduler:
             found = self.devices[name] = Device(name, address, dict(capability), kind)
         elif found.kind != kind:
             self._free.get(found.kind, OrderedDict()).pop(name, None)
-        found.address, found.capability, found.kind = address, {**capability, "name": name}, kind
+        found.address, found.capability, found.kind, found.away = address, {**capability, "name": name}, kind, False
         self._offer(found)
         return found
+
+    def miss_device(self, name: str) -> None:
+        """A device has ended its connection: it is given out no more until it is added again; its lease goes on."""
+        if name in self.devices:
+            self.devices[name].away = True
+            self._free.get(self.devices[name].kind, OrderedDict()).pop(name, None)
 
     def lose_device(self, name: str, now: float) -> Lease | None:
         """A device is gone; the lease on it, which ends with it."""
@@ -181,14 +227,15 @@ class Scheduler:
             raise Refused(f"job {request.job!r} is over ({self._finished[request.job]}); a new one needs a new id")
         request.kind = _spelled(request.need)
         self._needs.setdefault(request.kind, request.need)
-        user = self._user(request.user)
+        user = self._user(request.user, request.asked)
         if request.job not in user.waiting:
             user.add(request)
         return None
 
     def give_up(self, job: str, user: str) -> None:
         """A request is withdrawn before it was granted."""
-        self._user(user).remove(job)
+        if user in self.users:
+            self.users[user].remove(job)
 
     def assign(self, now: float, new_id: Any) -> list[Lease]:
         """Give free devices to those who wait, as long as one fits; the leases, whose ids `new_id()` makes."""
@@ -247,7 +294,9 @@ class Scheduler:
         kept = Lease(**{**lease.__dict__, "begun": now, "until": now + lease.seconds})
         self.leases[lease.lease] = kept
         self._jobs[lease.job] = lease.lease
-        self._user(lease.user).holds += 1
+        user = self._user(lease.user, now)
+        user.usual = user.usual or self._usual(lease.seconds)
+        user.begin(kept)
         if lease.device in self.devices:
             self.devices[lease.device].lease = lease.lease
 
@@ -267,21 +316,25 @@ class Scheduler:
         """Requests that are not granted yet."""
         return sum(len(user.waiting) for user in self.users.values())
 
-    def _user(self, name: str) -> User:
-        if name not in self.users:
-            active = [user.virtual_time for user in self.users.values() if user.waiting or user.holds]
-            self.users[name] = User(name, min(active, default=0.0))
-        user = self.users[name]
-        if not user.waiting and not user.holds:  # who was away saves nothing up
-            active = [other.virtual_time for other in self.users.values() if other.waiting or other.holds]
-            user.virtual_time = max(user.virtual_time, min(active, default=user.virtual_time))
+    def _user(self, name: str, now: float) -> User:
+        """A user. Who is new, or was away, has saved nothing up: it starts level with the least of those served."""
+        user = self.users.setdefault(name, User(name))
+        if not user.waiting and not user.holds:
+            others = [other for other in self.users.values() if other.waiting or other.holds]
+            served = [other for other in others if other.holds] or others
+            user.virtual_time = max(user.virtual_time, min((other.level(now) for other in served), default=0.0))
         return user
+
+    def _usual(self, seconds: float) -> float:
+        """What the leases of a user may last of whom nothing is known: as those of others, or till they are renewed."""
+        known = [user.usual for user in self.users.values() if user.ended]
+        return sum(known) / len(known) if known else seconds
 
     def _next(self, now: float) -> tuple[Request, Device] | None:
         """The request that is served next, and a device for it."""
         if not any(self._free.values()):
             return None
-        for user in sorted(self.users.values(), key=lambda user: (user.virtual_time, user.name)):
+        for user in sorted(self.users.values(), key=lambda user: (user.expected(now), user.name)):
             quota = self.quotas.get(user.name, self.quota)
             if not user.waiting or (quota and user.holds >= quota):
                 continue
@@ -313,15 +366,14 @@ class Scheduler:
     def _grant(self, request: Request, device: Device, now: float, lease: str) -> Lease:
         user = self.users[request.user]
         user.remove(request.job)
-        user.holds += 1
-        # charged in advance, so that the next device goes to another; put right when it ends
-        user.virtual_time += request.seconds / 2**request.priority
+        user.usual = user.usual or self._usual(request.seconds)
         device.lease = lease
         device.jobs += 1
         self._free[device.kind].pop(device.name, None)
         made = Lease(
             lease, request.job, request.user, device.name, request.seconds, now, now + request.seconds, request.priority
         )
+        user.begin(made)
         self.leases[lease] = made
         self._jobs[request.job] = lease
         self._granted += 1
@@ -330,11 +382,8 @@ class Scheduler:
     def _close(self, lease: Lease, now: float) -> None:
         del self.leases[lease.lease]
         self._jobs.pop(lease.job, None)
-        user = self._user(lease.user)
         used = now - lease.begun
-        user.holds -= 1
-        user.used_seconds += used
-        user.virtual_time += (used - lease.seconds) / 2**lease.priority
+        self.users[lease.user].end(lease, used)
         device = self.devices.get(lease.device)
         if device is not None and device.lease == lease.lease:
             device.lease = ""
@@ -353,7 +402,7 @@ class Scheduler:
             device.faults = 0
 
     def _offer(self, device: Device) -> None:
-        if not device.lease and not device.drained:
+        if not (device.lease or device.drained or device.away):
             self._free.setdefault(device.kind, OrderedDict())[device.name] = None
 
     def _remember(self, job: str, how: str) -> None:

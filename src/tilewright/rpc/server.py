@@ -11,7 +11,6 @@ The server itself never loads what was uploaded.
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import shutil
 import threading
@@ -22,7 +21,7 @@ from typing import Any
 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.capability import capability
-from tilewright.rpc.frames import CHUNK, BadFrame, Channel, ConnectionLost
+from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.listener import Listener
@@ -80,7 +79,9 @@ class Server:
         settings.folder.mkdir(parents=True, exist_ok=True)
         settings.folder.chmod(0o755)
         self.store = Store(settings.folder / "store", settings.store_bytes)
-        for left in (settings.folder / "sessions").glob("worker-*"):  # of a server that was killed
+        self._sessions_folder = settings.folder / "sessions"
+        self._sessions_folder.mkdir(exist_ok=True)
+        for left in self._sessions_folder.glob("worker-*"):  # of a server that was killed
             shutil.rmtree(left, ignore_errors=True)
         self._turn = threading.Lock()
         self._lock = threading.Lock()
@@ -160,9 +161,7 @@ class Server:
         with self._lock:
             self._generation += 1
             first = self._generation * _NUMBERS
-        place = self.settings.folder / "sessions"
-        place.mkdir(exist_ok=True)
-        return WorkerProcess(place, self.store.folder, self.settings.limits, first, self.settings.board)
+        return WorkerProcess(self._sessions_folder, self.store.folder, self.settings.limits, first, self.settings.board)
 
     @property
     def turn(self) -> threading.Lock:
@@ -178,7 +177,6 @@ class Session:
         self._worker: WorkerProcess | None = None
         self._has_turn = False
         self.lease = ""
-        self._fault = ""
         self._greeted = False
 
     def run(self) -> None:
@@ -193,6 +191,9 @@ class Session:
                     raise Refused("the lease of this session has ended; request the device again")
                 if verb in WORKER_VERBS:
                     self._pass_on(message, size)
+                    continue
+                if verb == "get":
+                    self._send_back(message)
                     continue
                 reply = answer(message, getattr(self, f"_{verb}")(message))
             except (ConnectionLost, BadFrame):
@@ -213,7 +214,7 @@ class Session:
             self._has_turn = False
             self.server.turn.release()
         if self.lease:
-            self.server.leases.end(self.lease, self._fault)
+            self.server.leases.end(self.lease)
 
     def _hello(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["version"] != VERSION:
@@ -233,6 +234,12 @@ class Session:
         self.server.store.has(message["digest"], self.channel.left)
         self.server.store.receive(self.channel, message["digest"])
         return {}
+
+    def _send_back(self, message: dict[str, Any]) -> None:
+        """An upload, to whoever knows its digest, as `load` is for these too."""
+        with open(self.server.store.path(message["digest"]), "rb") as file:
+            self.channel.drop()
+            self.channel.send_file(answer(message), file)
 
     def _cancel(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"cancelled": False}  # nothing runs: while something does, `_answer_of` reads the connection
@@ -268,9 +275,7 @@ class Session:
         """What is to be loaded along with the request: the worker may be on another machine."""
         self.channel.drop()
         with open(self.server.store.path(message["digest"]), "rb") as file:
-            worker.channel.send_head(message, os.fstat(file.fileno()).st_size)
-            while part := file.read(CHUNK):
-                worker.channel.send_bytes(part)
+            worker.channel.send_file(message, file)
 
     def _ready_worker(self, message: dict[str, Any]) -> WorkerProcess:
         """The session's worker; at its first use the session waits for its turn and then has it to its end."""

@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,19 +69,16 @@ class Store:
         """
         place = self._place(digest)
         self._make_room(channel.left)
-        state, failure = _state(), None
-        handle, name = tempfile.mkstemp(prefix="upload-", dir=self.folder)
-        buffer = memoryview(bytearray(min(channel.left, CHUNK) or 1))
+        try:
+            handle, name = tempfile.mkstemp(prefix="upload-", dir=self.folder)
+        except OSError as error:
+            raise EnvironmentError_(f"the device cannot store the upload: {error.strerror or error}") from None
         try:
             with os.fdopen(handle, "wb", buffering=0) as file:
-                while channel.left:
-                    part = buffer[: min(channel.left, CHUNK)]
-                    channel.receive_into(part)
-                    state.update(part)
-                    failure = failure or _written(file, part)
+                found, failure = _received(channel, file)
             if failure is not None:
                 raise EnvironmentError_(f"the device cannot store the upload: {failure.strerror or failure}")
-            if state.hexdigest() != digest:
+            if found != digest:
                 raise InputError("the upload has another digest than was announced: it was changed on its way")
             os.chmod(name, 0o444)
             os.replace(name, place)
@@ -104,6 +102,31 @@ class Store:
                     return
                 path.unlink(missing_ok=True)
                 total -= length
+
+
+def _received(channel: Channel, file: object) -> tuple[str, OSError | None]:
+    """Write the bytes of the frame at hand to a file; their digest, and the error if the file did not take them.
+
+    A thread hashes and writes a part while the next one is read, which takes as long.
+    """
+    state, failure = _state(), None
+    buffers = [memoryview(bytearray(min(channel.left, CHUNK))) for _ in range(2)]
+
+    def keep(part: memoryview) -> None:
+        nonlocal failure
+        state.update(part)
+        failure = failure or _written(file, part)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="upload") as beside:
+        before: Future[None] | None = None
+        while channel.left:
+            part = buffers[0][: min(channel.left, CHUNK)]
+            channel.receive_into(part)
+            if before is not None:
+                before.result()
+            before = beside.submit(keep, part)
+            buffers.reverse()
+    return state.hexdigest(), failure
 
 
 def _written(file: object, part: memoryview) -> OSError | None:

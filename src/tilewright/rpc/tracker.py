@@ -25,6 +25,7 @@ from tilewright.rpc.journal import Journal
 from tilewright.rpc.listener import Listener
 from tilewright.rpc.messages import TRACKER_VERBS, VERSION, Refused, answer, check_request, failure
 from tilewright.rpc.scheduler import Lease, Request, Scheduler
+from tilewright.rpc.troubles import Troubles
 
 #: Seconds between two signs of life of a device, and after how many of them missed it is taken for lost.
 HEARTBEAT_SECONDS, MISSED = 2.0, 4
@@ -39,7 +40,11 @@ _DEVICE_VERBS = frozenset({"hello", "register", "heartbeat", "ended", "bye"})
 
 @dataclass(frozen=True)
 class TrackerSettings:
-    """Where the tracker keeps its journal, where it listens, who may come, how many devices a user may have."""
+    """Where the tracker keeps its journal, where it listens, who may come, how many devices a user may have.
+
+    A device tells every `heartbeat_seconds` that it is alive, and is lost after `silence_seconds` without a word (0:
+    after four heartbeats).
+    """
 
     folder: Path
     host: str = "127.0.0.1"
@@ -48,6 +53,12 @@ class TrackerSettings:
     quota: int = 0
     quotas: Mapping[str, int] = field(default_factory=dict)
     heartbeat_seconds: float = HEARTBEAT_SECONDS
+    silence_seconds: float = 0.0
+
+    @property
+    def longest_silence(self) -> float:
+        """Seconds without a word after which a device is lost."""
+        return self.silence_seconds or self.heartbeat_seconds * MISSED
 
 
 class Tracker:
@@ -59,7 +70,9 @@ class Tracker:
         self.journal = Journal(settings.folder / "journal.jsonl")
         self.started = time.monotonic()
         self.expired = self.lost = 0
-        self._changed = threading.Condition()
+        self.troubles = Troubles()
+        self._lock = threading.RLock()
+        self._granted: dict[str, threading.Condition] = {}  # by job that is waited for
         self._links: dict[str, _DeviceLink] = {}
         for lease in self.journal.leases.values():
             self.scheduler.restore(lease, time.monotonic())
@@ -78,8 +91,6 @@ class Tracker:
     def close(self) -> None:
         """Stop listening and end all connections; leases and jobs stay in the journal."""
         self._listener.close()
-        with self._changed:
-            self._changed.notify_all()
         self.journal.close()
 
     def __enter__(self) -> Tracker:
@@ -91,7 +102,7 @@ class Tracker:
     def status(self) -> dict[str, Any]:
         """Devices, users and leases, as `tilewright rpc query` and the page show them."""
         now = time.monotonic()
-        with self._changed:
+        with self._lock:
             found = self.scheduler
             devices = [
                 {
@@ -135,14 +146,14 @@ class Tracker:
             visitor.run()
         finally:
             if visitor.link is not None:
-                visitor.link.end()  # the device may come back: its lease goes on until it is taken for lost
+                self.unlink(visitor.link)
 
     def _look(self) -> None:
         """Now and then: end what nobody renewed, and forget devices that are silent."""
         while not self.closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
-            silent = self.settings.heartbeat_seconds * MISSED
-            with self._changed:
+            silent = self.settings.longest_silence
+            with self._lock:
                 late = self.scheduler.expire(now)
                 self.expired += len(late)
                 for lease in late:
@@ -153,17 +164,17 @@ class Tracker:
 
     def assign(self) -> None:
         """Give out what is free, and tell devices and users."""
-        with self._changed:
+        with self._lock:
             granted = self.scheduler.assign(time.monotonic(), lambda: secrets.token_hex(16))
             for lease in granted:
                 self.journal.granted(lease)
                 self._tell(lease.device, {"push": "grant", **_told(lease)})
-            if granted:
-                self._changed.notify_all()
+                if lease.job in self._granted:
+                    self._granted[lease.job].notify_all()
 
     def link(self, link: _DeviceLink, busy: list[Any]) -> None:
         """A device registered; leases that it still holds and nobody here knows are withdrawn."""
-        with self._changed:
+        with self._lock:
             old = self._links.get(link.name)
             self._links[link.name] = link
             device = self.scheduler.add_device(link.name, link.address, link.capability)
@@ -178,33 +189,47 @@ class Tracker:
             old.channel.close()
         self.assign()
 
-    def released(self, lease_id: str, fault: str, user: str = "") -> None:
-        """A lease is given back, by its user or by the device. Raises `Refused` for another user's."""
-        with self._changed:
+    def unlink(self, link: _DeviceLink) -> None:
+        """A device's connection has ended. It may come back: its lease goes on until it is taken for lost."""
+        link.end()
+        with self._lock:
+            if self._links.get(link.name) is link:
+                self.scheduler.miss_device(link.name)
+
+    def released(self, lease_id: str, fault: str, user: str = "", said: str = "") -> None:
+        """A lease is given back, by its user or by the device. Raises `Refused` for another user's.
+
+        `said` is why the user's job failed, for which the device can do nothing.
+        """
+        with self._lock:
             known = self.scheduler.leases.get(lease_id)
-            if known is None:
-                return
-            if user and known.user != user:
-                raise Refused("this lease is another user's")
-            self.scheduler.release(lease_id, time.monotonic(), fault)
-            self._ended(known, fault or "done")
-        self.assign()
+            if known is not None:
+                if user and known.user != user:
+                    raise Refused("this lease is another user's")
+                self.scheduler.release(lease_id, time.monotonic(), fault)
+                self._ended(known, fault or "done")
+            self.troubles.said(lease_id, user, said, time.monotonic())
+        if known is not None:
+            self.assign()
 
     def wanted(self, request: Request, wait: float, gone: Any) -> Lease:
         """Queue a request until it is granted. Raises `Refused` after `wait` seconds, or when its user is `gone()`."""
         deadline = time.monotonic() + wait
-        with self._changed:
+        with self._lock:
             found = self.scheduler.ask(request)
-        while found is None:
-            self.assign()
-            with self._changed:
-                found = self.scheduler.lease_of(request.job)
-                if found is None and (time.monotonic() >= deadline or gone() or self.closed.is_set()):
-                    self.scheduler.give_up(request.job, request.user)
-                    raise Refused(self._why_none(request, wait))
-                if found is None:
-                    self._changed.wait(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 1e-3)))
-        return found
+            if found is not None:
+                return found
+            granted = self._granted.setdefault(request.job, threading.Condition(self._lock))
+            try:
+                self.assign()
+                while (found := self.scheduler.lease_of(request.job)) is None:
+                    if time.monotonic() >= deadline or gone() or self.closed.is_set():
+                        self.scheduler.give_up(request.job, request.user)
+                        raise Refused(self._why_none(request, wait))
+                    granted.wait(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 1e-3)))
+                return found
+            finally:
+                self._granted.pop(request.job, None)
 
     def _why_none(self, request: Request, wait: float) -> str:
         fitting = self.scheduler.fitting_devices(request.need)
@@ -215,7 +240,7 @@ class Tracker:
 
     def renewed(self, lease_id: str, user: str) -> Lease:
         """A user's sign of life. Raises `Refused`."""
-        with self._changed:
+        with self._lock:
             known = self.scheduler.leases.get(lease_id)
             if known is not None and known.user != user:
                 raise Refused("this lease is another user's")
@@ -223,9 +248,14 @@ class Tracker:
             self._tell(kept.device, {"push": "renew", "lease": lease_id, "seconds": kept.seconds})
             return kept
 
+    def told_troubles(self) -> list[dict[str, Any]]:
+        """Jobs that did not end well, the last one first."""
+        with self._lock:
+            return self.troubles.told(time.monotonic())
+
     def drained(self, device: str, on: bool) -> None:
         """Stop or resume giving out a device. Raises `InputError`."""
-        with self._changed:
+        with self._lock:
             self.scheduler.drain(device, on)
         self.assign()
 
@@ -239,10 +269,12 @@ class Tracker:
         lease = self.scheduler.lose_device(link.name, now)
         if lease is not None:
             self.journal.ended(lease, "device lost")
+            self.troubles.ended(lease, "device lost", now)
         link.channel.close()
 
     def _ended(self, lease: Lease, how: str) -> None:
         self.journal.ended(lease, how)
+        self.troubles.ended(lease, how, time.monotonic())
         self._tell(lease.device, {"push": "withdraw", "lease": lease.lease})
 
     def _tell(self, device: str, message: dict[str, Any]) -> None:
@@ -296,7 +328,7 @@ class _Visitor:
 
     def run(self) -> None:
         """Answer requests until the visitor leaves."""
-        silence = self.tracker.settings.heartbeat_seconds * MISSED if self.peer.role == "device" else 24 * 3600.0
+        silence = self.tracker.settings.longest_silence if self.peer.role == "device" else 24 * 3600.0
         while True:
             message, _ = self.channel.receive(silence, most=0)
             try:
@@ -366,8 +398,11 @@ class _Visitor:
         return {"seconds": self.tracker.renewed(message["lease"], self.user).seconds}
 
     def _release(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.tracker.released(message["lease"], message.get("fault", ""), self.user)
+        self.tracker.released(message["lease"], message.get("fault", ""), self.user, message.get("said", ""))
         return {}
+
+    def _troubles(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"troubles": self.tracker.told_troubles()}
 
     def _status(self, message: dict[str, Any]) -> dict[str, Any]:
         return self.tracker.status()

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from tilewright.errors import RpcError
 from tilewright.rpc.client import Session, connect, dial
-from tilewright.rpc.frames import Channel, ConnectionLost
+from tilewright.rpc.frames import Channel, ConnectionLost, spelled
 from tilewright.rpc.messages import VERSION, Refused, result_of
 
 T = TypeVar("T")
@@ -65,6 +65,11 @@ class TrackerSession:
         """All devices, users and counts."""
         with self._visit() as visit:
             return visit.ask("status")
+
+    def troubles(self) -> list[dict[str, Any]]:
+        """Jobs that did not end well lately, the last one first: whose, on which device, and what was said of them."""
+        with self._visit() as visit:
+            return list(visit.ask("troubles")["troubles"])
 
     def drain(self, device: str, on: bool = True) -> None:
         """Give a device out no more once its lease has ended; `on` False does again."""
@@ -142,10 +147,10 @@ class TrackerSession:
                 return Outcome(str(job), None, error, device, attempt)
         raise AssertionError
 
-    def _release(self, lease: str, fault: str = "") -> None:
+    def _release(self, lease: str, fault: str = "", said: str = "") -> None:
         """Give a lease back; one that has ended, or a tracker that is away, is as good."""
         with contextlib.suppress(RpcError), self._visit() as visit:
-            visit.ask("release", lease=lease, **_given(fault=fault[:500]))
+            visit.ask("release", lease=lease, **_given(fault=fault[:500], said=said[:500]))
 
     @contextlib.contextmanager
     def _visit(self) -> Iterator[_Visit]:
@@ -200,12 +205,15 @@ class _Leased(Session):
         self._over = threading.Event()
         threading.Thread(target=self._renew, name="lease", daemon=True).start()
 
-    def close(self) -> None:
-        """End the session and give the device back."""
+    def close(self, said: str = "") -> None:
+        """End the session and give the device back. `said` is why the job failed, which the tracker keeps a while."""
         if not self._over.is_set():
             self._over.set()
             super().close()
-            self._tracker._release(self.lease)
+            self._tracker._release(self.lease, said=said)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.close("" if error is None else f"{type(error).__name__}: {error}")
 
     def _renew(self) -> None:
         while not self._over.wait(self._lease_seconds / 3):
@@ -222,5 +230,5 @@ class _Leased(Session):
 def devices(status: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
     """The devices of a status as rows of text."""
     for device in status["devices"]:
-        address = ":".join(str(part) for part in device["address"])
+        address = spelled(*device["address"])
         yield device["name"], device["key"], device["architecture"], device["state"], device["user"], address

@@ -70,8 +70,11 @@ class WorkerProcess:
 
         Raises `EnvironmentError_` with its words when it does not start.
         """
-        self.folder = Path(tempfile.mkdtemp(prefix="worker-", dir=parent_folder))
-        self.folder.chmod(0o777)
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix="worker-", dir=parent_folder))
+            self.folder.chmod(0o777)
+        except OSError as error:
+            raise EnvironmentError_(f"cannot make the folder of a worker process: {error.strerror or error}") from None
         ours, theirs = socket.socketpair()
         settings = {"store": str(store), "first": first, "limits": asdict(limits), "parent": os.getpid()}
         words = _command(theirs.fileno(), self.folder, settings, board)
