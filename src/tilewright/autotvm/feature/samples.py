@@ -7,7 +7,8 @@ together = concatenate([samples.timed(seconds), …])      # of several tasks: g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,25 +79,50 @@ def _samples(rows: NDArray[np.float32], trees: tuple[LoopTree, ...], points: Poi
 
 
 class Features:
-    """The features of a task's points, each read off its loops when it is first asked for."""
+    """The features of a task's points, each read off its loops when it is first asked for.
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.machine: Machine = getattr(task.target, "machine", None) or machine_of("x86-64-v3")
+    `read` does that elsewhere, as for many points at once in the processes of a `Measurer` (default: here, one by one).
+    With `guess` the prior is what the loops themselves would take, for tasks that no analytic model knows.
+    """
+
+    def __init__(
+        self, task: Task, read: Callable[[Sequence[int]], Sequence[LoopFeatures]] | None = None, guess: bool = False
+    ) -> None:
+        self.task, self.guess = task, guess
+        self._read = read or (lambda points: [read_loops(task, point) for point in points])
         self._known: dict[int, LoopFeatures] = {}
 
     def of(self, points: Sequence[int]) -> Samples:
         """Samples of `points`, without times."""
-        loops = [self._loops(point) for point in points]
+        new = [point for point in dict.fromkeys(points) if point not in self._known]
+        self._known |= dict(zip(new, self._read(new), strict=True))
+        loops = [self._known[point] for point in points]
         terms = term_features(self.task.points, points)
         rows = np.concatenate([terms, np.stack([one.row for one in loops])], axis=1)
-        return _samples(rows, tuple(one.tree for one in loops), self.task.points, points)
+        made = _samples(rows, tuple(one.tree for one in loops), self.task.points, points)
+        return made.with_prior(_guessed(rows)) if self.guess else made
 
-    def _loops(self, point: int) -> LoopFeatures:
-        if point not in self._known:
-            try:
-                func = self.task.loops(self.task.points.config(point))
-            except TilewrightError:  # measuring it will say why
-                func = PrimFunc("nothing", (), Evaluate(const(0)))
-            self._known[point] = loop_features(func, self.machine)
-        return self._known[point]
+
+def read_loops(task: Task, point: int) -> LoopFeatures:
+    """What the loops of a configuration do; those of nothing where it has none, as measuring it will say why."""
+    try:
+        return loop_features(task.loops(task.points.config(point)), _machine(task))
+    except TilewrightError:
+        return read_nothing(task)
+
+
+def read_nothing(task: Task) -> LoopFeatures:
+    """What a function without loops does."""
+    return loop_features(PrimFunc("nothing", (), Evaluate(const(0))), _machine(task))
+
+
+def _machine(task: Task) -> Machine:
+    return getattr(task.target, "machine", None) or machine_of("x86-64-v3")
+
+
+def _guessed(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The logarithm of speed by the cycles of all loops, shared evenly among the workers that have some."""
+    cycles = rows[:, ROW_FEATURES.index("cycles")]
+    waste = np.log2(np.maximum(rows[:, ROW_FEATURES.index("parallel_waste")], 1.0))
+    worst = np.where(rows[:, ROW_FEATURES.index("statements")] > 0, 0.0, 64.0)
+    return np.asarray(-math.log(2) * (cycles + waste + worst), np.float32)

@@ -110,6 +110,14 @@ class Measurer:
             self._count(task, trial)
         return trials
 
+    def in_builders(self, task: Task, function: Callable[[Task, Any], Any], items: Sequence[Any]) -> list[Outcome]:
+        """`function(task, item)` for each item, by the builders side by side; what came of each, in order.
+
+        The function is one of a module, as the builders find it by its name.
+        """
+        done = dict(self._builders.map([(self._numbers[task], (function, item)) for item in items]))
+        return [done[number] for number in range(len(items))]
+
     def prepare_code(self, code: Compiled) -> Any:
         """In a builder: what is made of code so that it can be run. By default it stays as it is."""
         return code
@@ -118,10 +126,14 @@ class Measurer:
         """Run what was built, in order: trials with their code, or with the failure of building it."""
         return [trial if trial.failure else self._run(task, trial, code) for trial, code in built]
 
-    def _built(self, job: tuple[int, Any]) -> tuple[Any, float]:
-        """In a builder: the code of a point, of a reference or of the loop, and the seconds that it took."""
+    def _built(self, job: tuple[int, Any]) -> Any:
+        """In a builder: the code of a point, of a reference or of the loop, and the seconds that it took; or what a
+        function makes of an item."""
         number, what = job
         task, begun = self.tasks[number], time.perf_counter()
+        if isinstance(what, tuple):
+            function, item = what
+            return function(task, item)
         if what == _LOOP:
             func = reference_loop(task.target)
         else:

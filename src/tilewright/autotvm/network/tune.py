@@ -184,7 +184,7 @@ def _tuners(
         pool.add_foreign(tasks, {name: [e for e in others if e.processor == name] for name in known.processors})
     for number, task in enumerate(tasks):
         generator = Random(options.seed * 10007 + number)
-        explorer = make_explorer(options.explorer, task.points, generator, task, options.model, pool.general)
+        explorer = make_explorer(options.explorer, task.points, generator, task, options.model, pool.general, measurer)
         if isinstance(explorer, ModelExplorer) and options.model != KNOBS:
             pool.add(explorer)
         entries = [entry for entry in known.of(task.key, task.processor) if entry.kind == TRIAL]

@@ -86,6 +86,25 @@ class Points(ABC):
         return self.random(generator)
 
 
+class UnrestrictedPoints(Points):
+    """A space in which all values of the knobs go together: points are numbers whose digits are those of the values."""
+
+    def position(self, point: int) -> Position:
+        places = []
+        for size in self.knobs.values():
+            point, place = divmod(point, size)
+            places.append(place)
+        return tuple(places)
+
+    def at(self, position: Position) -> int | None:
+        point = 0
+        for place, size in zip(reversed(position), reversed(list(self.knobs.values())), strict=True):
+            if not 0 <= place < size:
+                return None
+            point = point * size + place
+        return point
+
+
 class EnumeratedPoints(Points):
     """The space of a schedule template, in the order of what its configurations are expected to cost.
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.autotvm.record.entry import TaskKey, canonical
-from tilewright.autotvm.task.points import Points, Position
+from tilewright.autotvm.task.points import Points, UnrestrictedPoints
 from tilewright.autotvm.task.task import INPUT, OUTPUT, Argument, Task
 from tilewright.autotvm.template.count_flops import count_flops
 from tilewright.autotvm.template.dispatch import ApplyConfig, Workload, current_context
@@ -169,7 +169,7 @@ def _argument(tensor: te.Tensor) -> Argument:
     return Argument(tuple(int(extent or 0) for extent in extents), str(tensor.dtype), role)
 
 
-class TemplatePoints(Points):
+class TemplatePoints(UnrestrictedPoints):
     """The configurations of a template's space, by their classic numbers."""
 
     def __init__(self, space: ConfigSpace) -> None:
@@ -184,21 +184,6 @@ class TemplatePoints(Points):
 
     def plain(self, point: int) -> Mapping[str, Any]:
         return {name: [code, data] for name, code, data in self.config(point).to_json_dict()["entity"]}
-
-    def position(self, point: int) -> Position:
-        places = []
-        for size in self.knobs.values():
-            point, place = divmod(point, size)
-            places.append(place)
-        return tuple(places)
-
-    def at(self, position: Position) -> int | None:
-        point = 0
-        for place, size in zip(reversed(position), reversed(list(self.knobs.values()))):
-            if not 0 <= place < size:
-                return None
-            point = point * size + place
-        return point
 
     def find(self, config: Any) -> int | None:
         places = []

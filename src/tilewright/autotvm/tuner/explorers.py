@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
+from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.model.cost_model import CostModel
 from tilewright.autotvm.model.models import MODELS, make_model
 from tilewright.autotvm.model.trees_model import has_xgboost
@@ -40,11 +41,13 @@ def make_explorer(
     task: Task | None = None,
     model: str = KNOBS,
     general: Callable[[], CostModel | None] = lambda: None,
+    measurer: Measurer | None = None,
 ) -> Explorer:
     """The explorer `name`; "auto" is the one that learns, where its model can, else coordinate descent.
 
     `model` is what that learns by: "knobs", boosted trees that see the values of knobs, or one of `MODELS`, which see
-    the loops of `task`; `general` gives one of these trained on other tasks, or None. Raises `InputError` for another
+    the loops of `task`, read by the builders of `measurer`; `general` gives one of these trained on other tasks, or
+    None. Raises `InputError` for another
     name, and `EnvironmentError_` for a model that needs what is not installed.
     """
     if model not in (KNOBS, *MODELS):
@@ -57,5 +60,5 @@ def make_explorer(
     if name == ModelExplorer.name and model != KNOBS and task is not None:
         generator = generator or Random(0)
         own = make_model(model, generator.randrange(1 << 30))
-        return ModelExplorer(points, generator, model=own, view=View.loops(task), general=general)
+        return ModelExplorer(points, generator, model=own, view=View.loops(task, measurer), general=general)
     return EXPLORERS[name](points, generator)

@@ -19,13 +19,15 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.autotvm.feature.samples import Features, Samples, knob_samples
+from tilewright.autotvm.feature.samples import Samples, knob_samples
+from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.model.cost_model import CostModel, Transferred
 from tilewright.autotvm.model.trees_model import TreesModel, require_xgboost
 from tilewright.autotvm.task.points import Points
 from tilewright.autotvm.task.task import Task
 from tilewright.autotvm.tuner.annealing import best_points
 from tilewright.autotvm.tuner.explorer import Explorer, diverse
+from tilewright.autotvm.tuner.features import features_of
 
 #: Trials from which on the model is trained, and by how many they must have grown for it to be trained again.
 _ENOUGH, _MORE = 12, 6
@@ -50,9 +52,9 @@ class View:
         return cls(lambda which: knob_samples(points, which))
 
     @classmethod
-    def loops(cls, task: Task) -> View:
-        """The loops, and analytic terms."""
-        return cls(Features(task).of, all_points=False)
+    def loops(cls, task: Task, measurer: Measurer | None = None) -> View:
+        """The loops, and analytic terms; read by the builders of `measurer`, where there is one."""
+        return cls(features_of(task, measurer).of, all_points=False)
 
 
 class ModelExplorer(Explorer):

@@ -1,0 +1,1 @@
+"""Schedules without templates: sketches derived from what is computed, and a search through their knobs."""
