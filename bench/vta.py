@@ -14,7 +14,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright.compile import import_model
-from tilewright.driver.vta.offload import programs
+from tilewright.driver.vta.offload import is_quantized, programs
 from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -28,7 +28,9 @@ _REPEAT = 3
 def measure(path: str, target: VtaTarget) -> str:
     """A line of figures."""
     mod = import_model(path, None)
-    integers = quantize_to_shifts(mod, run=lambda f, x: tw.compile(IRModule.from_expr(f), cache=False).run(x))
+    integers = mod
+    if not is_quantized(mod):
+        integers = quantize_to_shifts(mod, run=lambda f, x: tw.compile(IRModule.from_expr(f), cache=False).run(x))
     rng = np.random.default_rng(1)
     inputs = {p.name: _random(rng, tensor_type_of(p)) for p in mod["main"].params}
     start = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +20,18 @@ class Accelerator(Target):
     """A machine of load, compute and store units that are joined by tokens only: a target that a program declares.
 
     `copy` makes the call of a copy from the loops under the pragma `copy_pragma`; `links` are the queues of tokens
-    between units. For `emit_c`, `functions` names the C functions that push and pop a token, given the two units (keys
-    "dep_push" and "dep_pop"); `memory` spells, for each storage scope of the machine, how an array there is declared,
-    such as ``{"dae.input": "__attribute__((section(\".input\"))) static "}``; `header` is C text before all else.
+    between units. With `copy_casts` a copy may be of another type than what it copies. `passes` are the machine's own,
+    on the loops of the schedule before all others. For `emit_c`, `functions` names the C functions that push and pop a
+    token, given the two units (keys "dep_push" and "dep_pop"); `memory` spells, for each storage scope of the machine,
+    how an array there is declared, such as ``{"dae.input": "__attribute__((section(\".input\"))) static "}``; `header`
+    is C text before all else.
     """
 
     name: str
     copy: CopyIntrinsic
     copy_pragma: str = "dma_copy"
+    copy_casts: bool = False
+    passes: tuple[Callable[[PrimFunc], PrimFunc], ...] = ()
     links: frozenset[Queue] = LINKS
     functions: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from tilewright.te.tensor_intrin import TensorIntrin
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Expr, IntImm, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.stmt import BufferStore, Stmt
 from tilewright.tir.visitor import Rewriter, children, collect_vars
 
@@ -288,6 +288,18 @@ class _Instantiate(Rewriter):
         if node.buffer not in self.views:
             return self.generic(node)
         return BufferLoad(*self._indices(node.buffer, node.indices))
+
+    def visit_Call(self, node: Call) -> Expr:
+        """A call; the box of an access has as many extents as the real buffer has dimensions."""
+        load = node.args[1] if node.op == "access_region" else None
+        if not isinstance(load, BufferLoad) or load.buffer not in self.views:
+            return self.generic(node)
+        view = self.views[load.buffer]
+        extents: list[Expr] = [tir_op.const(1)] * len(view.offset)
+        kept = [self(n) for n, size in zip(node.args[2:], load.buffer.shape, strict=True) if not _is_one(size)]
+        for d, extent in zip(view.dims, kept, strict=True):
+            extents[d] = extent
+        return Call(node.dtype, node.op, (node.args[0], self(load), *extents))
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         """The store to the real buffer."""

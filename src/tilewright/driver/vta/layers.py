@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright.driver.vta.patterns import Piece, read_piece, weight_of
 from tilewright.driver.vta.settings import current
 from tilewright.relay.ir.expr import Call, Expr
@@ -117,7 +119,7 @@ def _blocks(image: tuple[int, int, int, int]) -> int:
 
 def _pool_fits(pool: Pool) -> bool:
     settings = current()
-    reserved = (1 << settings.config.log_acc_depth) // 4
+    reserved = (1 << settings.config.log_acc_depth) // 8
     return pool_tiling(settings.config, pool, reserved, settings.threads) is not None
 
 
@@ -130,7 +132,8 @@ def by_patches(core: Call, weight: Array) -> bool:
 
 def add_product(network: Network, piece: Piece, weight: Array, data: Tensor) -> Tensor:
     """A convolution or dense layer."""
-    return network.conv2d(data, weight, piece.steps, **geometry(piece.core), name=_name(piece))
+    how, planes = geometry(piece.core), planes_of(piece, weight)
+    return network.conv2d(data, weight, piece.steps, **how, name=_name(piece), planes=planes)
 
 
 def add_product_of_patches(network: Network, piece: Piece, weight: Array, operand: int) -> Tensor:
@@ -140,7 +143,16 @@ def add_product_of_patches(network: Network, piece: Piece, weight: Array, operan
     patches = Patches(layer.kernel, layer.strides, layer.padding, layer.dilation)
     shape = (image[0], weight[0].size, layer.out_height, layer.out_width)
     gathered = network.image(shape, operand, patches, image)
-    return network.conv2d(gathered, weight.reshape(len(weight), -1, 1, 1), piece.steps, name=_name(piece))
+    flat, planes = weight.reshape(len(weight), -1, 1, 1), planes_of(piece, weight)
+    return network.conv2d(gathered, flat, piece.steps, name=_name(piece), planes=planes)
+
+
+def planes_of(piece: Piece, weight: Array) -> int:
+    """The bytes of a result: one where steps bring it to int8, otherwise what the largest sum there can be has."""
+    if piece.steps:
+        return 1
+    most = 128 * int(np.abs(weight.astype(np.int64)).reshape(len(weight), -1).sum(axis=1).max(initial=0))
+    return max(2, -(-(most.bit_length() + 1) // 8))
 
 
 def _name(piece: Piece) -> str:

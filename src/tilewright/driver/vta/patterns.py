@@ -2,6 +2,8 @@
 
 A piece is a core (convolution, dense layer, sum of two tensors, sum over an image), steps on its int32 with constants,
 bounds, and a cast to int8:   cast(clip(right_shift(add(CORE, bias), by), low, high), "int8")
+
+A convolution or dense layer by itself is one too: its int32 go back to the host byte by byte, which rescales them.
 """
 
 from __future__ import annotations
@@ -42,12 +44,17 @@ PATTERNS: dict[str, DFPattern] = {
     "vta.dense": _stepped(is_op("nn.dense")(wildcard(), is_constant()).has_attr({"out_dtype": "int32"})),
     "vta.add": _stepped(is_op("add")(_shifted(), _shifted())),
     "vta.sum": _stepped(is_op("sum")(_wide())),
+    "vta.wide_conv2d": is_op("nn.conv2d")(wildcard(), is_constant()).has_attr({"out_dtype": "int32"}),
+    "vta.wide_dense": is_op("nn.dense")(wildcard(), is_constant()).has_attr({"out_dtype": "int32"}),
 }
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A matched piece: its core, what the core reads, and the steps on its sums, low and high bound among them."""
+    """A matched piece: its core, what the core reads, and the steps on its sums, low and high bound among them.
+
+    Without steps the sums themselves are the result, int32.
+    """
 
     core: Call
     inputs: tuple[Expr, ...]
@@ -68,6 +75,9 @@ def read_piece(root: Expr, constants: Mapping[Var, Constant] | None = None) -> P
         found = known.get(expr) if isinstance(expr, Var) else expr
         return np.asarray(found.data) if isinstance(found, Constant) else None
 
+    if is_call(root, "nn.conv2d", "nn.dense"):
+        assert isinstance(root, Call)
+        return Piece(root, (root.args[0],), (0,), ())
     assert isinstance(root, Call) and isinstance(root.args[0], Call)
     bounds = root.args[0]
     steps = [Step("MIN", int(bounds.attrs.a_max)), Step("MAX", int(bounds.attrs.a_min))]  # from the result backwards

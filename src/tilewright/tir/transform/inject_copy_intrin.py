@@ -52,7 +52,7 @@ class CopyRegion:
 CopyIntrinsic = Callable[[CopyRegion, CopyRegion, tuple[Expr, ...], tuple[Expr, ...], Expr | None], Stmt | Expr]
 
 
-def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic) -> PrimFunc:
+def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic, casts: bool = False) -> PrimFunc:
     """`func` with each loop nest under the pragma (or attribute) `pragma_key` replaced by what `fintrin` gives for it.
 
         for i in range(4):    # dma_copy = true
@@ -61,17 +61,18 @@ def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic) 
 
     The nest must copy one buffer into another of the same type, with indices that are sums of multiples of the loops.
     The value may be ``if_then_else(condition, A[…], padding)`` or a `select`, where the condition bounds loops one by
-    one: then the source is the box that is inside, and the padding is told for each loop. Runs before buffers are
-    flattened. Raises ScheduleError, saying why, for a nest that is no copy.
+    one: then the source is the box that is inside, and the padding is told for each loop. With `casts` the value may
+    be cast to the target's type: `fintrin` sees that by the types of the buffers. Runs before buffers are flattened.
+    Raises ScheduleError, saying why, for a nest that is no copy.
     """
 
-    return _Marked(pragma_key, fintrin)(func)
+    return _Marked(pragma_key, fintrin, casts)(func)
 
 
 class _Marked(StmtRewriter):
-    def __init__(self, key: str, fintrin: CopyIntrinsic) -> None:
+    def __init__(self, key: str, fintrin: CopyIntrinsic, casts: bool) -> None:
         super().__init__()
-        self.key, self.fintrin = key, fintrin
+        self.key, self.fintrin, self.casts = key, fintrin, casts
 
     def visit_For(self, node: For) -> Stmt:
         """A loop under the pragma as a copy."""
@@ -82,15 +83,15 @@ class _Marked(StmtRewriter):
         return self._copied(node.body) if node.key == self.key else self.rebuild(node)
 
     def _copied(self, nest: Stmt) -> Stmt:
-        made = _Copy(nest, self.key).build(self.fintrin)
+        made = _Copy(nest, self.key, self.casts).build(self.fintrin)
         return made if isinstance(made, Stmt) else Evaluate(made)
 
 
 class _Copy:
     """One marked loop nest."""
 
-    def __init__(self, nest: Stmt, key: str) -> None:
-        self.key, self.loops = key, list[For]()
+    def __init__(self, nest: Stmt, key: str, casts: bool) -> None:
+        self.key, self.loops, self.casts = key, list[For](), casts
         self.target = next((s.buffer.name for s in walk(nest) if isinstance(s, BufferStore)), "nothing")
         self.analyzer = Analyzer()
         while isinstance(nest, For):
@@ -113,13 +114,14 @@ class _Copy:
 
     def build(self, fintrin: CopyIntrinsic) -> Stmt | Expr:
         """What the function gives for this copy."""
-        value: Expr = self.store.value
+        value = self._copied(self.store.value)
         condition: Expr | None = None
         padding: Expr | None = None
         if isinstance(value, e.Select):
             condition, padding, value = value.condition, value.false_value, value.true_value
         elif isinstance(value, Call) and value.op == "if_then_else":
             condition, value, padding = value.args
+        value = self._copied(value)
         if not isinstance(value, BufferLoad):
             raise self.error(f"the value is {value!r}; compute it in a stage of its own")
         if padding is not None and any(loop.var in collect_vars(padding) for loop in self.loops):
@@ -133,6 +135,9 @@ class _Copy:
         target = self._region(self.store.buffer, self.store.indices, shape, None)
         source = self._region(value.buffer, value.indices, inner, before)
         return fintrin(source, target, before, after, padding)
+
+    def _copied(self, value: Expr) -> Expr:
+        return value.value if self.casts and isinstance(value, e.Cast) else value
 
     def _region(
         self, buffer: Buffer, indices: Sequence[Expr], shape: tuple[Expr, ...], skipped: tuple[Expr, ...] | None

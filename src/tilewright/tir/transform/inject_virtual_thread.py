@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
@@ -17,14 +19,16 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     PrimFunc,
+    SeqStmt,
     Stmt,
     While,
+    seq,
 )
 from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import Rewriter, StmtRewriter, collect, substitute
 
-#: Pragmas and attributes whose statements become one instruction of a coprocessor.
-WHOLE = ("coproc_scope", "dma_copy")
+#: Pragmas and attributes whose statements become one instruction of a coprocessor, or are left out as one.
+WHOLE = ("coproc_scope", "dma_copy", "alu", "skip_dma_copy", "skip_alu")
 
 
 def is_virtual(tag: str) -> bool:
@@ -43,7 +47,8 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
                                                            B[v, k] = T[v, k] * 2.0
 
     A buffer made inside the axis exists once a virtual thread, unless nothing stored to it depends on the axis: then
-    all virtual threads share it, and it is filled once. What a coprocessor runs as one instruction (`WHOLE`) is
+    all virtual threads share it, and it is filled once. Those of "cthread" share nothing, so that what one loads can
+    come while another computes. What a coprocessor runs as one instruction (`WHOLE`) is
     repeated as a whole.
     """
     return _Axes()(func)
@@ -70,6 +75,9 @@ class _Injector(StmtRewriter):
         self.loop = loop
         self.inside = {s.buffer for s in walk(loop.body) if isinstance(s, Allocate)}
         self.touched: set[Var | Buffer] = {loop.var}
+        self.apart = loop.thread.split(".")[0] == "cthread"
+        if self.apart:
+            self.touched |= self.inside
         while self._spread():
             pass
         self.copies = {b: _expanded(b, loop.extent) for b in self.inside if b in self.touched}
@@ -112,6 +120,19 @@ class _Injector(StmtRewriter):
         """A call of each virtual thread."""
         return self._each(stmt) if self._depends(stmt.value) else stmt
 
+    def visit_SeqStmt(self, stmt: SeqStmt) -> Stmt:
+        """Statements in order; of instructions of one kind in a row, a virtual thread does all of its own.
+
+        So what the first one loads is there while the second one's still comes.
+        """
+        if not self.apart:
+            return self.rebuild(stmt)
+        made: list[Stmt] = []
+        for kind, run in itertools.groupby(stmt.stmts, _kind):
+            own = list(run)
+            made += [self._each(seq(*own))] if kind else [self(one) for one in own]
+        return seq(*made)
+
     def visit_Stmt(self, stmt: Stmt) -> Stmt:
         """Any other statement, repeated as a whole where it is one instruction or what it tests differs."""
         if _is_whole(stmt):
@@ -125,6 +146,15 @@ class _Injector(StmtRewriter):
     def _each(self, stmt: Stmt) -> Stmt:
         """`stmt` once for every virtual thread."""
         return For(self.loop.var, op.const(0), self.loop.extent, ForKind.UNROLLED, stmt, "", {})
+
+
+def _kind(stmt: Stmt) -> tuple[str, bool] | None:
+    """Which kind of instruction a statement is: under what mark, and whether it writes to memory that all see."""
+    if not _is_whole(stmt):
+        return None
+    marks = stmt.key if isinstance(stmt, AttrStmt) else next(key for key in stmt.annotations if key in WHOLE)  # type: ignore[attr-defined]
+    stores = [s.buffer for s in walk(stmt) if isinstance(s, BufferStore)]
+    return marks, any(buffer.scope == "global" for buffer in stores)
 
 
 def _is_whole(stmt: Stmt) -> bool:
@@ -168,6 +198,12 @@ class _Prefixed(Rewriter):
         indices = tuple(self(i) for i in x.indices)
         made = self.copies.get(x.buffer)
         return BufferLoad(x.buffer, indices) if made is None else BufferLoad(made, (self.thread, *indices))
+
+    def visit_Call(self, x: Call) -> Expr:
+        made: Call = self.rebuild(x)
+        if made is x or made.op != "access_region" or len(made.args[1].indices) == len(made.args) - 2:  # type: ignore[attr-defined]
+            return made
+        return Call(made.dtype, made.op, (*made.args[:2], op.const(1), *made.args[2:]))
 
     def visit_BufferStore(self, x: BufferStore) -> Stmt:
         indices = tuple(self(i) for i in x.indices)

@@ -33,6 +33,7 @@ from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
 from tilewright.tir.transform.lower_warp_memory import lower_warp_memory
 from tilewright.tir.transform.note_warp_size import note_warp_size
+from tilewright.tir.transform.own_passes import own_passes
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.rolling_buffer import rolling_buffer
@@ -166,10 +167,14 @@ KERNEL = stages(
 #: Accelerators, given their declaration (`te.Accelerator`).
 ACCELERATOR = Pipeline(
     stages(
+        Stage("own_passes", lambda func, machine: own_passes(func, machine.passes)),
         rolling_buffer,
         inject_virtual_thread,
         unroll_loop,
-        Stage("inject_copy_intrin", lambda func, machine: inject_copy_intrin(func, machine.copy_pragma, machine.copy)),
+        Stage(
+            "inject_copy_intrin",
+            lambda func, machine: inject_copy_intrin(func, machine.copy_pragma, machine.copy, machine.copy_casts),
+        ),
         Stage("coproc_sync", lambda func, machine: coproc_sync(func, machine.links)),
     ),
     stages(

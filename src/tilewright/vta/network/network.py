@@ -34,10 +34,14 @@ _NO_PAD = (0, 0, 0, 0)
 
 @dataclass(eq=False)
 class Tensor:
-    """A value between layers; `address` is its first element, once it has a place."""
+    """A value between layers; `address` is its first element, once it has a place.
+
+    Numbers of more than a byte are `planes` images, one of each byte, the lowest first.
+    """
 
     shape: tuple[int, int, int, int]
     address: int = -1
+    planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,14 @@ class Network:
         dilation: tuple[int, int] = _ONCE,
         groups: int = 1,
         name: str = "conv2d",
+        planes: int = 1,
     ) -> Tensor:
-        """A convolution of int8 by `weight` [outputs, inputs of a group, rows, columns]; `steps` bring it to int8."""
+        """A convolution of int8 by `weight` [outputs, inputs of a group, rows, columns]; `steps` bring it to int8.
+
+        Or to numbers of so many bytes as there are `planes`, for the host.
+        """
         layer = convolution(self.config, data.shape, weight.shape, strides, padding, dilation, groups)
-        out = Tensor((data.shape[0], weight.shape[0], layer.out_height, layer.out_width))
+        out = Tensor((data.shape[0], weight.shape[0], layer.out_height, layer.out_width), planes=planes)
 
         def record(commands: Commands) -> str:
             epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps)
@@ -121,7 +129,7 @@ class Network:
             at = conv2d.Addresses(
                 data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address
             )
-            conv2d.conv2d(commands, layer, at, epilogue, tiling)
+            conv2d.conv2d(commands, layer, at, epilogue, tiling, planes)
             return f"{layer} {tiling}"
 
         self.layers.append(_Layer(name, (data,), out, record))
@@ -184,7 +192,9 @@ class Network:
             "program": [address, count],
             "layers": layers,
             "inputs": [self._input(known) for known in self._inputs],
-            "outputs": [{"shape": list(tensor.shape), "address": tensor.address} for tensor in outputs],
+            "outputs": [
+                {"shape": list(tensor.shape), "address": tensor.address, "planes": tensor.planes} for tensor in outputs
+            ],
         }
         return Compiled(plan, dram.data[base : dram.most].copy())
 
@@ -211,7 +221,7 @@ class Network:
         last |= dict.fromkeys(outputs, len(self.layers))
 
         def take(tensor: Tensor) -> None:
-            tensor.address = arena.reserve("INP", self._elements(tensor))
+            tensor.address = arena.reserve("INP", self._elements(tensor) * tensor.planes)
 
         for known in self._inputs:
             take(known.tensor)

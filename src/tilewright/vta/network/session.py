@@ -34,7 +34,7 @@ class Session:
         return self.driver.counters
 
     def run(self, operands: Sequence[Array]) -> list[Array]:
-        """The outputs, int8 [images, channels, rows, columns], one run at a time."""
+        """The outputs, int8 or int32 [images, channels, rows, columns], one run at a time."""
         with self._lock:
             for known in self.plan["inputs"]:
                 image = np.asarray(operands[known["operand"]])
@@ -49,8 +49,20 @@ class Session:
     def _output(self, known: Mapping[str, Any]) -> Array:
         n, c, h, w = known["shape"]
         blocks = -(-n // self.config.batch) * -(-c // self.config.block)
-        tiles = self.driver.dram.view("OUT", known["address"], blocks * h * w)
-        return unpack_image(tiles, (n, c, h, w), self.config).reshape(known.get("result", known["shape"]))
+        size, planes = blocks * h * w, known["planes"]
+        tiles = self.driver.dram.view("OUT", known["address"], size * planes)
+        images = [unpack_image(tiles[k * size : (k + 1) * size], (n, c, h, w), self.config) for k in range(planes)]
+        return _joined(images).reshape(known.get("result", known["shape"]))
+
+
+def _joined(planes: Sequence[Array]) -> Array:
+    """Numbers of their bytes, the highest of which has the sign; int8 where there is one."""
+    if len(planes) == 1:
+        return planes[0]
+    joined = planes[-1].astype(np.int32)
+    for plane in reversed(planes[:-1]):
+        joined = joined << 8 | plane.view(np.uint8)
+    return joined
 
 
 @lru_cache(maxsize=8)

@@ -33,7 +33,7 @@ class Sum:
 
 def add(commands: Commands, total: Sum, epilogue: Epilogue, threads: int = 2) -> None:
     """Record the sum; what `epilogue`, of immediates only, makes of it is stored."""
-    part = (commands.isa.memories["ACC"].depth - epilogue.reserved) // threads
+    part = epilogue.part(commands.isa, threads)
     size = part // 2
 
     def tile(first: int) -> Tile:
@@ -47,7 +47,7 @@ def add(commands: Commands, total: Sum, epilogue: Epilogue, threads: int = 2) ->
                     uops = commands.uops((make_uop(commands.isa, at),))
                     commands.alu("SHR", uops, inner=(count, 1, 0, 0), imm=-shift)
             commands.alu("ADD", commands.uops((make_uop(commands.isa, base, base + size),)), inner=(count, 1, 1, 0))
-            epilogue.apply(commands, base, 0, 1, count)
+            epilogue.apply(commands, thread, threads, 0, 1, count)
 
         def store(thread: int) -> None:
             commands.store(thread * part, total.out + first, (1, count), count)
@@ -82,7 +82,7 @@ class Pool:
 
 def pool_tiling(config: Config, pool: Pool, reserved: int = 0, threads: int = 2) -> tuple[int, int] | None:
     """Blocks and rows of a tile, the largest that fits; None where not even a row of one block does."""
-    room = ((1 << config.log_acc_depth) - reserved) // threads
+    room = (1 << config.log_acc_depth) // threads - reserved
     best: tuple[int, int] | None = None
     for blocks, rows in itertools.product(range(1, pool.blocks + 1), range(1, pool.out_height + 1)):
         read = min(pool.height, (rows - 1) * pool.strides[0] + pool.kernel[0])
@@ -96,7 +96,7 @@ def pool(
     commands: Commands, layer: Pool, data: int, out: int, epilogue: Epilogue, tiling: tuple[int, int], threads: int = 2
 ) -> None:
     """Record the pooling of the image at `data`, an address of ACC_8BIT, to `out`, one of OUT."""
-    epilogue.begin(commands)
+    epilogue.begin(commands, threads)
     run_tiles(commands, _Pooling(commands, layer, (data, out), epilogue, tiling, threads).tiles(), threads)
 
 
@@ -112,7 +112,7 @@ class _Pooling:
     ) -> None:
         self.commands, self.layer, self.at, self.epilogue = commands, layer, at, epilogue
         self.isa, self.blocks, self.rows = commands.isa, *tiling
-        self.part = (self.isa.memories["ACC"].depth - epilogue.reserved) // threads
+        self.part, self.threads = epilogue.part(self.isa, threads), threads
         self.most_uops = self.isa.memories["UOP"].depth // (2 * threads)
 
     def tiles(self) -> Iterator[Tile]:
@@ -126,7 +126,7 @@ class _Pooling:
             begin=lambda thread: self._compute(block, row, size, thread * self.part),
             steps=(),
             end=lambda thread: self.epilogue.apply(
-                self.commands, thread * self.part, block, size[0], size[1] * self.layer.out_width
+                self.commands, thread, self.threads, block, size[0], size[1] * self.layer.out_width
             ),
             store=lambda thread: self._store(block, row, size, thread * self.part),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tilewright.errors import UnsupportedError
 from tilewright.vta.codec import make_uop
@@ -26,6 +26,9 @@ _LATENCY, _BYTES_PER_CYCLE = 16, 8
 #: Most rows or elements of padding that an instruction adds on a side.
 _MOST_PAD = 15
 _MOST_STRIDE = (1 << 16) - 1
+_BYTE = 8
+#: Steps of ALU on an output that are expected: bias, shift and two bounds.
+_EPILOGUE = 4
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Addresses:
 def choose_tiling(
     config: Config, conv: Conv2D, threads: int = 2, reserved: int = 0, most_outputs: int = 1 << 16
 ) -> Tiling:
-    """The tiles that are expected to take least time; `reserved` tiles of accumulators are the epilogue's.
+    """The tiles that are expected to take least time; `reserved` accumulators of a thread are the epilogue's.
 
     A tile has at most `most_outputs` blocks of outputs. Where two virtual threads find no room, there is one.
 
@@ -159,7 +162,7 @@ def _fits(config: Config, conv: Conv2D, tiling: Tiling, reserved: int, most_outp
         tiling.outputs <= most_outputs
         and image * tiling.threads <= 1 << config.log_inp_depth
         and weights * tiling.threads <= 1 << config.log_wgt_depth
-        and sums * tiling.threads <= (1 << config.log_acc_depth) - reserved
+        and sums + reserved <= (1 << config.log_acc_depth) // tiling.threads
     )
 
 
@@ -179,17 +182,32 @@ def _cycles(config: Config, conv: Conv2D, tiling: Tiling) -> float:
     load = (image + weights) / _BYTES_PER_CYCLE + _LATENCY * (1 + tiling.inputs)
     products = sums * tiling.inputs * conv.taps + _LATENCY
     store = sums * config.element_bytes("out") / _BYTES_PER_CYCLE + _LATENCY
-    rest = 5 * sums + 5 * _LATENCY  # zeros, and four steps of the epilogue
+    zeros, rest = (0, _EPILOGUE + 1) if _clears_early(conv) else (sums, _EPILOGUE)
+    rest = rest * sums + _LATENCY
     if tiling.threads == 1:
-        return tiles * (chunks * (load + products) + rest + store)
-    return tiles * max(chunks * load, chunks * products + rest, store) + load + store
+        return tiles * (chunks * (load + products) + zeros + rest + store)
+    # While ALU ends a tile, GEMM does the steps of the next that are loaded: their tokens come in the program's order.
+    behind = max(0, chunks - tiling.threads)
+    begun = zeros + (chunks - behind) * products
+    compute = max(begun, rest + load if behind else rest) + behind * products
+    return tiles * max(chunks * load, compute, store) + load + rest + store
+
+
+def _clears_early(conv: Conv2D) -> bool:
+    """True where the vector unit has time to set accumulators to zero, which the matrix unit does otherwise."""
+    return conv.inputs * conv.taps > 2 * _EPILOGUE
 
 
 # ------------------------------------------------------------------------------------------------------ the program
-def conv2d(commands: Commands, conv: Conv2D, at: Addresses, epilogue: Epilogue, tiling: Tiling) -> None:
-    """Record the convolution; what `epilogue` makes of the sums is stored. All that came before must be stored."""
-    epilogue.begin(commands)
-    run_tiles(commands, _Program(commands, conv, at, epilogue, tiling).tiles(), tiling.threads)
+def conv2d(
+    commands: Commands, conv: Conv2D, at: Addresses, epilogue: Epilogue, tiling: Tiling, planes: int = 1
+) -> None:
+    """Record the convolution; what `epilogue` makes of the sums is stored. All that came before must be stored.
+
+    With several `planes` these are so many bytes of it, the lowest first, each an image of its own behind the other.
+    """
+    epilogue.begin(commands, tiling.threads)
+    run_tiles(commands, _Program(commands, conv, at, epilogue, tiling, planes).tiles(), tiling.threads)
 
 
 @lru_cache(maxsize=4096)
@@ -220,13 +238,16 @@ class _Part:
 
 
 class _Program:
-    def __init__(self, commands: Commands, conv: Conv2D, at: Addresses, epilogue: Epilogue, tiling: Tiling) -> None:
+    def __init__(
+        self, commands: Commands, conv: Conv2D, at: Addresses, epilogue: Epilogue, tiling: Tiling, planes: int
+    ) -> None:
         self.commands, self.conv, self.at, self.epilogue, self.tiling = commands, conv, at, epilogue, tiling
+        self.planes = planes
         isa: Isa = commands.isa
         depth, threads = {m.name: m.depth for m in isa.memories.values()}, tiling.threads
         self.isa, self.most_uops = isa, depth["UOP"] // (2 * threads)
         self.inp, self.wgt = depth["INP"] // threads, depth["WGT"] // threads
-        self.acc = (depth["ACC"] - epilogue.reserved) // threads
+        self.acc = epilogue.part(isa, threads)
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles of the result, those that share weights next to each other."""
@@ -253,8 +274,12 @@ class _Program:
         return Tile(
             begin=lambda thread: self._zero(part, thread),
             steps=tuple(steps),
-            end=lambda thread: self._end(part, thread),
-            store=lambda thread: self._store(part, thread),
+            end=partial(self._end, part),
+            store=partial(self._store, part, 0),
+            early=partial(self._clear, part) if _clears_early(self.conv) else None,
+            more=tuple(
+                (partial(self._next_byte, part), partial(self._store, part, plane)) for plane in range(1, self.planes)
+            ),
         )
 
     def _step(self, part: _Part, first: int, count: int) -> Step:
@@ -303,6 +328,11 @@ class _Program:
         uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
         self.commands.gemm(uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), reset=True)
 
+    def _clear(self, part: _Part, thread: int) -> None:
+        """Zeros by the vector unit, while the matrix unit works for another thread."""
+        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
+        self.commands.alu("MUL", uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), imm=0)
+
     def _products(self, part: _Part, count: int, thread: int, turn: int) -> None:
         size = Tiling(part.size.rows, part.size.columns, part.size.outputs, count)
         plan = _gemm_plan(self.conv, size, self.most_uops)
@@ -311,14 +341,19 @@ class _Program:
         self.commands.gemm(self.commands.uops(words), plan.outer, plan.inner)
 
     def _end(self, part: _Part, thread: int) -> None:
-        first = part.group * self.conv.outputs + part.block
-        self.epilogue.apply(self.commands, thread * self.acc, first, part.size.outputs, self._pixels(part))
+        first, threads = part.group * self.conv.outputs + part.block, self.tiling.threads
+        self.epilogue.apply(self.commands, thread, threads, first, part.size.outputs, self._pixels(part))
+
+    def _next_byte(self, part: _Part, thread: int) -> None:
+        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
+        self.commands.alu("SHR", uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), imm=_BYTE)
 
     # ---------------------------------------------------------------------------------------------------- store
-    def _store(self, part: _Part, thread: int) -> None:
+    def _store(self, part: _Part, plane: int, thread: int) -> None:
         conv, size = self.conv, part.size
         area, pixels = conv.out_height * conv.out_width, self._pixels(part)
-        block = (part.image * conv.groups + part.group) * conv.outputs + part.block
+        blocks = conv.groups * conv.outputs
+        block = (plane * conv.images + part.image) * blocks + part.group * conv.outputs + part.block
         start = self.at.out + block * area + part.row * conv.out_width + part.column
         sram = thread * self.acc
         if (size.columns == conv.out_width or size.rows == 1) and area <= _MOST_STRIDE:

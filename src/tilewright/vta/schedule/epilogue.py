@@ -16,7 +16,7 @@ from tilewright.vta.dram import Dram
 from tilewright.vta.isa import Isa
 
 #: Vectors stay on the chip for a whole layer where they take no more than this part of the accumulators.
-_SHARE = 4
+_SHARE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Steps, the addresses of their vectors in elements of ACC (-1: an immediate), and room for vectors on the chip."""
+    """Steps, the addresses of their vectors in elements of ACC (-1: an immediate), and room for vectors on the chip.
+
+    Each virtual thread has the vectors at the end of its part of the accumulators, so that the vector unit works within
+    one bank while the matrix unit has the other. `reserved` is the room that a thread needs for them.
+    """
 
     steps: tuple[Step, ...]
     vectors: tuple[int, ...]
@@ -52,16 +56,22 @@ class Epilogue:
         used = sum(at >= 0 for at in self.vectors)
         return self.blocks if self.resident or not used else self.reserved // used
 
-    def begin(self, commands: Commands) -> None:
+    def begin(self, commands: Commands, threads: int) -> None:
         """Before the first tile of a layer."""
         if self.resident:
-            self._load(commands, 0, self.blocks)
+            for thread in range(threads):
+                self._load(commands, self._start(commands, thread, threads), 0, self.blocks)
 
-    def apply(self, commands: Commands, acc: int, first: int, blocks: int, pixels: int) -> None:
-        """On tiles of accumulators from `acc`: `blocks` blocks of channels from `first`, `pixels` tiles each."""
+    def part(self, isa: Isa, threads: int) -> int:
+        """How many accumulators a thread has, those of the vectors among them."""
+        return isa.memories["ACC"].depth // threads
+
+    def apply(self, commands: Commands, thread: int, threads: int, first: int, blocks: int, pixels: int) -> None:
+        """On a thread's accumulators: `blocks` blocks of channels from `first`, `pixels` tiles each."""
+        isa = commands.isa
+        acc, at = thread * self.part(isa, threads), self._start(commands, thread, threads)
         if not self.resident:
-            self._load(commands, first, blocks)
-        at, isa = self._start(commands), commands.isa
+            self._load(commands, at, first, blocks)
         for step in self.steps:
             if isinstance(step.right, np.ndarray):
                 src = at + (first if self.resident else 0)
@@ -72,11 +82,10 @@ class Epilogue:
                 uops = commands.uops((make_uop(isa, acc),))
                 commands.alu(step.op, uops, inner=(blocks * pixels, 1, 0, 0), imm=step.right)
 
-    def _start(self, commands: Commands) -> int:
-        return commands.isa.memories["ACC"].depth - self.reserved
+    def _start(self, commands: Commands, thread: int, threads: int) -> int:
+        return (thread + 1) * self.part(commands.isa, threads) - self.reserved
 
-    def _load(self, commands: Commands, first: int, blocks: int) -> None:
-        at = self._start(commands)
+    def _load(self, commands: Commands, at: int, first: int, blocks: int) -> None:
         for vector in self.vectors:
             if vector >= 0:
                 commands.load("ACC", at, vector + first, (1, blocks), blocks)
