@@ -17,7 +17,7 @@ from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
-from tilewright.te.loop_relation import Singleton, Split
+from tilewright.te.loop_relation import Fuse, Singleton, Split
 from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp
 from tilewright.te.region import IndexEvaluator, Interval, Span, point, to_expr, total
 from tilewright.te.scan import ScanOp
@@ -284,8 +284,8 @@ def _reader_evaluator(
             elif iv.var not in fixed:
                 running.env[iv.var] = _whole(extent)
                 full.add(iv)
-    env, known = _root_intervals(reader, bounds.stages[reader], running, full)
-    return IndexEvaluator(env, bounds.ranges, known)
+    env, sums = _root_intervals(reader, bounds.stages[reader], running, full)
+    return IndexEvaluator(env, bounds.ranges, sums)
 
 
 def _stages_within(stage: Stage, reader: Stage, at: Stage, ivar: IterVar) -> list[Stage]:
@@ -308,14 +308,14 @@ def _stages_within(stage: Stage, reader: Stage, at: Stage, ivar: IterVar) -> lis
 
 def _root_intervals(
     reader: Stage, its: StageBounds, running: IndexEvaluator, full: set[IterVar]
-) -> tuple[dict[Var, Interval], dict[Expr, Interval]]:
+) -> tuple[dict[Var, Interval], list[tuple[Linear, Interval]]]:
     """Intervals of the reader's own axes, from those of its loops; and of `y * width + x` where y and x are fused."""
     env = running.env
     for iv in dict.fromkeys(its.spatial.values()):
         env[iv.var] = _whole(its.extents[iv])
         full.add(iv)
-    known: dict[Expr, Interval] = {}
-    at_zero = {iv for iv, low in its.mins.items() if not low.terms and low.constant == 0}
+    sums: list[tuple[Linear, Interval]] = []
+    fused = _fused_sums(reader, its)
     starts = {iv: running.eval(to_expr(low, iv.var.dtype)) for iv, low in its.mins.items()}
     for relation in reversed(reader.relations):
         if isinstance(relation, Singleton):
@@ -327,13 +327,15 @@ def _root_intervals(
         else:
             is_full = relation.fused in full
             position = running.eval(relation.fused.var)
-            if not is_full and position is not None and at_zero.issuperset((relation.outer, relation.inner)):
-                known[relation.outer.var * step + relation.inner.var] = position
+            if not is_full and position is not None and relation.fused in fused:
+                sums.append((fused[relation.fused], position))
             alone = is_const(its.extents[relation.outer], 1)
             inner = relation.fused.var if alone else relation.fused.var % step
             wholes = [(relation.outer, relation.fused.var // step), (relation.inner, inner)]
         for iv, expr in wholes:
             value = None if is_full else running.eval(expr)
+            if is_const(its.extents[iv], 1):
+                value = point(Linear({}))  # also in a last share of loops that has less to do
             if value is None:
                 full.add(iv)
                 value = _whole(its.extents[iv])
@@ -346,7 +348,20 @@ def _root_intervals(
             result[iv.var] = _whole(iv.dom.extent)
         else:
             result[iv.var] = total(start, relative)
-    return result, known
+    return result, sums
+
+
+def _fused_sums(reader: Stage, its: StageBounds) -> dict[IterVar, Linear]:
+    """What each fused loop counts, as a sum of the reader's own axes, where these start at zero; axes of 1 left out."""
+    sums: dict[IterVar, Linear] = {}
+    for iv, low in its.mins.items():
+        if not low.terms and low.constant == 0:
+            sums[iv] = Linear({} if is_const(its.extents[iv], 1) else {iv.var: 1})
+    for relation in reader.relations:
+        if isinstance(relation, Fuse) and relation.outer in sums and relation.inner in sums:
+            lines = to_expr(sums[relation.outer], relation.fused.var.dtype) * its.extents[relation.inner]
+            sums[relation.fused] = Linear.of(lines).plus(sums[relation.inner])
+    return sums
 
 
 def _whole(extent: Expr) -> Interval:

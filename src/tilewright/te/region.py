@@ -7,7 +7,7 @@ constant are seen to, and the widths of affine accesses come out exact without a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arith.linear import Linear
@@ -48,19 +48,21 @@ class IndexEvaluator:
     """Intervals of index expressions, given those of some variables; every other variable is a fixed unknown.
 
     `eval` gives None where nothing useful is known (an index read from memory that depends on a running variable).
-    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)). `known`
-    are the intervals of whole expressions, where these say more than the intervals of their variables.
+    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)). `sums`
+    are intervals of sums of variables, where these say more than the intervals of the variables: of y * width + x in a
+    loop over both.
     """
 
     def __init__(
         self,
         env: Mapping[Var, Interval] | None = None,
         ranges: Mapping[Var, Span] | None = None,
-        known: Mapping[Expr, Interval] | None = None,
+        sums: Sequence[tuple[Linear, Interval]] = (),
     ) -> None:
         self.env = dict(env or {})
         self.ranges = ranges if ranges is not None else {}
-        self._memo: dict[Expr, Interval | None] = dict(known or {})
+        self._sums = {frozenset(value.terms.items()): interval for value, interval in sums if len(value.terms) > 1}
+        self._memo: dict[Expr, Interval | None] = {}
         self._moving: dict[Expr, bool] = {}
 
     def eval(self, expr: Expr) -> Interval | None:
@@ -142,9 +144,20 @@ class IndexEvaluator:
         return self.env.get(expr) or point(Linear({expr: 1}))
 
     def add(self, expr: e.Add) -> Interval | None:
-        """Ends and widths add."""
+        """Ends and widths add, but for a sum that is known as a whole."""
+        if self._sums:
+            value = Linear.of(expr)
+            terms = frozenset((atom, k) for atom, k in value.terms.items() if not self._is_nothing(atom))
+            if terms in self._sums:
+                whole = self._sums[terms]
+                return whole._replace(lo=whole.lo.shifted(value.constant))
         a, b = self.eval(expr.a), self.eval(expr.b)
         return None if a is None or b is None else total(a, b)
+
+    def _is_nothing(self, atom: Expr) -> bool:
+        """True for the variable of an axis of one element."""
+        value = self.env.get(atom) if isinstance(atom, Var) else None
+        return value is not None and _is_zero(value.width) and not value.lo.terms and not value.lo.constant
 
     def sub(self, expr: e.Sub) -> Interval | None:
         """The subtrahend turns around."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.host_ops.resample import TIE
 from tilewright.te import Tensor
 from tilewright.tir import Expr
 from tilewright.tir.size_hint import size_hint
@@ -81,8 +82,8 @@ def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: s
     rounded = {
         "floor": tir.floor,
         "ceil": tir.ceil,
-        "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5)),
-    }.get(rounding, lambda v: tir.ceil(v - _f32(0.5)))(x)
+        "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5 + TIE)),
+    }.get(rounding, lambda v: tir.ceil(v - _f32(0.5 + TIE)))(x)
     return clamped(rounded.astype("int32"), size)
 
 

@@ -81,6 +81,16 @@ def _taps(
     return rows, columns
 
 
+def _present(taps: Sequence[Any], true_taps: Sequence[int], strides: Sequence[int]) -> Any:
+    """The condition that a tap is one of the kernel's own, not of those that `whole_phases` added; None if all are.
+
+    Their products would be zeros, but for an infinity or NaN in the data.
+    """
+    added = [size % stride != 0 for size, stride in zip(true_taps, strides, strict=True)]
+    own = [tir.likely(tap < size) for tap, size, more in zip(taps, true_taps, added, strict=True) if more]
+    return tir.all(*own) if own else None
+
+
 def conv2d_transpose_nchw(
     data: Tensor,
     kernel: Tensor,
@@ -116,7 +126,8 @@ def conv2d_transpose_nchw(
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
         ends = (channel, filter_) if kernel_layout == "IOHW" else (filter_, channel)
         value, weight = padded(b, channel, iy, ix), kernel(*ends, ky, kx)
-        return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx])
+        present = _present((ky, kx), true_taps, strides)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx], where=present)
 
     phases = te.compute(
         (n, groups * ocg, rows.quotients, strides[0], strides[1], columns.quotients),
@@ -160,7 +171,8 @@ def conv2d_transpose_NCHWc(
     def body(b: Any, f: Any, y: Any, r: Any, t: Any, x: Any, block: Any) -> Any:
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
         value, weight = padded(b, outer, iy, ix, inner), kernel(f, outer, ky, kx, inner, block)
-        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner])
+        present = _present((ky, kx), true_taps, strides)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner], where=present)
 
     phases = te.compute(
         (n, oco, rows.quotients, strides[0], strides[1], columns.quotients, ob),

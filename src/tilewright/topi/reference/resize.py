@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import UnsupportedError
-from tilewright.runtime.host_ops.resample import interpolated
+from tilewright.runtime.host_ops.resample import TIE, interpolated
 from tilewright.topi.reference.layout import layout_transform
 
 COORDINATE_MODES = (
@@ -50,15 +50,15 @@ def symmetric_offset(size: int, out: int, scale: float) -> np.float32:
 def nearest_indices(size: int, out: int, scale: float, mode: str, rounding: str) -> np.ndarray:
     """The source index of each output position of nearest-neighbour resizing."""
     x = source_coordinates(size, out, scale, mode)
-    half = np.float32(0.5)
+    half = 0.5 + TIE
     if rounding == "floor":
         index = np.floor(x)
     elif rounding == "ceil":
         index = np.ceil(x)
     elif rounding == "round_prefer_ceil":
-        index = np.floor(x + half)
+        index = np.floor(x.astype(np.float64) + half)
     elif rounding in ("round", "", "round_prefer_floor"):
-        index = np.ceil(x - half)
+        index = np.ceil(x.astype(np.float64) - half)
     else:
         raise UnsupportedError(
             f"resize2d: rounding_method {rounding!r}; known: round_prefer_floor (round), round_prefer_ceil, floor, ceil"

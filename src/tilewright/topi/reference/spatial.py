@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def pool(data: np.ndarray, kind: str, attrs: Any, axes: str) -> np.ndarray:
             counted = (steps >= -before[d]) & (steps < x.shape[2 + d] + after[d])
             taps.append(steps[inside])
             count *= (counted if attrs.get("count_include_pad") else inside).sum()
-        window = x[(slice(None), slice(None), *np.ix_(*taps))].reshape(*x.shape[:2], -1)
+        window = x[(slice(None), slice(None), *np.ix_(*taps))].reshape(*x.shape[:2], math.prod(map(len, taps)))
         if kind == "max":
             result[_last(*position)] = window.max(-1, initial=lowest(x.dtype))
         else:

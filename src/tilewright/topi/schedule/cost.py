@@ -116,6 +116,10 @@ class Traffic:
         else:
             self.memory += count
 
+    def receive(self, count: float) -> None:
+        """`count` bytes more, which are in another core's cache."""
+        self.l3 += count
+
     def latency(self, apart: float) -> float:
         """Cycles until the first of data arrives that was touched `apart` bytes ago, by the lines in flight."""
         machine = self.machine

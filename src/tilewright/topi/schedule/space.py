@@ -33,12 +33,18 @@ class ConfigSpace:
     def __init__(self) -> None:
         self.knobs: dict[str, tuple[Value, ...]] = {}
         self._groups: list[tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]] = []
+        self._absent: dict[str, Value] = {}
         self._conditions: list[Callable[[Config], bool]] = []
         self._cost: Callable[[Config], Cost] = lambda config: Cost()
 
-    def define_knob(self, name: str, candidates: Sequence[Value]) -> None:
-        """A knob that takes one of `candidates`. Raises ScheduleError for a name that is taken or no candidates."""
+    def define_knob(self, name: str, candidates: Sequence[Value], absent: Value | None = None) -> None:
+        """A knob that takes one of `candidates`. Raises ScheduleError for a name that is taken or no candidates.
+
+        `absent` is what configurations have that were recorded before there was this knob.
+        """
         self.define_joint((name,), [(value,) for value in candidates])
+        if absent is not None:
+            self._absent[name] = absent
 
     def define_split(self, name: str, extent: int, limit: int | None = None, exact: bool = True) -> None:
         """A knob for the inner extent of a split of `extent` iterations, to `limit`: divisors, or any if not exact."""
@@ -91,6 +97,7 @@ class ConfigSpace:
 
     def config(self, values: Mapping[str, Any]) -> Config:
         """The configuration with these values. Raises ScheduleError if it is not in the space, saying why."""
+        values = {**self._absent, **values}
         if set(values) != set(self.knobs):
             raise ScheduleError(f"a configuration has the knobs {', '.join(self.knobs)}, not {', '.join(values)}")
         for name, candidates in self.knobs.items():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from tests.topi.schedule.cpu.kernels import sample
-from tilewright import codegen, te, topi
+from tilewright import codegen, te, tir, topi
 from tilewright.target import Target
+from tilewright.tir.visitor import post_order
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 from tilewright.topi.schedule.cpu.product import (
     Blocking,
@@ -42,6 +45,33 @@ def test_row_blocks_and_groups_compute_the_same() -> None:
         result = np.full((45, 96), np.nan, np.float32)
         codegen.build([func], target, threads=2)["product"](x, w, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
+
+
+@pytest.mark.parametrize("rows", [(1, 56, 56), (2, 7, 7), (1, 5, 1, 9), (3, 1, 50)], ids=str)
+def test_a_tile_sums_its_own_rows(rows: tuple[int, ...]) -> None:
+    """Rows of several axes, which no tile divides: each tile makes room for itself, not for all lines it touches."""
+    target = Target(SKYLAKE)
+    places = te.placeholder((*rows, 64), name="x"), te.placeholder((3, 64, 32), name="w")
+    out = topi.nn.relu(topi.nn.dense_pack(*places))
+    space = space_of([out], target)
+    assert space is not None
+    configs = {c["tile_rows"]: c for c in space if c["depth_blocks"] == 1}
+    assert len(configs) > 3
+    for tile, config in configs.items():
+        func = te.lower(schedule([out], target, config), [*places, out], "product")
+        assert 0 < _most_elements(func) <= tile * 32, config
+
+
+def _most_elements(func: tir.PrimFunc) -> int:
+    """Of the largest buffer that the function makes."""
+    sizes = [0]
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.Allocate):
+            sizes.append(math.prod(extent.value for extent in node.extents if isinstance(extent, tir.IntImm)))
+
+    post_order(func.body, visit)
+    return max(sizes)
 
 
 def test_parts_of_the_depth_and_an_epilogue() -> None:

@@ -159,6 +159,36 @@ def test_weights_are_fetched_ahead_where_they_come_from_far():
     assert CONV2D.ranked(far, skylake).default["ahead"] == 1
 
 
+@pytest.mark.parametrize(("height", "width", "taps"), [(9, 10, 3), (1, 45, 2)], ids=["rows", "time"])
+def test_workers_take_parts_of_the_image(height, width, taps):
+    """An odd number of rows, or of tiles of one row, in two and three parts; all channel groups for each."""
+    rows = min(3, height)
+    data, kernel = _blocked(1, 2, height, width, 8), _blocked(4, 2, rows, taps, 8, 16, seed=1)
+    inputs = placeholders([data, kernel])
+    out = topi.nn.conv2d_NCHWc(*inputs, (1, 1), (rows // 2, taps - 1, rows // 2, 0))
+    results = []
+    for cores in (1, 2, 3):
+        target = Target(f"cpu -cores={cores}")
+        configs = [c for _, c in space_of([out], target).ranked if c["parts"] == cores]
+        assert configs
+        for config in (configs[0], configs[-1]):
+            func = te.lower(schedule([out], target, config.to_json()), [*inputs, out], "k")
+            result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+            codegen.build([func], target, threads=cores)["k"](data, kernel, result)
+            results.append(result)
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
+
+
+def test_what_other_cores_wrote_costs_more():
+    """A convolution over time has one row: two workers take half of its columns each, not half of the channels."""
+    over_time = Conv2DWorkload(1, 64, 64, 1, 2048, 1, 2048, 16, 16, (1, 2))
+    far = Conv2DWorkload(1, 512, 512, 7, 7, 7, 7, 16, 16, (3, 3))
+    target = Target("llvm -mcpu=skylake-avx512 -cores=2")
+    assert CONV2D.ranked(over_time, target).default["parts"] == 2
+    assert CONV2D.ranked(far, target).default["parts"] == 1  # each would read nine megabytes of weights
+
+
 def _blocked(*shape: int, seed: int = 0) -> np.ndarray:
     return sample(*shape, seed=seed)
 

@@ -54,6 +54,12 @@ def has_tag(tensor: te.Tensor, tag: str) -> bool:
     return tag in tensor.op.tag.split(",")
 
 
+def operands_of(conv: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    """Image and filters of a convolution; one tensor may be both."""
+    first, *others = conv.op.input_tensors
+    return first, others[0] if others else first
+
+
 def is_reduction(tensor: te.Tensor) -> bool:
     """True if the tensor is computed by a reduction."""
     return isinstance(tensor.op, te.ComputeOp) and len(tensor.op.reduce_axis) > 0

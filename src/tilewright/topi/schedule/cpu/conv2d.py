@@ -11,7 +11,9 @@ The accumulators stay in registers over the whole reduction; the loop nest is
 
 Where rows are short, a tile takes several of them. A band is the whole image where its caches hold it or there are few
 channels; otherwise all channels pass by the rows of one band, which the second-level cache holds, before the next. With
-`ahead` a worker takes all rows for a channel group, and the weights of the next group come to its cache meanwhile.
+`ahead` a worker takes all rows for a channel group, and the weights of the next group come to its cache meanwhile. With
+`parts` a worker takes rows of its own (columns, of an image of one row) for all channel groups: those that it wrote for
+the kernel before, where that was shared so too, and which no other core has to send.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import (
     fetch_ahead,
     inline_between,
+    operands_of,
     parallel_outer,
     shape_of,
     terms_of,
@@ -49,6 +52,12 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     if config["band_rows"] < height:
         bands, strips = s[out].split(strips, factor=config["band_rows"] // config["tile_rows"])
         outer = [batch, bands, group, strips]
+    elif config.get("parts", 1) > 1:
+        if height == 1:
+            parts, tiles = s[out].split(tiles, nparts=config["parts"])
+        else:
+            parts, strips = s[out].split(strips, nparts=config["parts"])
+        outer = [batch, parts, group, strips]
     joined = _of_one_group(s, out, conv, outer, config)
     s[out].reorder(*outer, *joined, tiles, inner_block, row, column, lane)
     _keep_in_registers(s, out, [*joined, inner_block, row, column], lane, block, target)
@@ -61,7 +70,7 @@ def schedule_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Tar
     if joined:
         s[accumulator].unroll(s[accumulator].op.reduce_axis[0])
     if config.get("ahead"):
-        fetch_ahead(s, accumulator, *conv.op.input_tensors[:2])
+        fetch_ahead(s, accumulator, *operands_of(conv))
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 
@@ -98,7 +107,7 @@ def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: T
     batch, channel, pixel, lane = s[accumulator].op.axis
     s[accumulator].reorder(batch, *s[accumulator].op.reduce_axis, pixel, channel, lane)
     if config.get("ahead"):
-        fetch_ahead(s, accumulator, *conv.op.input_tensors[:2])
+        fetch_ahead(s, accumulator, *operands_of(conv))
     _keep_in_registers(s, accumulator, [pixel, channel], lane, block, target)
 
 

@@ -53,17 +53,29 @@ def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 
 def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """The same, band_rows: rows of the image that all channels pass by before the next ones; and ahead.
+    """The same, band_rows: rows of the image that all channels pass by before the next ones; ahead; and parts.
 
     All of them, or as many as the second-level cache holds, or the next fewer. With `ahead` the next panel of weights
-    is fetched while all rows of the image pass by this one.
+    is fetched while all rows of the image pass by this one. `parts` are those of the image that workers share.
     """
     space = direct_space(workload, target)
     space.define_knob("band_rows", [workload.height, *_bands(workload, target)])
     space.define_knob("ahead", [0, 1] if workload.height <= _FEW_ROWS and workload.groups == 1 else [0])
     space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
     space.require(lambda c: not c["ahead"] or c["band_rows"] == workload.height)
+    parts = target.cores if workload.batch == workload.joined == workload.groups == 1 < target.cores else 1
+    space.define_knob("parts", sorted({1, parts}), absent=1)
+    space.require(
+        lambda c: c["parts"] <= max(1, _steps(workload, c)) and 1 in (c["parts"], workload.height // c["band_rows"])
+    )
     return space
+
+
+def _steps(workload: Conv2DWorkload, config: Config) -> int:
+    """What `parts` are parts of: strips of rows, or tiles of columns where there is one row."""
+    if workload.height == 1:
+        return -(-workload.width // config["tile_columns"])
+    return -(-workload.height // config["tile_rows"])
 
 
 def _bands(workload: Conv2DWorkload, target: Target) -> list[int]:
@@ -92,7 +104,13 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
     strips, panels = -(-workload.height // rows), workload.batch * (workload.blocks // blocks)
     ahead = config.get("ahead", 0)
     together = workload.group_blocks // blocks if workload.joined > 1 else 1
-    workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
+    steps, parts = _steps(workload, config), config.get("parts", 1)
+    if parts > 1:
+        of_part = -(-steps // parts)
+        workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
+        share = min(1.0, share * of_part * parts / steps)
+    else:
+        workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
     reached = workload.reached(blocks)
     multiplied = vectors * workload.terms / reached
     arithmetic = ports = fixed = tiles = 0.0
@@ -143,14 +161,17 @@ def _direct_traffic(
     results = workload.out_bytes * (1 + workload.other_inputs)
     everything = workload.weight_bytes + workload.batch * (workload.in_bytes + results)
     passes = workload.batch * workload.height / band
-    panels = groups * passes * panel
-    traffic.stream(share * panels / passes, everything)
+    panels, parts = groups * passes * panel, config.get("parts", 1)
+    traffic.stream(share * parts * panels / passes, everything)
     traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
     traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
     traffic.add(images * read, everything if fresh is None else fresh)
-    traffic.add(images * read * (groups / of_group - 1), image / of_group + panel)
+    by_rows = workload.batch >= workers or parts > 1 or band < workload.height
+    sent = 0.0 if by_rows else read * max(0.0, min(1.0, share * groups / of_group) - share)
+    traffic.receive(sent)
+    traffic.add(images * read * (groups / of_group - 1) - sent, image / of_group / parts + panel)
     traffic.add(images * results, everything)
-    if fresh is None and workload.in_block > 1:
+    if fresh is None and workload.in_block > 1 and not by_rows:
         piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, columns))
         traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
     return traffic

@@ -25,6 +25,9 @@ from tilewright.topi.schedule.template import Template
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.
 _UNROLLED_STEPS = 256
 
+#: Taps of a phase in a row that are unrolled at most, so that those which only some phases have are left out there.
+_UNROLLED_TAPS = 4
+
 
 def schedule_conv2d_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_nchw: [N, O, H, W]) and its epilogue `out`.
@@ -117,8 +120,8 @@ def schedule_conv2d_transpose_nchw(s: te.Schedule, conv: te.Tensor, out: te.Tens
     batch, channel, row, row_phase, column_phase, column = s[accumulator].op.axis
     reduction = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, row, row_phase, *reduction, channel, column_phase, column)
-    s[accumulator].unroll(channel)
-    s[accumulator].unroll(column_phase)
+    for axis in (*(reduction[-1:] if extent_of(reduction[-1]) <= _UNROLLED_TAPS else ()), channel, column_phase):
+        s[accumulator].unroll(axis)
     s[accumulator].vectorize(column)
 
 

@@ -8,7 +8,7 @@ from tilewright import te
 from tilewright.tir.expr import Call, Div, IntImm
 from tilewright.tir.size_hint import size_hint
 from tilewright.tir.visitor import collect
-from tilewright.topi.schedule.cpu.common import extent_of, shape_of
+from tilewright.topi.schedule.cpu.common import extent_of, operands_of, shape_of
 from tilewright.topi.schedule.cpu.pad import is_pad
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
@@ -19,7 +19,7 @@ def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
     Where it is a product over the pixels of channel blocks (`conv` is [N, O/b, pixels, b]) they are one row.
     """
     attrs = conv.op.attrs
-    data, kernel = conv.op.input_tensors[:2]
+    data, kernel = operands_of(conv)
     source = data.op.input_tensors[0] if is_pad(data) else data
     result, image = shape_of(out), shape_of(source)
     in_block, out_block = (shape[4] if len(shape) == 5 else 1 for shape in (image, result))
@@ -82,7 +82,7 @@ def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
 
     `conv` is [N, O/b, rows, row phases, column phases, columns, b] or the same without blocks.
     """
-    data, kernel = conv.op.input_tensors[:2]
+    data, kernel = operands_of(conv)
     result, image, taps = (
         shape_of(out),
         shape_of(data),

@@ -25,10 +25,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
 
     *others, column = s[out].op.axis
     if len(dense.shape) < len(out.shape):
-        # an axis of one row stays out: what is split with a tail beyond its end no longer shows that it counts on
-        single = [axis for axis, size in zip(others, out.shape) if isinstance(size, IntImm) and size.value == 1]
-        several = [axis for axis in others if axis not in single] or [single.pop()]
-        others = [s[out].fuse(*several), *single]
+        others = [s[out].fuse(*others)]
     shared = []
     if row_axis is not None:
         row = others.pop(row_axis)
