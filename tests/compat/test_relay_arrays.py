@@ -235,3 +235,18 @@ def test_equal_parts_of_a_size_that_is_a_variable() -> None:
     main = relay.transform.InferType()(tvm.IRModule.from_expr(relay.split(x, 3).astuple()))["main"]
     parts = main.checked_type.ret_type.fields
     assert len(set(parts)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])
+def test_a_condition_of_numbers_is_true_where_it_is_not_zero(dtype: str) -> None:
+    from tvm import relay
+
+    condition, x, y = (
+        relay.var("c", shape=(2, 3), dtype=dtype),
+        relay.var("x", shape=(2, 3)),
+        relay.var("y", shape=(3,)),
+    )
+    chosen = np.array([[0, 1, 0], [1, 1, 0]], dtype) * np.array(3, dtype)
+    values = {condition: chosen, x: RNG.random((2, 3), "float32"), y: RNG.random(3, "float32")}
+    found = run("graph", relay.where(condition, x, y), values).numpy()
+    np.testing.assert_array_equal(found, np.where(chosen != 0, values[x], values[y]))

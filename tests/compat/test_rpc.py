@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -160,10 +163,11 @@ def test_what_a_session_does_not_do_is_refused(server: Any, tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"'other.tar' was not uploaded in this session; it has: lib.tar"):
         remote.load_module("other.tar")
     remote.remove("lib.tar")
-    with pytest.raises(InputError, match=r"'lib.tar' was not uploaded"):
-        remote.load_module("lib.tar")
+    for action in (remote.load_module, remote.download, remote.download_linked_module):
+        with pytest.raises(InputError, match=r"'lib.tar' was not uploaded"):
+            action("lib.tar")
     for refused in (
-        lambda: remote.get_function("os.system"), lambda: remote.download("lib.tar"), remote.system_lib,
+        lambda: remote.get_function("os.system"), remote.system_lib,
         lambda: func.time_evaluator("add_one", f_preproc="cache_flush_cpu_non_first_arg"),
         lambda: rpc.connect(server.host, server.port, session_constructor_args=["rpc.Connect"]),
         lambda: rpc.Server(load_library="a.so"), lambda: rpc.PopenSession("a.out"),
@@ -176,6 +180,19 @@ def test_what_a_session_does_not_do_is_refused(server: Any, tmp_path: Path) -> N
         rpc.connect("127.0.0.1", 1)
     with pytest.raises(EnvironmentError_, match="cannot listen"):
         rpc.Server("127.0.0.1", server.port, server.port + 1)
+
+
+def test_what_was_uploaded_comes_back(remote: Any, tmp_path: Path) -> None:
+    import tvm
+
+    blob = bytearray(np.random.default_rng(5).integers(0, 256, 3 << 20, dtype=np.uint8))
+    remote.upload(blob, "data.bin")
+    assert remote.download("data.bin") == blob
+    remote.upload(_add_one(tmp_path / "lib.tar"))
+    (tmp_path / "again.so").write_bytes(remote.download_linked_module("lib.tar"))
+    a, b = tvm.nd.array(np.arange(64, dtype="float32")), tvm.nd.empty((64,))
+    tvm.runtime.load_module(str(tmp_path / "again.so"))(a, b)
+    np.testing.assert_array_equal(b.numpy(), np.arange(64) + 1)
 
 
 def test_a_local_session_keeps_files(tmp_path: Path) -> None:
@@ -242,6 +259,61 @@ def test_a_tracker_gives_devices_out(tracker: Any, tmp_path: Path) -> None:
     assert [tuple(one["addr"]) for one in client.summary()["server_info"]] == [("localhost", second.port)]
     second.terminate()
     assert client.summary()["queue_info"]["board"]["free"] == 0
+
+
+@contextlib.contextmanager
+def _program(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`python -m tvm.exec.…` in a process of its own, and the first line that it says."""
+    command = [sys.executable, "-m", "tilewright.compat", "-m", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        try:
+            yield running, running.stdout.readline()
+        finally:
+            running.terminate()
+
+
+def test_the_classic_programs_make_a_fleet(tmp_path: Path) -> None:
+    import tvm
+    from tvm import rpc
+
+    with _program("tvm.exec.rpc_tracker", "--port", "9800", "--port-end", "9850") as (tracker, line):
+        address = line.split()[-1]
+        host, port = address.split(":")
+        words = ("tvm.exec.rpc_server", "--port", "9850", "--port-end", "9900", "--key", "board", "--tracker", address)
+        with _program(*words) as (server, said):
+            assert said.startswith("server on 127.0.0.1:")
+            with _program("tvm.exec.query_rpc_tracker", "--host", host, "--port", port) as (query, first):
+                assert query.stdout is not None
+                told = query.stdout.read()
+                assert address in first and "server:board" in told and "board\t1\t1\t0" in told
+            assert query.returncode == 0
+            remote = rpc.connect_tracker(host, int(port)).request("board")
+            remote.upload(_add_one(tmp_path / "lib.so"))
+            out = tvm.nd.empty((64,), device=remote.cpu())
+            remote.load_module("lib.so")(tvm.nd.array(np.ones(64, "float32"), remote.cpu()), out)
+            np.testing.assert_array_equal(out.numpy(), np.full(64, 2))
+        assert server.returncode == 0  # stopped, it ends its sessions and leaves the tracker
+        with pytest.raises(RpcError):
+            remote.cpu().sync()
+        assert rpc.connect_tracker(host, int(port)).summary()["queue_info"]["board"]["free"] == 0
+    assert tracker.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("tvm.exec.rpc_server", "--tracker", "127.0.0.1:9"), "--tracker needs --key"),
+        (("tvm.exec.rpc_server", "--host", "0.0.0.0"), "without certificates only this machine"),
+        (("tvm.exec.rpc_server", "--load-library", "a.so"), "runs uploaded modules and nothing else"),
+        (("tvm.exec.rpc_server", "--tracker", "nowhere", "--key", "k"), "is no address; write HOST:PORT"),
+        (("tvm.exec.rpc_sever",), "near it: rpc_server"),
+    ],
+)
+def test_a_program_that_cannot_run_says_why(words: tuple[str, ...], said: str) -> None:
+    command = [sys.executable, "-m", "tilewright.compat", "-m", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_template_is_tuned_on_devices_of_a_tracker(tracker: Any, tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
-"""`python -m tilewright.compat [--emulate] script.py arguments…`: run a classic program on this package."""
+"""`python -m tilewright.compat [--emulate] script.py arguments…`: run a classic program on this package.
+
+`-m tvm.exec.rpc_server arguments…` in place of the script runs a module, as `python -m` does.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -16,9 +20,22 @@ def main(arguments: list[str]) -> int:
     """
     emulate = arguments[:1] == ["--emulate"]
     arguments = arguments[emulate:]
-    if not arguments:
-        print("usage: python -m tilewright.compat [--emulate] script.py [argument …]", file=sys.stderr)
+    if not arguments or arguments == ["-m"]:
+        print("usage: python -m tilewright.compat [--emulate] script.py|-m module [argument …]", file=sys.stderr)
         return 2
+    if arguments[0] == "-m":
+        install(emulate)
+        sys.argv = arguments[1:]
+        try:
+            found = importlib.util.find_spec(arguments[1])
+        except ModuleNotFoundError as error:
+            print(error, file=sys.stderr)
+            return 2
+        if found is None:
+            print(f"{arguments[1]}: there is no such module", file=sys.stderr)
+            return 2
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return 0
     script = Path(arguments[0])
     if not script.is_file():
         print(f"{script}: there is no such file", file=sys.stderr)

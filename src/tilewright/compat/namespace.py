@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from tilewright.compat.classic.target_options import emulate_devices
@@ -106,6 +106,10 @@ class _NamespaceLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """A namespace is complete when it is made."""
 
+    def get_code(self, name: str) -> CodeType:
+        """What `python -m NAME` runs of a program."""
+        return compile(f"import sys\nfrom {name} import main\nsys.exit(main())", name, "exec")
+
 
 class _Finder(MetaPathFinder):
     """Finds `tvm` and what lies below it, and nothing else."""
@@ -115,7 +119,7 @@ class _Finder(MetaPathFinder):
         if root not in ROOTS:
             return None
         if name in TABLES:
-            return ModuleSpec(name, _NamespaceLoader(), is_package=True)
+            return ModuleSpec(name, _NamespaceLoader(), is_package=not TABLES[name].program)
         parent, _, last = name.rpartition(".")
         # No `name=` here: the import system hides an error that carries it when `from parent import name` fails.
         raise ModuleNotFoundError(missing(TABLES.get(parent, TABLES[root]), last if parent in TABLES else rest))

@@ -159,16 +159,20 @@ def resize3d_python(
 ) -> Expr:
     """A volume `scale` times as large."""
     size = [int(_shape(data)[layout.index(axis)] * factor) for axis, factor in zip("DHW", scale, strict=True)]
-    return _resized3d(data, size, layout, method, coordinate_transformation_mode)
+    rounding = rounding_of(method, coordinate_transformation_mode, "")
+    return op.image.resize3d(data, size, layout, _KINDS.get(method, method), coordinate_transformation_mode, rounding)
 
 
 _KINDS = {"trilinear": "linear", "bilinear": "linear"}
 
 
-def _resized3d(data: Expr, size: Sequence[int], layout: str, method: str, mode: str) -> Expr:
-    kind = _KINDS.get(method, method)
-    rounding = "round" if kind == "nearest_neighbor" and mode == "align_corners" else ""
-    return op.image.resize3d(data, size, layout, kind, mode, rounding)
+def rounding_of(method: str, coordinate_transformation_mode: str, rounding_method: str) -> str:
+    """Which element the classic stack takes as the nearest where a program does not say: the one before, or, with
+    aligned corners, the nearest.
+    """
+    if rounding_method or method != "nearest_neighbor":
+        return rounding_method
+    return "round" if coordinate_transformation_mode == "align_corners" else "floor"
 
 
 def resize3d(
@@ -183,9 +187,8 @@ def resize3d(
 ) -> Expr:
     """A volume of another size."""
     kind = _KINDS.get(method, method)
-    return op.image.resize3d(
-        data, size, layout, kind, coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude
-    )
+    mode, rounding = coordinate_transformation_mode, rounding_of(kind, coordinate_transformation_mode, rounding_method)
+    return op.image.resize3d(data, size, layout, kind, mode, rounding, bicubic_alpha, bicubic_exclude)
 
 
 def resize1d_python(
@@ -197,7 +200,7 @@ def resize1d_python(
 ) -> Expr:
     """A row `scale` times as long."""
     factor = scale[0] if isinstance(scale, list | tuple) else scale
-    rounding = "round" if method == "nearest_neighbor" and coordinate_transformation_mode == "align_corners" else ""
+    rounding = rounding_of(method, coordinate_transformation_mode, "")
     length = int(_shape(data)[layout.index("W")] * factor)
     return op.image.resize1d(data, length, layout, method, coordinate_transformation_mode, rounding)
 
@@ -257,9 +260,8 @@ def resize2d(
 ) -> Expr:
     """An image of another size."""
     kind = _KINDS.get(method, method)
-    return op.image.resize2d(
-        data, size, layout, kind, coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude
-    )
+    mode, rounding = coordinate_transformation_mode, rounding_of(kind, coordinate_transformation_mode, rounding_method)
+    return op.image.resize2d(data, size, layout, kind, mode, rounding, bicubic_alpha, bicubic_exclude)
 
 
 # ------------------------------------------------------------------------------------------------------------- boxes

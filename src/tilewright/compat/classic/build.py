@@ -21,7 +21,7 @@ from tilewright.compat.classic.pass_config import after_stage, bounds_are_checke
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.errors import ArtifactError, EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime.module import Module
-from tilewright.target import DeviceTarget, Target
+from tilewright.target import DeviceTarget, Target, VtaTarget
 from tilewright.tir.stmt import PrimFunc
 
 
@@ -60,13 +60,17 @@ def build(
     runtime: Any = None,
     name: str = "main",
     binds: Mapping[Any, Any] | None = None,
-) -> BuiltModule:
+) -> CompiledModule:
     """Compile a schedule with its arguments, a function, several, or a module, for `target` (this processor if None).
 
     A mapping of one target to a module is that module for that target.
 
     For a target that this machine cannot run the result has source and object code, and calling it is refused.
     """
+    if target is not None and not isinstance(inputs, Mapping) and isinstance(CurrentTarget(target), VtaTarget):
+        from tilewright.compat.classic import vta_build  # which stands on this module
+
+        return vta_build.build(inputs, args, target, target_host, runtime, name, binds)
     mod = lower(inputs, args, name, binds)
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))

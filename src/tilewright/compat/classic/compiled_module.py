@@ -13,6 +13,7 @@ from tilewright.compat.classic.linked import is_object, load_linked
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.module import Module
 from tilewright.target import Target
+from tilewright.vta.te import ScheduledProgram
 
 
 class CompiledModule:
@@ -33,8 +34,12 @@ class CompiledModule:
     def load(cls, path: str | os.PathLike[str]) -> CompiledModule:
         """The functions that `export_library` wrote, or those in an object that `save` wrote or a library linked of it.
 
-        Raises `ArtifactError` for anything else.
+        A program for VTA is one too. Raises `ArtifactError` for anything else.
         """
+        if ScheduledProgram.is_saved(path):
+            from tilewright.compat.classic.vta_build import VtaModule  # which stands on this module
+
+            return VtaModule(ScheduledProgram.load(path))
         code: Any = load_linked(path) if is_object(path) else Module.load(path)
         return cls(list(code.functions), code)
 

@@ -13,6 +13,7 @@ TYPES = {
 }  # fmt: skip
 _SAME_AS = {
     "llvm": "cpu",
+    "vta": "ext_dev",
     "c": "cpu",
     "stackvm": "cpu",
     "nvptx": "cuda",
@@ -36,8 +37,8 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """True if compiled models run on it: there is one CPU."""
-        return self.device_type == TYPES["cpu"] and self.device_id == 0
+        """True if compiled models run on it: the one CPU, and the accelerator, whose simulators share its memory."""
+        return self.device_type in (TYPES["cpu"], TYPES["ext_dev"]) and self.device_id == 0
 
     def sync(self, stream: object = None) -> None:
         """Wait for what was started: nothing, since runs return when they are done."""

@@ -81,6 +81,10 @@ def _with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
     return changed
 
 
+#: How often is timed: runs of a repetition, repetitions, and the milliseconds that one takes at least.
+Runs = tuple[int, int, float | None]
+
+
 class ExecutorFactory:
     """A compiled model before it is put on a device: `factory["default"](tvm.cpu())` puts it there.
 
@@ -153,6 +157,10 @@ class ExecutorFactory:
         if func_name not in self._entries:
             known = ", ".join(map(repr, self._entries)) or "none before it is put on a device"
             raise UnsupportedError(f"{func_name!r} of a compiled model is not timed; the functions that are: {known}")
+        return self._timed(func_name, dev, f_preproc, (number, repeat, min_repeat_ms))
+
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        """What `time_evaluator` gives for a function that is there."""
         require_cpu(dev)
         function = self._entries[func_name]
         before = get_global_func(f_preproc) if f_preproc else None
@@ -162,7 +170,7 @@ class ExecutorFactory:
                 before()
             function(*args)
 
-        return lambda *args: measure(lambda: call(*args), number, repeat, min_repeat_ms)
+        return lambda *args: measure(lambda: call(*args), *runs)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_json, self, self.params))
@@ -261,6 +269,39 @@ class ExecutorFactory:
                 "export_library(addons=…): a model is one file; link other objects with your program"
             )
         self.executable.save(file_name)
+
+
+class Executable(ExecutorFactory):
+    """A program compiled for the virtual machine, with the methods of the classic executable."""
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the program's functions; of a program read from a file the one that is entered."""
+        return ["main"] if self.ir_mod is None else [var.name for var in self.ir_mod.functions]
+
+    def save(self) -> tuple[bytearray, Executable]:
+        """What `load_exec` takes: a description of the program, and the program as a module to export."""
+        return bytearray(json.dumps(self._description()).encode()), self
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: ExecutorFactory) -> Executable:
+        """The program that `save` gave. Raises `ArtifactError` where `lib` is another than `bytecode` describes."""
+        made = Executable(lib.executable, lib.ir_mod, None)
+        try:
+            described = json.loads(bytes(bytecode))
+        except ValueError:
+            raise ArtifactError("load_exec: this is no code that save() gave here; bytecode is not read") from None
+        if described != made._description():
+            raise ArtifactError(
+                f"load_exec: the code is of a program {described}, the library of {made._description()}"
+            )
+        return made
+
+    def _description(self) -> dict[str, Any]:
+        """What a program takes and gives, as data of JSON."""
+        ends = {"inputs": self.executable.inputs, "outputs": self.executable.outputs}
+        described = {key: [[one.name, str(one.dtype), str(one.shape)] for one in specs] for key, specs in ends.items()}
+        return {"format": "tilewright virtual machine", **described}
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory | CompiledModule:
@@ -393,7 +434,7 @@ def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:
 
 def vm_compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
-) -> ExecutorFactory:
+) -> Executable:
     """Compile a module for the virtual machine: control flow, shapes that vary, data types."""
     bound = _with_params(as_module(mod), params)
-    return ExecutorFactory(compile_model(bound, single_target(target), executor="vm"), bound, params)
+    return Executable(compile_model(bound, single_target(target), executor="vm"), bound, params)

@@ -51,7 +51,11 @@ class TupleWrapper:
     def __getitem__(self, index: int) -> relay.TupleGetItem:
         if not -self.size <= index < self.size:
             raise IndexError(f"field {index} of a tuple of {self.size}")
-        return relay.TupleGetItem(self.tuple_value, index % self.size)
+        field = relay.TupleGetItem(self.tuple_value, index % self.size)
+        whole = self.tuple_value.inferred_type
+        if isinstance(whole, relay.TupleType):
+            field.set_inferred_type(whole.fields[index % self.size])
+        return field
 
     def __len__(self) -> int:
         return self.size

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import children, rebuild
 
@@ -33,7 +32,7 @@ class ExprFunctor:
         if expr not in self.memo_map:
             method = getattr(self, _METHODS[type(expr)], None)
             if method is None:
-                raise UnsupportedError(f"{type(self).__name__} has no method {_METHODS[type(expr)]}")
+                raise NotImplementedError(f"{type(self).__name__} has no method {_METHODS[type(expr)]}")
             self.memo_map[expr] = method(expr)
         return self.memo_map[expr]
 

@@ -8,7 +8,7 @@ from tilewright import relay
 from tilewright.compat.classic.expr import TupleWrapper, tuple_valued
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 
 
 def number_of(value: Any, what: str) -> Any:
@@ -41,6 +41,14 @@ def cumsum(data: relay.Expr, axis: int | None = None, dtype: Any = None, exclusi
 def cumprod(data: relay.Expr, axis: int | None = None, dtype: Any = None, exclusive: Any = None) -> relay.Expr:
     """Running products in `dtype` along `axis`, of the flat data without one."""
     return op.cumprod(data, axis, dtype or "", bool(exclusive))
+
+
+def where(condition: relay.Expr, x: relay.Expr, y: relay.Expr) -> relay.Call:
+    """`x` where the condition is true, or a number other than 0, else `y`."""
+    kind = type_of(condition)
+    if isinstance(kind, relay.TensorType) and str(kind.dtype) != "bool":
+        condition = op.not_equal(condition, relay.const(0, str(kind.dtype)))
+    return op.where(condition, x, y)
 
 
 def segment_sum(data: relay.Expr, segment_ids: relay.Expr, num_segments: int | None = None) -> relay.Expr:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
+from tilewright.compat.classic.expr import TupleWrapper
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.passes import CONSTRUCTORS
 from tilewright.compat.classic.runtime import ADT
@@ -21,8 +22,10 @@ from tilewright.relay.transform.gradient.gradient import gradient
 from tilewright.relay.transform.simplify.legalize import legalization
 
 
-def run_infer_type(expr: relay.Expr) -> relay.Expr:
-    """`expr` with its types inferred."""
+def run_infer_type(expr: Any) -> Any:
+    """`expr` with its types inferred; fields that unpack stay so."""
+    if isinstance(expr, TupleWrapper):
+        return TupleWrapper(run_infer_type(expr.astuple()), len(expr))
     return _main_of(infer_module(IRModule.from_expr(expr)), expr)
 
 

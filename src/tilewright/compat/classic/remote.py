@@ -21,7 +21,7 @@ from tilewright import rpc
 from tilewright.compat.classic.array import NDArray, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult
 from tilewright.compat.classic.device import Device
-from tilewright.compat.classic.executor import ExecutorFactory
+from tilewright.compat.classic.executor import ExecutorFactory, Runs
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.support.dtype import DType
 
@@ -154,19 +154,12 @@ class RemoteFactory(ExecutorFactory):
         made._entries, made._set = entries, given
         return made
 
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float | None = None,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that times runs there, the way there and back not counted, on the inputs that were set."""
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        """Times runs there, the way there and back not counted, on the inputs that were set; else what is done here."""
         _refuse_preproc(f_preproc)
-        if self._set is None or func_name not in self._entries:
-            return super().time_evaluator(func_name, None, number, repeat, min_repeat_ms)
+        if self._set is None:
+            return super()._timed(func_name, None, "", runs)
+        number, repeat, min_repeat_ms = runs
         given, model = self._set, self.executable
 
         def measure(*_: Any) -> BenchmarkResult:

@@ -28,6 +28,7 @@ from tilewright.compat.classic.functions import get_global_func
 from tilewright.compat.classic.linked import is_object, load_linked
 from tilewright.compat.classic.remote import RemoteDevice, RemoteFactory, RemoteModule
 from tilewright.errors import EnvironmentError_, InputError, RpcError, UnsupportedError
+from tilewright.rpc.frames import spelled
 from tilewright.rpc.identity import Bundle
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.registration import Registration
@@ -107,10 +108,21 @@ class RPCSession(_Devices):
 
     def load_module(self, path: str) -> RemoteModule | RemoteFactory:
         """The module or model that was uploaded under that name, loaded there. Raises `InputError` for another name."""
+        found = self.session.load_module(self._digest(path))
+        return RemoteFactory(found) if isinstance(found, rpc.RemoteModel) else RemoteModule(found)
+
+    def _digest(self, path: str) -> str:
         if path not in self._uploads:
             raise InputError(f"{path!r} was not uploaded in this session; it has: {', '.join(self._uploads) or 'none'}")
-        found = self.session.load_module(self._uploads[path])
-        return RemoteFactory(found) if isinstance(found, rpc.RemoteModel) else RemoteModule(found)
+        return self._uploads[path]
+
+    def download(self, path: str) -> bytearray:
+        """The bytes of what was uploaded under that name. Raises `InputError` for another name."""
+        return self.session.download(self._digest(path))
+
+    def download_linked_module(self, path: str) -> bytearray:
+        """The bytes of a module that was uploaded: it needs no linker."""
+        return self.download(path)
 
     def remove(self, path: str) -> None:
         """Forget the name of an upload; the device keeps files by their contents until it needs the room."""
@@ -127,10 +139,6 @@ class RPCSession(_Devices):
             f"get_function({name!r}): a session runs what is uploaded, and no function of the server's by its name; "
             "upload a library and load_module it"
         )
-
-    def download(self, path: str) -> bytearray:
-        """Refused: files go to a device and do not come back."""
-        raise UnsupportedError(f"download({path!r}): what was uploaded is here already, and results come as arrays")
 
     def system_lib(self) -> Any:
         """Refused: a server has no modules linked into it."""
@@ -256,7 +264,7 @@ class TrackerSession:
     def summary(self) -> dict[str, Any]:
         """The devices, and for each key how many are free and how many requests wait."""
         status = self._tracker.status()
-        there = [one for one in status["devices"] if one["state"] not in ("drained", "draining", "lost")]
+        there = [one for one in status["devices"] if one["state"] not in ("drained", "draining", "away")]
         waiting = {user["name"]: user["waiting"] for user in status["users"]}
         queues: dict[str, dict[str, int]] = {
             one["key"]: {"free": 0, "pending": waiting.get(one["key"], 0)} for one in status["devices"]
@@ -269,7 +277,9 @@ class TrackerSession:
     def text_summary(self) -> str:
         """The summary as two tables."""
         found = self.summary()
-        servers = [f"{host}:{port}\t{one['key']}" for one in found["server_info"] for host, port in [one["addr"]]]
+        servers = [
+            f"{spelled(host, port)}\t{one['key']}" for one in found["server_info"] for host, port in [one["addr"]]
+        ]
         totals = {
             key: sum(one["key"] == f"server:{key}" for one in found["server_info"]) for key in found["queue_info"]
         }

@@ -86,3 +86,13 @@ class _AnyFunction(type):
 
 class PackedFunc(metaclass=_AnyFunction):
     """Functions that are called by position; here every Python callable is one."""
+
+
+def py_str(data: bytes) -> str:
+    """Bytes of a text as a string."""
+    return data.decode("utf-8")
+
+
+def c_str(text: str) -> bytes:
+    """A string as bytes."""
+    return text.encode("utf-8")

@@ -9,6 +9,11 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.parser import parse
 from tilewright.relay.ir.prelude import prelude_module
 
+_CORE = """#[version = "0.0.5"]
+type Storage {
+}
+"""
+
 _NAT = """#[version = "0.0.5"]
 type nat {
   Z,
@@ -45,4 +50,8 @@ def standard_module(file_name: str) -> IRModule:
         return prelude_module()
     if file_name == "nat.rly":
         return parse(_NAT)
-    raise UnsupportedError(f"the standard library has no file {file_name!r} here; there are: nat.rly, prelude.rly")
+    if file_name == "core.rly":
+        return parse(_CORE)
+    raise UnsupportedError(
+        f"the standard library has no file {file_name!r} here; there are: core.rly, nat.rly, prelude.rly"
+    )

@@ -204,6 +204,12 @@ def intel_graphics(model: str = "unknown", options: Any = None) -> Any:
     return Target("opencl")
 
 
+def vta(model: str = "unknown", options: Any = None) -> Any:
+    """The accelerator VTA."""
+    given = [options] if isinstance(options, str) else list(options or ())
+    return Target(" ".join(["ext_dev", f"-model={model}", *given]))
+
+
 def llvm_version_major(allow_none: bool = False) -> int:
     """The version of LLVM that code is made with."""
     from llvmlite import binding  # LLVM is loaded by those who compile only

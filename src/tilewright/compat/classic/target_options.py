@@ -36,6 +36,8 @@ def classic_options(spelling: str) -> tuple[str, dict[str, Any]]:
     `-libs=`, `-keys=` and `-mattr=` have lists as values, flags True, what looks like a whole number is one.
     """
     kind, *words = spelling.split() or [""]
+    if kind == "ext_dev":  # of those there is one
+        kind, words = "vta", ["-keys=vta,cpu", "-device=vta", *words]
     taken, attrs = [kind], dict[str, Any]()
     for word in _joined(words):
         name, has_value, text = word.lstrip("-").partition("=")

@@ -26,6 +26,16 @@ def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(dim if value is None else value for dim, value in zip(in_tuple, found, strict=True))
 
 
+def nchw_pack_layout(layout_info: str) -> bool:
+    """True for the layout NCHWinic, whose batch is split as well."""
+    return layout_info[:4] == "NCHW" and "c" in layout_info and "n" in layout_info and layout_info[4:-1].isalnum()
+
+
+def nchw_xc_layout(layout_info: str) -> bool:
+    """True for the layouts NCHWxc: NCHW4c, NCHW16c."""
+    return layout_info[:4] == "NCHW" and layout_info[-1] == "c" and layout_info[4:-1].isdigit()
+
+
 def prod(x: Sequence[Any]) -> Any:
     """The product of the elements; 1 of none."""
     result: Any = 1

@@ -166,12 +166,13 @@ def resize2d_python(
     method: str = "bilinear",
     coordinate_transformation_mode: str = "align_corners",
 ) -> Array:
-    """An image `scale` times as high and wide."""
+    """An image `scale` times as high and wide; the nearest element is the one before, but for aligned corners."""
     rows, columns = (data.shape[layout.index(axis)] * factor for axis, factor in zip("HW", scale, strict=True))
+    rounding = "round_prefer_ceil" if coordinate_transformation_mode == "align_corners" else "floor"
     attrs = {
         "layout": layout, "size": (int(rows), int(columns)), "scales": (), "cubic_alpha": -0.5, "cubic_exclude": 0,
         "method": {"bilinear": "linear", "bicubic": "cubic"}.get(method, method), "antialias": False,
-        "coordinate_transformation_mode": coordinate_transformation_mode, "rounding_method": "",
+        "coordinate_transformation_mode": coordinate_transformation_mode, "rounding_method": rounding,
         "extrapolation_value": 0.0,
     }  # fmt: skip
     return resize.resize2d(data, attrs)

@@ -42,6 +42,11 @@ TABLES = (
         "tvm.contrib.utils", "Temporary directories.", names=leads_to(f"{_CLASSIC}.utils", "tempdir", "TempDirectory")
     ),
     Table(
+        "tvm.contrib.util",
+        "Temporary directories, by their oldest name.",
+        names=leads_to(f"{_CLASSIC}.utils", "tempdir", "TempDirectory"),
+    ),
+    Table(
         "tvm.contrib.pickle_memoize",
         "Results kept between calls.",
         names=leads_to(f"{_CLASSIC}.utils", "memoize"),

@@ -61,6 +61,14 @@ TABLES = (
         "tvm.parser",
         "Programs as text.",
         names=leads_to(f"{_CLASSIC}.text", "parse", "parse_expr", "fromtext"),
+        refused={"SpanCheck": "errors show the program's text; parse raises where it has none"},
+    ),
+    Table(
+        "tvm.ir.diagnostics",
+        "How errors are shown.",
+        refused=dict.fromkeys(
+            ("get_renderer", "override_renderer"), "errors are exceptions: their message shows the program's text"
+        ),
     ),
     Table("tvm.ir.transform", "Passes.", names=_TRANSFORM),
     Table("tvm.ir.instrument", "Instruments of passes.", names=_INSTRUMENT),

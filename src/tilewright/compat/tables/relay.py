@@ -38,6 +38,8 @@ TYPES = leads_to(
     "TypeVar",
     "scalar_type",
 )
+#: Walkers of types to derive from.
+TYPE_WALKERS = leads_to(f"{_CLASSIC}.type_functor", "TypeFunctor", "TypeMutator", "TypeVisitor")
 TYPES |= leads_to(f"{_CLASSIC}.kinds", "TypeKind")
 ADT = leads_to(
     "tilewright.relay.ir.adt",
@@ -62,10 +64,18 @@ COMPOSED = {
     **leads_to(f"{_CLASSIC}.relay_extras", "logsumexp", "mean_std", "mean_variance", "std"),
     **leads_to("tilewright.relay.op", reverse_reshape="contrib_reverse_reshape"),
     **leads_to("tilewright.relay.op.host", "shape_of"),
-    **leads_to(f"{_CLASSIC}.relay_arrays", "arange", "cumprod", "cumsum", "segment_sum"),
+    **leads_to(f"{_CLASSIC}.relay_arrays", "arange", "cumprod", "cumsum", "segment_sum", "where"),
+    **leads_to(
+        f"{_CLASSIC}.dynamic",
+        *("broadcast_to", "expand_dims", "full", "one_hot", "ones", "reshape", "sparse_to_dense", "squeeze"),
+        *("strided_slice", "tile", "zeros"),
+    ),
 }
+#: Those below `relay.image`.
+IMAGE = leads_to(f"{_CLASSIC}.dynamic", "resize1d", "resize2d", "resize3d")
 NN = {
     **leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+    **leads_to(f"{_CLASSIC}.dynamic", "pad", "upsampling", "upsampling3d"),
     **leads_to(
         f"{_CLASSIC}.relay_extras",
         *(
@@ -83,9 +93,8 @@ NN = {
     ),
 }
 
-_ABSENT = {
-    "TypeRelation": "type rules are functions of an operator: relay.ir.registry.register(type_rule=...)",
-}
+#: Type rules as values.
+REFUSED_TYPES = {"TypeRelation": "type rules are functions of an operator: relay.ir.registry.register(type_rule=...)"}
 
 TABLES = (
     Table(
@@ -94,6 +103,7 @@ TABLES = (
         names={
             **EXPR,
             **TYPES,
+            **TYPE_WALKERS,
             **ADT,
             **TUPLE_VALUED,
             **leads_to(f"{_CLASSIC}.executor", "build", "optimize"),
@@ -108,6 +118,6 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.ir_nodes", "SourceName", "Span"),
         },
         open=("tilewright.relay.op",),
-        absent=_ABSENT,
+        refused=REFUSED_TYPES,
     ),
 )

@@ -1,6 +1,16 @@
 """The namespaces below `tvm.relay`, but for `tvm.relay.testing`."""
 
-from tilewright.compat.tables.relay import ADT, COMPOSED, EXPR, NN, TUPLE_VALUED, TYPES
+from tilewright.compat.tables.relay import (
+    ADT,
+    COMPOSED,
+    EXPR,
+    IMAGE,
+    NN,
+    REFUSED_TYPES,
+    TUPLE_VALUED,
+    TYPE_WALKERS,
+    TYPES,
+)
 from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
@@ -10,10 +20,14 @@ _BUILD = {
     **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
 }
 _VM = {
-    **leads_to(f"{_CLASSIC}.executor", compile="vm_compile", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.executor", "Executable", compile="vm_compile"),
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }
+_LAYOUT_HOOKS = dict.fromkeys(
+    ("register_alter_op_layout", "register_convert_op_layout"),
+    "layouts are chosen for the whole graph: relay.transform.ConvertLayout says which",
+)
 _REGISTRY = {
     **leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get"),
     **leads_to(
@@ -28,7 +42,7 @@ _REGISTRY = {
 
 TABLES = (
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
-    Table("tvm.relay.ty", "Types.", names={**TYPES, "TypeData": ADT["TypeData"]}),
+    Table("tvm.relay.ty", "Types.", names={**TYPES, "TypeData": ADT["TypeData"]}, refused=REFUSED_TYPES),
     Table("tvm.relay.adt", "Data types and match.", names=ADT),
     Table("tvm.relay.function", "Functions.", names=leads_to("tilewright.relay.ir.expr", "Function")),
     Table(
@@ -78,10 +92,16 @@ TABLES = (
             **leads_to("tilewright.relay.ir.values", "RefValue", "Closure"),
         },
     ),
-    Table("tvm.relay.op", "Operators.", names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY}, open=("tilewright.relay.op",)),
+    Table(
+        "tvm.relay.op",
+        "Operators.",
+        names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY},
+        open=("tilewright.relay.op",),
+        refused=_LAYOUT_HOOKS,
+    ),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
-    Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
+    Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY, refused=_LAYOUT_HOOKS),
     Table(
         "tvm.relay.nn",
         "Operators of neural networks.",
@@ -94,7 +114,7 @@ TABLES = (
         names=NN,
         open=("tilewright.relay.op.nn",),
     ),
-    Table("tvm.relay.image", "Operators of images.", open=("tilewright.relay.op.image",)),
+    Table("tvm.relay.image", "Operators of images.", names=IMAGE, open=("tilewright.relay.op.image",)),
     Table("tvm.relay.dataflow_pattern", "Patterns of graphs.", open=("tilewright.relay.dataflow_pattern",)),
     Table("tvm.relay.op.contrib", "External code generators."),
     Table(
@@ -114,7 +134,7 @@ TABLES = (
         "Passes over quantized operators.",
         names=leads_to(f"{_CLASSIC}.passes", CanonicalizeOps="spell_out", Legalize="legalize"),
     ),
-    Table("tvm.relay.op.image", "Operators of images.", open=("tilewright.relay.op.image",)),
+    Table("tvm.relay.op.image", "Operators of images.", names=IMAGE, open=("tilewright.relay.op.image",)),
     Table(
         "tvm.relay.transform",
         "Graph passes.",
@@ -129,6 +149,17 @@ TABLES = (
         },
         open=(f"{_CLASSIC}.pass_constructors",),
     ),
+    Table(
+        "tvm.relay.transform.infer_layout_utils",
+        "What layout rules of operators give.",
+        refused={"InferCorrectLayoutOutput": "layout rules come with the operators; own layouts: ConvertLayout"},
+    ),
+    Table(
+        "tvm.relay.transform.mixed_precision",
+        "Which operators run in 16 bits.",
+        refused={"register_mixed_precision_conversion": "ToMixedPrecision knows the operators by their category"},
+    ),
+    Table("tvm.relay.type_functor", "Walkers of types.", names=TYPE_WALKERS),
     Table(
         "tvm.relay.analysis",
         "Questions about expressions.",

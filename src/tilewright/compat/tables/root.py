@@ -1,6 +1,7 @@
 """`tvm`."""
 
 from tilewright.compat.tables.table import Table, leads_to
+from tilewright.compat.tables.te import MATH, MORE_MATH, SCHEDULE
 
 _CLASSIC = "tilewright.compat.classic"
 
@@ -8,11 +9,32 @@ _BUILD = leads_to(f"{_CLASSIC}.build", "build", "lower")
 #: Lists and mappings are Python's own; these ask whether something is one.
 _CONTAINERS = leads_to("collections.abc", Array="Sequence", Map="Mapping")
 
+#: What v0.6 and before had at the top, and later versions in `tvm.te` and `tvm.tir`.
+_OLDEST = {
+    **leads_to(
+        "tilewright.te",
+        *("compute", "create_schedule", "extern", "hybrid", "placeholder", "reduce_axis", "scan", "size_var"),
+        *("sum", "tag_scope", "thread_axis", "var"),
+    ),
+    **leads_to(
+        f"{_CLASSIC}.te_ops",
+        *("comm_reducer", "div", "indexdiv", "indexmod", "max", "max_value", "min", "min_value"),
+    ),
+    **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
+    **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
+    **leads_to(
+        f"{_CLASSIC}.tir_math", *MORE_MATH, "call_llvm_intrin", "call_pure_extern", call_pure_intrin="call_intrin"
+    ),
+    **leads_to("tilewright.tir", *MATH, "call_extern", "call_packed", "ir_builder"),
+    **leads_to(f"{_CLASSIC}.text", "load_json", "save_json"),
+}
+
 TABLES = (
     Table(
         "tvm",
         "The classic top-level package, as far as Tilewright stands for it.",
         names={
+            **_OLDEST,
             **leads_to(f"{_CLASSIC}.module", "IRModule"),
             **leads_to(
                 f"{_CLASSIC}.device",
@@ -37,8 +59,12 @@ TABLES = (
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
         absent={
-            "auto_scheduler": "kernels are chosen by a cost model as they are compiled",
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
+        },
+        refused={
+            "build_config": "options of lowering are those of tvm.transform.PassContext(config=…)",
+            "ir_pass": "passes over loop functions are those of tvm.tir.transform",
+            "make": "nodes are made by their classes: tvm.tir.Add(a, b)",
         },
     ),
     Table(
@@ -78,6 +104,15 @@ TABLES = (
         "What stands between devices and their users.",
         refused={"Proxy": "a device is reached by its own address; rpc.Server(custom_addr=…) tells it to the tracker"},
     ),
+    Table("tvm.exec", "Programs: `python -m tvm.exec.NAME`."),
+    *(
+        Table(f"tvm.exec.{name}", what, names=leads_to(f"{_CLASSIC}.rpc_programs", main=name), program=True)
+        for name, what in (
+            ("query_rpc_tracker", "Lists the devices of a tracker."),
+            ("rpc_server", "Runs the server of a device."),
+            ("rpc_tracker", "Runs a tracker."),
+        )
+    ),
     Table(
         "tvm.script",
         "Loop functions as Python text, which is not read.",
@@ -87,6 +122,19 @@ TABLES = (
         ),
     ),
     Table("tvm.support", "Helpers of tests.", names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule")),
+    Table("tvm.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
+    Table("tvm.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
+    Table("tvm.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation")),
+    Table("tvm.schedule", "Schedules, and the steps of lowering them.", names=SCHEDULE),
+    Table(
+        "tvm.module",
+        "Compiled modules.",
+        names={
+            **leads_to(f"{_CLASSIC}.executor", load="load_module"),
+            **leads_to(f"{_CLASSIC}.runtime", "enabled"),
+        },
+    ),
+    Table("tvm.ndarray", "Arrays.", names=leads_to(f"{_CLASSIC}.array", "NDArray", "array", "empty", "from_dlpack")),
     Table("tvm.container", "Lists and mappings.", names=_CONTAINERS),
     Table("tvm.ir.container", "Lists and mappings.", names=_CONTAINERS),
     Table("tvm.driver", "Compiling.", names=_BUILD),
@@ -96,5 +144,12 @@ TABLES = (
         names={**_BUILD, **leads_to(f"{_CLASSIC}.build", "schedule_to_module")},
     ),
     Table("tvm._ffi", "The classic foreign function interface: there is none here."),
-    Table("tvm._ffi.base", "Its exception.", names=leads_to("tilewright.errors", TVMError="TilewrightError")),
+    Table(
+        "tvm._ffi.base",
+        "Its exception, and its strings.",
+        names={
+            **leads_to("tilewright.errors", TVMError="TilewrightError"),
+            **leads_to(f"{_CLASSIC}.runtime", "c_str", "py_str"),
+        },
+    ),
 )

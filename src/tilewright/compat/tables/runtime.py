@@ -9,7 +9,7 @@ _ND = {
                context="device", gpu="cuda"),
 }  # fmt: skip
 _VM = {
-    **leads_to(f"{_CLASSIC}.executor", Executable="ExecutorFactory"),
+    **leads_to(f"{_CLASSIC}.executor", "Executable"),
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
 }
 
@@ -24,6 +24,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
             **leads_to(f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "String", "convert", "enabled"),
             **leads_to(f"{_CLASSIC}.device", "Device"),
+            **leads_to("builtins", Object="object"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
     ),

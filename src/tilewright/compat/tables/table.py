@@ -13,7 +13,8 @@ class Table:
     `name` is its dotted name and `doc` its docstring. `names` says where each name leads, as "module:attribute", or
     "module" for a module. All public names of the modules in `open` are there too. `absent` has, for names that are
     not there on purpose, what to use instead; `refused` has it for those that may be imported, since programs import
-    them at their top and use them in some branch, but raise it when they are used.
+    them at their top and use them in some branch, but raise it when they are used. `python -m` runs the `main`
+    of a `program`.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Table:
     open: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    program: bool = False
 
 
 def leads_to(module: str, *names: str, **renamed: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ TABLES = (
         "What code is made for.",
         names=leads_to(
             "tilewright.compat.classic.target",
-            *("Target", "arm_cpu", "bifrost", "create", "cuda", "intel_graphics", "llvm", "mali"),
+            *("Target", "arm_cpu", "bifrost", "create", "cuda", "intel_graphics", "llvm", "mali", "vta"),
         ),
         absent={
             "datatype": "element types are those of tilewright.support.dtype; write computations in terms of them",

@@ -14,6 +14,20 @@ MORE_MATH = (
     *("hypot", "log10", "log1p", "log2", "popcount", "sinh", "clz", "nearbyint"),
 )
 
+#: Schedules, and the steps of lowering them.
+SCHEDULE = {
+    **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
+    **leads_to(
+        "tilewright.te",
+        AutoInlineBroadcast="auto_inline_broadcast",
+        AutoInlineElemWise="auto_inline_elemwise",
+        AutoInlineInjective="auto_inline_injective",
+    ),
+    **leads_to("tilewright.te", "Schedule", "Stage", "IterVar", "create_schedule"),
+    **leads_to("tilewright.te.loop_relation", "Fuse", "Singleton", "Split"),
+    **leads_to("tilewright.tir", "Buffer"),
+}
+
 TABLES = (
     Table(
         "tvm.te",
@@ -39,18 +53,7 @@ TABLES = (
     Table(
         "tvm.te.schedule",
         "Schedules, and the steps of lowering them.",
-        names={
-            **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
-            **leads_to(
-                "tilewright.te",
-                AutoInlineBroadcast="auto_inline_broadcast",
-                AutoInlineElemWise="auto_inline_elemwise",
-                AutoInlineInjective="auto_inline_injective",
-            ),
-            **leads_to("tilewright.te", "Schedule", "Stage", "IterVar", "create_schedule"),
-            **leads_to("tilewright.te.loop_relation", "Fuse", "Singleton", "Split"),
-            **leads_to("tilewright.tir", "Buffer"),
-        },
+        names=SCHEDULE,
     ),
     Table("tvm.te.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation")),
     Table("tvm.te.operation", "Operations.", open=("tilewright.te",)),

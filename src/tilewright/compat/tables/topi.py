@@ -5,7 +5,10 @@ from tilewright.compat.tables.table import Table, leads_to
 _CLASSIC = "tilewright.compat.classic"
 _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_nchw_implement gives a schedule"
 _WORKLOAD = f"{_CLASSIC}.conv2d_workload"
-_UTILS = leads_to(f"{_CLASSIC}.topi_ops", "get_const_int", "get_const_tuple", "prod", "simplify", "traverse_inline")
+_UTILS = leads_to(
+    f"{_CLASSIC}.topi_ops",
+    *("get_const_int", "get_const_tuple", "nchw_pack_layout", "nchw_xc_layout", "prod", "simplify", "traverse_inline"),
+)
 _ARRAYS = {
     **leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
     **leads_to(f"{_CLASSIC}.topi_slices", "strided_set", "strided_slice"),

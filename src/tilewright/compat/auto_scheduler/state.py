@@ -1,0 +1,233 @@
+"""Loop states: a computation with the steps that were done to it, which programs make and searches give.
+
+state = ComputeDAG([A, B, C]).get_init_state()
+outer, inner = state.split(C, state[C].iters[0], [16])
+state.parallel(C, outer)
+print(state)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import te
+from tilewright.arith.range import Range
+from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, SKETCH, Replay, Step
+from tilewright.errors import ScheduleError
+from tilewright.tir.op import const
+
+
+@dataclass(frozen=True)
+class Iterator_:
+    """A loop of a stage: its `name`, and its `range` where the computation alone tells it."""
+
+    axis: te.IterVar
+    extent: int | None
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.axis.name
+
+    @property
+    def range(self) -> Range | None:
+        """From 0 to its extent."""
+        return None if self.extent is None else Range(const(0), const(self.extent))
+
+    def __str__(self) -> str:
+        return f"{self.name}(0,{self.extent})"
+
+
+class Stage:
+    """A stage of a state: its operation and its loops, outermost first."""
+
+    COMPUTE_AT_TRANS_TABLE: Mapping[str, int] = {"root": 0, "inlined": 1, "iter": 2}
+
+    def __init__(self, op: te.Operation, iters: Sequence[Iterator_]) -> None:
+        self.op, self.iters = op, list(iters)
+
+
+class State:
+    """A schedule in the making. Stages are named by number, tensor or operation, loops by `Iterator`s."""
+
+    ANNOTATION_TRANS_TABLE: Mapping[str, int] = ANNOTATIONS
+
+    def __init__(self, tensors: Sequence[te.Tensor], steps: Sequence[Step] = ()) -> None:
+        self.replay = Replay(tensors)
+        for step in steps:
+            self.replay.add(step)
+
+    @classmethod
+    def of_sketch(cls, tensors: Sequence[te.Tensor], config: Mapping[str, Any]) -> State:
+        """The state that a configuration of a sketch, as plain data, stands for."""
+        return cls(tensors, [[SKETCH, dict(config)]])
+
+    @property
+    def transform_steps(self) -> list[Step]:
+        """What was done."""
+        return self.replay.steps
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All stages in the order of the computation, inputs too."""
+        return [
+            Stage(stage.op, [Iterator_(axis, self.replay.extent(i, axis)) for axis in self.replay.axes(i)])
+            for i, stage in enumerate(self.replay.stages)
+        ]
+
+    @property
+    def stage_ops(self) -> list[te.Operation]:
+        """The operation of each stage."""
+        return [stage.op for stage in self.replay.stages]
+
+    def copy(self) -> State:
+        """The same state, to be changed by itself."""
+        return State(self.replay.tensors, self.replay.steps)
+
+    def __getitem__(self, key: Any) -> Stage:
+        return self.stages[self._stage(key)]
+
+    # ---------------------------------------------------------------------------------------------------- steps
+    def split(self, stage: Any, iterator: Any, lengths: Sequence[int], inner_to_outer: bool = True) -> list[Iterator_]:
+        """Split a loop into one more than there are lengths."""
+        place, axis = self._at(stage, iterator)
+        extent = self.replay.extent(place, self.replay.axes(place)[axis])
+        return self._made(place, ["SP", place, axis, extent, list(lengths), int(inner_to_outer)])
+
+    def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> list[Iterator_]:
+        """Split as an earlier step did, into `n_split` lengths."""
+        place, axis = self._at(stage, iterator)
+        return self._made(place, ["FSP", place, axis, src_step_id, n_split])
+
+    def follow_fused_split(
+        self, stage: Any, iterator: Any, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
+    ) -> list[Iterator_]:
+        """Split by the product of what earlier steps have at a level."""
+        place, axis = self._at(stage, iterator)
+        return self._made(place, ["FFSP", place, axis, list(src_step_ids), level, int(factor_or_nparts)])
+
+    def fuse(self, stage: Any, iters: Sequence[Any]) -> Iterator_:
+        """Make neighbouring loops one."""
+        place = self._stage(stage)
+        return self._made(place, ["FU", place, [self._axis(place, one) for one in iters]])
+
+    def reorder(self, stage: Any, order: Sequence[Any]) -> None:
+        """Put all loops into another order."""
+        place = self._stage(stage)
+        self.replay.add(["RE", place, [self._axis(place, one) for one in order]])
+
+    def parallel(self, stage: Any, iterator: Any) -> Iterator_:
+        """Have workers share a loop."""
+        return self._annotated(stage, iterator, "parallel")
+
+    def vectorize(self, stage: Any, iterator: Any) -> Iterator_:
+        """Make a loop one vector."""
+        return self._annotated(stage, iterator, "vectorize")
+
+    def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator_:
+        """Unroll a loop, unless it has more than `max_unroll` iterations."""
+        place, axis = self._at(stage, iterator)
+        extent = self.replay.extent(place, self.replay.axes(place)[axis])
+        if max_unroll is not None and extent is not None and extent > max_unroll:
+            return self.stages[place].iters[axis]
+        return self._annotated(stage, iterator, "unroll")
+
+    def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator_:
+        """Bind a loop to an index of a thread."""
+        if thread_name not in ANNOTATIONS:
+            raise ScheduleError(
+                f"bind: there is no thread {thread_name!r}; there are: {', '.join(list(ANNOTATIONS)[4:])}"
+            )
+        return self._annotated(stage, iterator, thread_name)
+
+    def pragma(self, stage: Any, iterator: Any, pragma_type: str) -> None:
+        """A hint, such as "auto_unroll_max_step$64"."""
+        place, axis = self._at(stage, iterator)
+        self.replay.add(["PR", place, axis, pragma_type])
+
+    def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
+        """Align what lies along a loop."""
+        place, axis = self._at(stage, iterator)
+        self.replay.add(["SA", place, axis, factor, offset])
+
+    def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
+        """Compute a stage within a loop of another."""
+        target, axis = self._at(target_stage, target_iter)
+        self.replay.add(["CA", self._stage(stage), target, axis])
+
+    def compute_inline(self, stage: Any) -> None:
+        """Compute a stage wherever it is read."""
+        self.replay.add(["CI", self._stage(stage)])
+
+    def compute_root(self, stage: Any) -> None:
+        """Compute a stage by itself."""
+        self.replay.add(["CR", self._stage(stage)])
+
+    def cache_write(self, stage: Any, scope_name: str) -> te.Tensor:
+        """Compute a stage into memory of another scope; the tensor there."""
+        place = self.replay.add(["CHW", self._stage(stage), scope_name])
+        return self.replay.stages[place].op.output(0)
+
+    def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> te.Tensor:
+        """Have readers read a stage from a copy; the copy."""
+        step = ["CHR", self._stage(stage), scope_name, [self._stage(one) for one in reader_stages]]
+        made = self.replay.add(step)
+        return self.replay.stages[made].op.output(0)
+
+    def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> te.Tensor:
+        """Reduce in two steps; the tensor of partial results."""
+        place, axis = self._at(stage, iterator)
+        made = self.replay.add(["RF", place, axis, factor_iter_id])
+        return self.replay.stages[made].op.output(0)
+
+    # ----------------------------------------------------------------------------------------------------- names
+    def _annotated(self, stage: Any, iterator: Any, name: str) -> Iterator_:
+        place, axis = self._at(stage, iterator)
+        return self._made(place, ["AN", place, axis, ANNOTATIONS[name]])
+
+    def _made(self, place: int, step: Step) -> Any:
+        made = self.replay.add(step)
+        if isinstance(made, te.IterVar):
+            return Iterator_(made, self.replay.extent(place, made))
+        return [Iterator_(axis, self.replay.extent(place, axis)) for axis in made]
+
+    def _stage(self, key: Any) -> int:
+        if isinstance(key, int):
+            return key
+        op = key.op if isinstance(key, te.Tensor | Stage) else key
+        names = [stage.op.name for stage in self.replay.stages]
+        for place, stage in enumerate(self.replay.stages):
+            if stage.op is op or self.replay.schedule.stage_map.get(op) is stage:
+                return place
+        raise ScheduleError(f"{getattr(op, 'name', key)!r} is no stage of this state; there are: {', '.join(names)}")
+
+    def _axis(self, place: int, iterator: Any) -> int:
+        axes = self.replay.axes(place)
+        wanted = iterator.axis if isinstance(iterator, Iterator_) else iterator
+        if isinstance(wanted, int):
+            return wanted
+        if wanted not in axes:
+            names = ", ".join(axis.name for axis in axes)
+            raise ScheduleError(f"{wanted} is no loop of {self.replay.stages[place].op.name}; its loops are: {names}")
+        return axes.index(wanted)
+
+    def _at(self, stage: Any, iterator: Any) -> tuple[int, int]:
+        place = self._stage(stage)
+        return place, self._axis(place, iterator)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self.transform_steps == other.transform_steps
+
+    def __hash__(self) -> int:
+        return hash(str(self.transform_steps))
+
+    def __str__(self) -> str:
+        inputs = [s.op.name for s in self.replay.stages if isinstance(s.op, te.PlaceholderOp)]
+        loops = te.schedule_to_tir(self.replay.schedule, self.replay.tensors, "main")
+        return f"Placeholder: {', '.join(inputs)}\n{loops}"
+
+
+StateObject = State
+Iterator = Iterator_

@@ -1,0 +1,286 @@
+"""Search tasks: a workload on a target, tuned, and the best schedule taken from a log.
+
+task = SearchTask(func=matmul, args=(512, 512, 512), target="llvm")
+task.tune(TuningOptions(num_measure_trials=64, measure_callbacks=[RecordToFile("log.json")]))
+schedule, args = task.apply_best("log.json")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.autotvm.classic.measure import MeasureInput as Job
+from tilewright.autotvm.measure.measurer import Measurer
+from tilewright.autotvm.measure.options import MeasureOptions
+from tilewright.autotvm.measure.trial import Trial
+from tilewright.autotvm.sketch.task import SketchTask
+from tilewright.autotvm.task.task import Task
+from tilewright.compat.auto_scheduler.cost_model import XGBModel
+from tilewright.compat.auto_scheduler.dag import ComputeDAG, LayoutRewriteOption
+from tilewright.compat.auto_scheduler.measure import (
+    LocalRunner,
+    MeasureInput,
+    MeasureResult,
+    TuningOptions,
+    options_of,
+    result_of,
+)
+from tilewright.compat.auto_scheduler.policy import SearchPolicy, SketchPolicy
+from tilewright.compat.auto_scheduler.record import load_best_record
+from tilewright.compat.auto_scheduler.state import State
+from tilewright.compat.auto_scheduler.steps import SKETCH
+from tilewright.compat.auto_scheduler.workload import make_workload_key
+from tilewright.compat.classic.target import Target
+from tilewright.errors import InputError
+
+#: Arrays that programs register to measure workloads with, by name.
+TASK_INPUT_BUFFER_TABLE: dict[str, dict[str, Any]] = {}
+
+
+class HardwareParams:
+    """Figures of a processor; None: those of the target."""
+
+    _NAMES = (
+        "num_cores", "vector_unit_bytes", "cache_line_bytes", "max_shared_memory_per_block",
+        "max_local_memory_per_block", "max_threads_per_block", "max_vthread_extent", "warp_size",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        num_cores: int | None = None,
+        vector_unit_bytes: int | None = None,
+        cache_line_bytes: int | None = None,
+        max_shared_memory_per_block: int | None = None,
+        max_local_memory_per_block: int | None = None,
+        max_threads_per_block: int | None = None,
+        max_vthread_extent: int | None = None,
+        warp_size: int | None = None,
+        target: Any = None,
+        target_host: Any = None,
+    ) -> None:
+        machine = getattr(None if target is None else Target(target), "machine", None)
+        known = {} if machine is None else {
+            "num_cores": machine.cores, "vector_unit_bytes": machine.lanes(8), "cache_line_bytes": machine.line,
+        }  # fmt: skip
+        given = (
+            num_cores, vector_unit_bytes, cache_line_bytes, max_shared_memory_per_block, max_local_memory_per_block,
+            max_threads_per_block, max_vthread_extent, warp_size,
+        )  # fmt: skip
+        for name, value in zip(self._NAMES, given):
+            setattr(self, name, known.get(name, 0) if value is None else value)
+
+    def plain(self) -> list[int]:
+        """As logs have them."""
+        return [getattr(self, name) for name in self._NAMES]
+
+    def __str__(self) -> str:
+        return "HardwareParams:\n" + "".join(f"  {name}: {getattr(self, name)}\n" for name in self._NAMES)
+
+
+class SearchTask:
+    """A workload: a registered `func` with `args`, a `workload_key`, or a `compute_dag`; on a `target`.
+
+    `sketch` is this compiler's task behind it. `best_state` is the fastest that was measured here.
+    """
+
+    def __init__(
+        self,
+        func: Any = None,
+        args: Any = None,
+        compute_dag: ComputeDAG | None = None,
+        workload_key: str | None = None,
+        target: Any = None,
+        target_host: Any = None,
+        hardware_params: HardwareParams | None = None,
+        layout_rewrite_option: int | None = None,
+        task_inputs: Any = None,
+        task_inputs_overwrite: bool = False,
+        task_inputs_save_to_file: bool = False,
+        desc: str = "",
+    ) -> None:
+        if func is None and compute_dag is None and workload_key is None:
+            raise InputError("a SearchTask needs a workload: func with args, a workload_key or a compute_dag")
+        if target is None:
+            raise InputError("a SearchTask needs a target, such as 'llvm'")
+        if workload_key is None:
+            workload_key = compute_dag.workload_key() if func is None else make_workload_key(func, args or ())  # type: ignore[union-attr]
+        self.workload_key, self.desc = workload_key, desc
+        self.compute_dag = compute_dag if compute_dag is not None else ComputeDAG(workload_key)
+        self.target, self.target_host = Target(target), target_host
+        self.hardware_params = hardware_params or HardwareParams(target=self.target)
+        option = LayoutRewriteOption.get_target_default(self.target)
+        self.layout_rewrite_option = option if layout_rewrite_option is None else layout_rewrite_option
+        self.task_input_names = _registered(workload_key, task_inputs, task_inputs_overwrite)
+        self.sketch: SketchTask | None = SketchTask(self.compute_dag.tensors, self.target, desc or "sketch")
+        self.best_state: State | None = None
+        self.best_seconds = float("inf")
+
+    @property
+    def own(self) -> Task:
+        """This compiler's task: sketches, or the template of a kernel."""
+        assert self.sketch is not None
+        return self.sketch
+
+    def state(self, config: Any) -> State:
+        """The state of a configuration as plain data."""
+        return State(self.compute_dag.tensors, [[SKETCH, dict(config)]])
+
+    def point(self, state: Any) -> int:
+        """The point that a state of a search stands for. Raises `InputError` for others."""
+        steps = state.transform_steps
+        found = self.own.points.find(steps[0][1]) if len(steps) == 1 and steps[0][0] == SKETCH else None
+        if found is None:
+            raise InputError("only states that a search of this task made can be measured; others can be built and run")
+        return found
+
+    def lower_state(self, state: Any) -> Any:
+        """The loops of a state."""
+        schedule, args = self.compute_dag.apply_steps_from_state(state)
+        return te.lower(schedule, args, "main")
+
+    def measure_states(self, states: Sequence[Any], options: MeasureOptions) -> list[MeasureResult]:
+        """Time states on this machine."""
+        with Measurer([self.own], options) as measurer:
+            return [result_of(trial) for trial in measurer.measure(self.own, [self.point(one) for one in states])]
+
+    def job_of(self, state: Any) -> Any:
+        """What a runner of devices takes for a state."""
+        return Job(self.target, self.own, self.own.points.config(self.point(state)))
+
+    def tune(
+        self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
+    ) -> None:
+        """Search for as many trials as the options say."""
+        options = tuning_options
+        policy = search_policy or SketchPolicy(self, XGBModel())
+        local = isinstance(options.runner, LocalRunner)
+        if local and self.sketch is not None:
+            self.sketch.check_runs_here()
+        done, idle = 0, 0
+        with Measurer([self.own], options_of(options.builder, options.runner)) as measurer:
+            explorer = policy.explorer(measurer)
+            while done < options.num_measure_trials:
+                batch = explorer.propose(min(options.num_measures_per_round, options.num_measure_trials - done))
+                if not batch:
+                    break
+                states = [self.state(self.own.points.plain(point)) for point in batch]
+                inputs = [MeasureInput(self, state) for state in states]
+                if local:
+                    trials = measurer.measure(self.own, batch)
+                    results = [result_of(trial) for trial in trials]
+                else:
+                    results = list(options.runner.run(inputs, options.builder.build(inputs)))
+                    trials = [_trial(point, result) for point, result in zip(batch, results)]
+                explorer.learn(trials)
+                better = self._judge(states, trials)
+                done, idle = done + len(batch), 0 if better else idle + len(batch)
+                policy.learned(inputs, results)
+                for callback in options.measure_callbacks:
+                    callback.callback(policy, inputs, results)
+                if options.verbose:
+                    print(f"{self.desc or self.workload_key}: {done} trials, best {self.best_seconds * 1e6:.2f} us")
+                if options.early_stopping and idle >= options.early_stopping:
+                    break
+
+    def _judge(self, states: Sequence[State], trials: Sequence[Trial]) -> bool:
+        """Keep the fastest; whether there is a new one. The first that works is a local runner's yardstick."""
+        before = self.best_seconds
+        for state, trial in zip(states, trials):
+            if trial.seconds is not None and trial.seconds < self.best_seconds:
+                self.best_state, self.best_seconds = state, trial.seconds
+        return self.best_seconds < before
+
+    def apply_best(
+        self, log_file: str, include_compatible: bool = False, layout_rewrite_option: int | None = None
+    ) -> tuple[te.Schedule, list[te.Tensor]]:
+        """The schedule of the fastest line of a log, and the arguments. Raises `InputError` where there is none."""
+        return self.compute_dag.apply_steps_from_state(self._best(log_file, include_compatible))
+
+    def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
+        """The schedule of the fastest line of a log as a Python program."""
+        if print_mode != "schedule":
+            raise InputError(f"print_best has the mode 'schedule' for CPUs, not {print_mode!r}")
+        return self.compute_dag.print_python_code_from_state(self._best(log_file, False))
+
+    def _best(self, log_file: str, include_compatible: bool) -> Any:
+        inp, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
+        if inp is None:
+            raise InputError(f"{log_file} has no measurement of {self.workload_key} for {self.target} that worked")
+        return inp.state
+
+    def __reduce__(self) -> Any:
+        return _revived, (self.workload_key, str(self.target), self.desc)
+
+
+def _revived(workload_key: str, target: str, desc: str) -> SearchTask:
+    return SearchTask(workload_key=workload_key, target=target, desc=desc)
+
+
+def _trial(point: int, result: MeasureResult) -> Trial:
+    works = result.error_no == 0
+    return Trial(point, {}, sum(result.costs) / len(result.costs) if works else None, failure="" if works else "run")
+
+
+def _registered(workload_key: str, inputs: Any, overwrite: bool) -> list[str]:
+    """Register arrays of a workload; their names."""
+    names = []
+    table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {}) if inputs else {}
+    for name, value in (inputs or {}).items():
+        if overwrite or name not in table:
+            table[name] = value
+        names.append(name)
+    return names
+
+
+def register_task_input_buffer(
+    workload_key: str, input_name: str, input_data: Any, overwrite: bool = False, save_to_file: bool = False
+) -> Any:
+    """Register an array for the input of a workload; the one that is registered then."""
+    _registered(workload_key, {input_name: input_data}, overwrite)
+    return TASK_INPUT_BUFFER_TABLE[workload_key][input_name]
+
+
+def get_task_input_buffer(workload_key: str, input_name: str) -> Any:
+    """The array that is registered. Raises `InputError` where none is."""
+    found = TASK_INPUT_BUFFER_TABLE.get(workload_key, {})
+    if input_name not in found:
+        raise InputError(f"no array {input_name!r} is registered for {workload_key}; there are: {list(found)}")
+    return found[input_name]
+
+
+def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
+    """An input of a log with its task, and with `rebuild_state` its state, looked up by its workload's key."""
+    recorded = inp.task
+    if isinstance(recorded, SearchTask):
+        return inp
+    task = SearchTask(workload_key=recorded.workload_key, target=recorded.target)
+    steps = inp.state.transform_steps
+    return MeasureInput(task, State(task.compute_dag.tensors, steps) if rebuild_state else inp.state)
+
+
+def create_task(func: Any, args: Any, target: Any, target_host: Any = None, hardware_params: Any = None) -> SearchTask:
+    """The task of a registered function."""
+    return SearchTask(func, args, target=target, target_host=target_host, hardware_params=hardware_params)
+
+
+def auto_schedule(
+    task: SearchTask, search_policy: SearchPolicy | None = None, tuning_options: TuningOptions | None = None
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Search, and the best schedule with its arguments."""
+    task.tune(tuning_options or TuningOptions(), search_policy)
+    if task.best_state is None:
+        raise InputError("no state of the search worked: give more trials, or see what RecordToFile has of them")
+    return task.compute_dag.apply_steps_from_state(task.best_state)
+
+
+def serialize_search_task(task: SearchTask) -> str:
+    """A task as JSON."""
+    return json.dumps([task.workload_key, str(task.target), task.desc])
+
+
+def deserialize_search_task(text: str) -> SearchTask:
+    """The inverse of `serialize_search_task`."""
+    return _revived(*json.loads(text))
