@@ -1,10 +1,14 @@
 """How many of PyTorch's own operator samples (OpInfo, float32) import and agree with eager mode.
 
-    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--compiled] [--json FILE] [PATTERN ...]
+    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--compiled] [--file FILE] [--seconds 500]
+        [PATTERN ...]
 
 Each sample's function is exported by `torch.export` with its tensors as inputs. What torch.export does not take counts
-as "not exported" and is left out of the share. The imported module is evaluated by the interpreter, or compiled with
-`--compiled`. Needs torch, expecttest, hypothesis and scipy.
+as "not exported" and is left out of the share. Where PyTorch's own tests compare a function of the results, because
+not all of them is determined, so does this. The imported module is evaluated by the interpreter, or compiled with
+`--compiled`. A sample that takes more than a minute has failed. With `--file`, a line of JSON is added for each
+operator, and operators that it has are not run again; `--seconds` begins no operator after that time, and the report is
+of all that the file has. Needs torch, expecttest, hypothesis and scipy.
 """
 
 from __future__ import annotations
@@ -13,10 +17,13 @@ import argparse
 import json
 import logging
 import re
+import signal
 import sys
+import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +38,10 @@ from tilewright.relay.interpreter.interpreter import interpret
 
 #: Operators whose results are random or unset, so that there is nothing to compare with.
 _UNDETERMINED = re.compile(r"rand|dropout|bernoulli|multinomial|normal$|^empty|new_empty|exponential|cauchy|geometric|"
-                           r"log_normal|uniform|rrelu|normal_|fractional_max_pool")  # fmt: skip
+                           r"log_normal|lowrank|uniform|rrelu|normal_|fractional_max_pool")  # fmt: skip
+
+#: Seconds that a sample may take.
+_LIMIT = 60
 
 
 class Call(torch.nn.Module):
@@ -55,6 +65,12 @@ def samples(entry: Any, most: int) -> Iterator[Any]:
     yield from (found[int(index * step)] for index in range(len(found) if not most else min(most, len(found))))
 
 
+def plain(value: Any) -> Any:
+    """A tensor or number as a real tensor, complex ones with their parts in the last axis."""
+    tensor = torch.as_tensor(value).detach().resolve_conj().resolve_neg()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
     """How a sample went, in a word, and why."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
@@ -66,10 +82,10 @@ def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
         program = torch.export.export(call, tuple(tensors), strict=False)
     except Exception as error:
         return "not exported", f"{type(error).__name__}: {error}"[:200]
-    expected = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(wanted) if isinstance(leaf, torch.Tensor | float)]
+    expected = [plain(leaf) for leaf in pytree.tree_leaves(wanted) if isinstance(leaf, torch.Tensor | float)]
     try:
         module, specs = from_pytorch(program)
-        inputs = [tensor.contiguous().numpy() for tensor in tensors][: len(specs)]
+        inputs = [plain(tensor).contiguous().numpy() for tensor in tensors][: len(specs)]
         if compiled:
             model = tilewright.compile(module, cache=False)
             results = model.run({spec.name: value for spec, value in zip(specs, inputs)})
@@ -79,15 +95,42 @@ def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
         return "unsupported", str(error)
     except Exception as error:
         return "failed", f"{type(error).__name__}: {error}"[:400]
-    if program.graph_signature.user_inputs_to_mutate:
+    more = module["main"].attrs["output_names"][len(expected) :]
+    if set(more) <= {spec.name for spec in specs}:
         results = results[: len(expected)]  # behind them come the new values of inputs
     if len(results) != len(expected):
         return "failed", f"{len(results)} results instead of {len(expected)}"
-    for found, right in zip(results, expected):
+    why = unlike(results, expected)
+    if why and sample.output_process_fn_grad is not None:  # of which not all is determined: signs of singular vectors
+        form = pytree.tree_structure(wanted)
+        ours = sample.output_process_fn_grad(pytree.tree_unflatten([torch.as_tensor(one) for one in results], form))
+        right = pytree.tree_leaves(sample.output_process_fn_grad(wanted))
+        why = unlike([one.numpy() for one in pytree.tree_leaves(ours)], right)
+    return ("failed", why) if why else ("passed", "")
+
+
+def unlike(results: list[Any], expected: list[Any]) -> str:
+    """The first result that is not what is expected; empty where all are."""
+    for found, right in zip(results, expected, strict=True):
         exact = right.double().numpy()
         if found.shape != exact.shape or not np.allclose(found.astype(np.float64), exact, 1e-3, 1e-4, equal_nan=True):
-            return "failed", f"wrong numbers {found.dtype}{list(found.shape)} for {right.dtype}{list(right.shape)}"
-    return "passed", ""
+            return f"wrong numbers {found.dtype}{list(found.shape)} for {right.dtype}{list(right.shape)}"
+    return ""
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError(f"took more than {_LIMIT} seconds")
+
+
+def judged_in_time(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
+    """How a sample went, within the limit."""
+    signal.alarm(_LIMIT)
+    try:
+        return judge(entry, sample, compiled)
+    except TimeoutError as error:
+        return "failed", str(error)
+    finally:
+        signal.alarm(0)
 
 
 def main() -> None:
@@ -97,26 +140,33 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3, help="samples an operator; 0 for all")
     parser.add_argument("--part", default="0/1", help="K/N: every N-th operator from the K-th on")
     parser.add_argument("--compiled", action="store_true", help="compile instead of interpreting")
-    parser.add_argument("--json", help="write every outcome to this file")
+    parser.add_argument("--file", type=Path, help="add outcomes to this file; operators that it has are not run again")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no operator after this time")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGALRM, _too_long)
     first, step = map(int, options.part.split("/"))
     chosen = [entry for entry in op_db if torch.float32 in entry.dtypes and not _UNDETERMINED.search(entry.name)]
     chosen = [
         entry for entry in chosen if not options.patterns or any(re.fullmatch(p, entry.name) for p in options.patterns)
     ]
+    began = time.monotonic()
     outcomes: list[tuple[str, str, str]] = []
+    if options.file is not None and options.file.exists():
+        outcomes = [tuple(one) for line in options.file.read_text().splitlines() for one in json.loads(line)]
+    done = {name for name, _, _ in outcomes}
     for entry in chosen[first::step]:
+        name = f"{entry.name} {entry.variant_test_name}".strip()
+        if name in done or time.monotonic() - began > options.seconds:
+            continue
         torch.manual_seed(0)
-        for sample in samples(entry, options.samples):
-            outcomes.append(
-                (f"{entry.name} {entry.variant_test_name}".strip(), *judge(entry, sample, options.compiled))
-            )
+        found = [(name, *judged_in_time(entry, sample, options.compiled)) for sample in samples(entry, options.samples)]
+        outcomes += found
+        if options.file is not None:
+            with options.file.open("a") as file:
+                file.write(json.dumps(found) + "\n")
     report(outcomes)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(outcomes, file)
 
 
 def report(outcomes: list[tuple[str, str, str]]) -> None:

@@ -131,7 +131,8 @@ def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None)
         return run
 
     def call(*args: Any) -> list[Any]:
-        results = _run(model, [args[place] for place in converted.inputs])
+        keys = [_random_key()] if converted.draws else []
+        results = _run(model, [*(args[place] for place in converted.inputs), *keys])
         return [_output(place, results, args) for place in converted.outputs]
 
     return call
@@ -150,9 +151,25 @@ def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
     ]
 
 
+def _random_key() -> Any:
+    """A key that follows from the state of PyTorch's generator, and so from its seed."""
+    # torch is optional
+    import torch
+
+    key = torch.zeros(10, dtype=torch.int64)
+    torch.randint(-(2**63), 2**63 - 1, (2,), out=key[:2])
+    return key.view(torch.uint64)
+
+
 def _array(tensor: Any) -> Any:
     """The memory of a tensor, or of a copy where its elements do not lie in order."""
-    plain = tensor.detach().contiguous()
+    plain = tensor.detach()
+    if plain.is_complex():
+        # torch is optional
+        import torch
+
+        plain = torch.view_as_real(plain.resolve_conj())
+    plain = plain.contiguous()
     try:
         return plain.numpy()
     except (TypeError, RuntimeError):  # types that NumPy does not know, other devices
@@ -162,4 +179,9 @@ def _array(tensor: Any) -> Any:
 def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any]) -> Any:
     """One output: a result, an input as it came, or a number."""
     kind, value = place
+    if kind == "complex":
+        # torch is optional
+        import torch
+
+        return torch.view_as_complex(results[value])
     return results[value] if kind == "result" else args[value] if kind == "input" else value

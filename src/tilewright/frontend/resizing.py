@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +39,28 @@ def resize(images: Expr, size: Sequence[int], method: str, antialias: bool = Fal
             rounding_method="round_prefer_ceil" if method == "nearest" else "",
         )  # fmt: skip
         return channels_last(made) if last else made
-    rank = rank_of(images)
-    first = rank - 3 if last else rank - 2
-    dtype = dtype_of(images)
+    first = rank_of(images) - (3 if last else 2)
+    rows, columns = extents(images, first, method)
+    sides = (
+        resize_matrix(rows, height, method, antialias),
+        resize_matrix(columns, width, method, antialias),
+    )
+    return by_matrices(images, first, sides)
+
+
+def extents(images: Expr, first: int, method: str) -> tuple[int, int]:
+    """Those of the axis `first` and of the next, which must be known."""
+    rows, columns = shape_of(images)[first : first + 2]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise UnsupportedError(f"resizing by {method} of an axis of open extent; give it with input_shapes")
+    return rows, columns
+
+
+def by_matrices(images: Expr, first: int, sides: Sequence[np.ndarray]) -> Expr:
+    """The axis `first` and those behind it, each multiplied by the matrix [after, before] of it."""
+    rank, dtype = rank_of(images), dtype_of(images)
     value = cast(images, "float32") if dtype != "float64" else images
-    for axis, extent in ((first, height), (first + 1, width)):
-        before = shape_of(images)[axis]
-        if not isinstance(before, int):
-            raise UnsupportedError(f"resizing by {method} of an axis of open extent; give it with input_shapes")
-        weights = resize_matrix(before, extent, method, antialias)
+    for axis, weights in enumerate(sides, first):
         rows = matmul(move_axis(value, axis, rank - 1), constant(weights.T, dtype_of(value)))
         value = move_axis(rows, rank - 1, axis)
     return cast(value, dtype)
@@ -77,20 +91,56 @@ _KERNELS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "bicubic": (_cubic(0.0, 0.5), 2.0),
     "mitchellcubic": (_cubic(1 / 3, 1 / 3), 2.0),
     "gaussian": (lambda x: np.where(np.abs(x) < 1.5, np.exp(-0.5 * (2 * x) ** 2), 0.0), 1.5),
+    "lanczos1": _lanczos(1),
     "lanczos3": _lanczos(3),
     "lanczos5": _lanczos(5),
 }
 
 
-def resize_matrix(before: int, after: int, method: str, antialias: bool) -> np.ndarray:
-    """[after, before]: the share that each element of an axis has in each of the resized one; rows add up to 1."""
+def resize_matrix(
+    before: int, after: int, method: str, antialias: bool, scale: float | None = None, shift: float = 0.0
+) -> np.ndarray:
+    """[after, before]: the share that each element of an axis has in each of the resized one; rows add up to 1.
+
+    A step is 1 / `scale`, by default so that the axis is filled; `shift` says where they begin. Rows of places outside
+    are 0.
+    """
     if method not in _KERNELS:
         raise UnsupportedError(f"resizing by {method!r}; there are {', '.join(_KERNELS)}")
     kernel, _ = _KERNELS[method]
-    scale = before / after
-    width = max(scale, 1.0) if antialias else 1.0
-    centres = (np.arange(after) + 0.5) * scale
-    places = np.arange(before) + 0.5
+    kind: Any = np.float64 if scale is None else np.float32  # kernels that end abruptly depend on the rounding
+    step = kind(before / after) if scale is None else kind(1) / kind(scale)
+    width = max(step, kind(1)) if antialias else kind(1)
+    centres = (np.arange(after) + 0.5).astype(kind) * step - step * kind(shift)
+    places = (np.arange(before) + 0.5).astype(kind)
     weights = kernel((centres[:, None] - places[None, :]) / width)
+    weights = np.where((centres >= 0) & (centres <= before), weights.T, 0.0).T
     total = weights.sum(axis=1, keepdims=True)
     return np.where(np.abs(total) > 1e-8, weights / np.where(total == 0, 1, total), 0.0)
+
+
+def area_matrix(before: int, after: int) -> np.ndarray:
+    """[after, before]: the part of each element of an axis in the stretch that becomes one of the resized axis."""
+    begins = np.arange(after)[:, None] * (before / after)
+    places = np.arange(before)[None, :]
+    overlap = np.minimum(begins + before / after, places + 1) - np.maximum(begins, places)
+    return np.maximum(overlap, 0.0) * (after / before)
+
+
+def cubic_matrix(before: int, after: int, corners: bool, half: bool) -> np.ndarray:
+    """[after, before] as TensorFlow's ResizeBicubic has it, whose kernel is a table of 1024 steps.
+
+    With pixel centres at half-integers elements outside count nothing; without, they are those at the border.
+    """
+    step = (before - 1) / (after - 1) if corners and after > 1 else before / after
+    centres = (np.arange(after) + 0.5) * step - 0.5 if half else np.arange(after) * step
+    floor = np.floor(centres).astype(int)
+    part = np.rint((centres - floor) * 1024) / 1024
+    kernel = _cubic(0.0, 0.5 if half else 0.75)
+    weights = np.zeros((after, before))
+    for near in range(-1, 3):
+        places, shares = floor + near, kernel(part - near)
+        inside = (places >= 0) & (places < before)
+        shares = np.where(inside, shares, 0.0) if half else shares
+        np.add.at(weights, (np.arange(after), np.clip(places, 0, before - 1)), shares)
+    return weights / weights.sum(axis=1, keepdims=True) if half else weights

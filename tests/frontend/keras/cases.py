@@ -184,10 +184,33 @@ INTEGER_CASES: list[Case] = [
     ("CategoryEncoding", {"num_tokens": 10, "output_mode": "one_hot"}, [(1,)]),
     ("CategoryEncoding", {"num_tokens": 10, "output_mode": "count"}, [(5,)]),
     ("IntegerLookup", {"vocabulary": [7, 3, 5]}, [(5,)]),
-    ("IntegerLookup", {"vocabulary": [7, 3, 5], "output_mode": "multi_hot", "num_oov_indices": 0, "mask_token": None},
+    ("IntegerLookup", {"vocabulary": [7, 3, 5, 0, 1, 2, 4, 6, 9, 8], "output_mode": "multi_hot", "num_oov_indices": 0},
      [(5,)]),
-    ("IntegerLookup", {"vocabulary": [7, 3, 5], "mask_token": 3, "invert": True}, [(5,)]),
+    ("IntegerLookup", {"vocabulary": [7, 3, 5], "mask_token": 0, "invert": True}, [(5,)]),
+    ("IntegerLookup", {"vocabulary": [7, 3, 5], "num_oov_indices": 3}, [(5,)]),
+    ("Hashing", {"num_bins": 7}, [(5,)]),
+    ("Hashing", {"num_bins": 7, "mask_value": 3, "salt": [5, -6], "output_mode": "one_hot"}, [(5,)]),
+    ("HashedCrossing", {"num_bins": 1000}, [(1,), (1,)]),
+    ("StringLookup", {"vocabulary": ["a", "b", "cat"], "invert": True, "mask_token": ""}, [(5,)]),
 ]  # fmt: skip
+
+_WORDS = {"vocabulary": ["green", "eggs", "a", "ham"]}
+TEXT_CASES: list[Case] = [
+    ("Hashing", {"num_bins": 100, "salt": 3}, [(5,)]),
+    ("Hashing", {"num_bins": 9, "mask_value": "ham", "output_mode": "count"}, [(5,)]),
+    ("HashedCrossing", {"num_bins": 9, "output_mode": "one_hot"}, [(1,), (1,)]),
+    ("StringLookup", _WORDS, [(5,)]),
+    ("StringLookup", {**_WORDS, "num_oov_indices": 3, "mask_token": "none"}, [(5,)]),
+    ("StringLookup", {**_WORDS, "num_oov_indices": 2, "salt": 7, "output_mode": "multi_hot"}, [(5,)]),
+    ("StringLookup", {**_WORDS, "output_mode": "one_hot", "max_tokens": 9, "pad_to_max_tokens": True}, [(5,)]),
+    ("StringLookup", {**_WORDS, "output_mode": "tf_idf", "idf_weights": [0.5, 2.0, 1.0, 3.0]}, [(5,)]),
+    ("TextVectorization", _WORDS, [(1,)]),
+    ("TextVectorization", {**_WORDS, "output_sequence_length": 4, "standardize": "lower"}, [(1,)]),
+    ("TextVectorization", {**_WORDS, "output_mode": "count", "ngrams": 2}, [()]),
+    ("TextVectorization", {**_WORDS, "output_mode": "multi_hot", "split": "character"}, [()]),
+    ("TextVectorization", {**_WORDS, "output_mode": "tf_idf", "idf_weights": [0.5, 2.0, 1.0, 3.0]}, [()]),
+    ("TextVectorization", {**_WORDS, "split": None, "standardize": None, "output_sequence_length": 7}, [(5,)]),
+]
 
 
 def label_of(case: Case) -> str:
@@ -256,7 +279,12 @@ def random_inputs(model: Any, batch: int = 2, most: int = 9) -> list[np.ndarray]
     arrays = []
     for one in model.inputs:
         shape = [extent if extent is not None else batch for extent in one.shape]
-        if str(one.dtype).startswith("int"):
+        if one.dtype == "string":
+            words = np.array(
+                ["ham", "Eggs & ham!", "eggs", "a  \u00c4pfel, green", "", "so it is: a-b\tHAM ham"], object
+            )
+            arrays.append(rng.choice(words, shape))
+        elif str(one.dtype).startswith("int"):
             arrays.append(rng.integers(0, most + 1, shape).astype(one.dtype))
         else:
             arrays.append(rng.normal(0, 1, shape).astype(str(one.dtype)))

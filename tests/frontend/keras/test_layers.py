@@ -12,6 +12,7 @@ import pytest
 from tests.frontend.keras.cases import (
     CASES,
     INTEGER_CASES,
+    TEXT_CASES,
     Case,
     archive_of,
     build_model,
@@ -36,7 +37,8 @@ _OTHER_ON_TORCH = (
 
 def check(model: Any, inputs: list[np.ndarray], tmp_path: Path, atol: float = 1e-4, suffix: str = ".keras") -> None:
     """The saved model gives what Keras gives."""
-    wanted = model(inputs if len(inputs) > 1 else inputs[0], training=False)
+    given = [keras.ops.convert_to_tensor(one) if one.dtype == object else one for one in inputs]
+    wanted = model(given if len(inputs) > 1 else given[0], training=False)
     wanted = [keras.ops.convert_to_numpy(one) for one in keras.tree.flatten(wanted)]
     path = archive_of(model, tmp_path, suffix)
     shapes = {one.name: array.shape for one, array in zip(model.inputs, inputs)}
@@ -46,6 +48,9 @@ def check(model: Any, inputs: list[np.ndarray], tmp_path: Path, atol: float = 1e
     assert len(found) == len(wanted)
     for place, (ours, theirs) in enumerate(zip(found, wanted)):
         assert np.asarray(ours).dtype.name == theirs.dtype.name
+        if theirs.dtype == object:
+            assert np.asarray(ours).tolist() == np.char.decode(theirs.astype("S"), "utf-8").tolist()
+            continue
         left, right = np.asarray(ours, "float64"), np.asarray(theirs, "float64")
         np.testing.assert_allclose(left, right, rtol=max(1e-4, atol), atol=atol, err_msg=f"result {place}")
 
@@ -121,3 +126,11 @@ def test_types_of_layers_agree_with_keras(case: Case, policy: str, tmp_path: Pat
     fresh.set_weights(model.get_weights())
     tolerance = {"float64": 1e-6, "float16": 2e-2, "mixed_float16": 2e-2, "mixed_bfloat16": 1e-1}[policy]
     check(fresh, random_inputs(fresh), tmp_path, tolerance)
+
+
+@pytest.mark.parametrize("case", TEXT_CASES, ids=label_of)
+def test_layers_of_text_agree_with_keras(case: Case, tmp_path: Path) -> None:
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("text goes through Keras's models on the backend of TensorFlow alone")
+    model = build_model(keras, case, "string")
+    check(model, random_inputs(model), tmp_path)

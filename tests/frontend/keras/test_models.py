@@ -203,3 +203,10 @@ def test_deepcut_agrees_with_keras() -> None:
     exe = tw.compile(str(DEEPCUT))
     found = exe.run({one.name: data for one, data in zip(model.inputs, inputs)})
     np.testing.assert_allclose(found[0], wanted, atol=1e-5)
+
+
+def test_operations_in_an_old_file_beside_layers_of_the_same_names(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    gate = keras.ops.relu6(x + 3.0) * (1 / 6)
+    model = keras.Model(x, keras.layers.Multiply()([keras.layers.Add()([x, gate]), gate]))
+    check(model, [normal(2, 4)], tmp_path, suffix=".h5")

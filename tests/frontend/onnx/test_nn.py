@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
 
@@ -189,6 +191,32 @@ def test_resize(check_node: Check, mode: str, coordinates: str, scale: float) ->
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("rounding", ["round_prefer_ceil", "round_prefer_floor"])
+@pytest.mark.parametrize(("size", "out"), [(7, 4), (14, 4), (21, 6), (22, 12)])
+def test_resize_to_the_middle_of_two_elements(size: int, out: int, rounding: str) -> None:
+    """14 / 4 is the middle of 3 and 4; in float32, by way of a scale, it is 3.4999998."""
+    node = helper.make_node(
+        "Resize", ["x", "", "", "s"], ["y"], mode="nearest", nearest_mode=rounding,
+        coordinate_transformation_mode="asymmetric",
+    )  # fmt: skip
+    data, sizes = np.arange(size, dtype=np.float32).reshape(1, 1, 1, size), np.array([1, 1, 1, out])
+    places = [Fraction(i * size, out) for i in range(out)]
+    half = Fraction(1, 2)
+    expected = [math.floor(x + half) if rounding == "round_prefer_ceil" else math.ceil(x - half) for x in places]
+    assert any(x.denominator == 2 for x in places)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, data.shape)]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    held = [numpy_helper.from_array(sizes, "s")]
+    given = [*inputs, helper.make_tensor_value_info("s", TensorProto.INT64, [4])]
+    for graph, arguments in (
+        (helper.make_graph([node], "fixed", inputs, result, held), (data,)),
+        (helper.make_graph([node], "of_a_run", given, result), (data, sizes)),
+    ):
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        found = tw.compile(model, cache=False)(*arguments)
+        assert np.asarray(found[0] if isinstance(found, list | tuple) else found).ravel().tolist() == expected
+
+
 def test_resize_fine_print(check_node: Check) -> None:
     x, roi, none = floats(1, 1, 4, 5), np.array([0, 0, 0.1, 0.2, 1, 1, 0.9, 1.3], np.float32), None
     sizes = np.array([1, 1, 7, 3])
@@ -280,3 +308,18 @@ def test_padding_wins_no_place_of_unsigned_maxima(check_node: Check) -> None:
     x = RNG.integers(0, 2, (1, 2, 5, 4)).astype(np.uint8)
     check_node("MaxPool", [x], outputs=2, opset=12, kernel_shape=[2, 1], pads=[1, 0, 1, 0], strides=[1, 2])
     check_node("MaxPool", [-x.astype(np.float32)], outputs=2, opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape"), [("Conv", (1, 8, 2, 1)), ("Conv", (2, 2, 3, 3)), ("ConvTranspose", (2, 2, 3, 3))]
+)
+def test_one_tensor_is_image_and_filters(check_node: Check, operator: str, shape: tuple[int, ...]) -> None:
+    node = helper.make_node(operator, ["x", "x"], ["y"])
+    data = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "g", data, result)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = floats(*shape)
+    found = tw.compile(model, cache=False)(x)
+    (expected,) = check_node(operator, [x], [x.copy()], opset=17)
+    np.testing.assert_allclose(found[0] if isinstance(found, list | tuple) else found, expected, rtol=1e-4, atol=1e-5)

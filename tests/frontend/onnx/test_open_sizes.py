@@ -86,7 +86,7 @@ def test_a_constant_index_along_an_open_axis() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(float[1,2,n] x) => (float[a,b,c] y, int64[a,b,c] i) { y, i = MaxPool <kernel_shape=[3]> (x) }",
+        "(float[1,n,5,5] x, float[4,2,3,3] w) => (float[a,b,c,d] y) { y = ConvTranspose(x, w) }",
         "(float[1,1,n,m] x, float[1,2,2,2] g) => (float[a,b,c,d] y) { y = GridSample(x, g) }",
     ],
 )  # fmt: skip

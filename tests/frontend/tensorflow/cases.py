@@ -219,6 +219,29 @@ def cases(tf: Any) -> list[Case]:
                 half_pixel_centers=half,
                 label=f"({corners}, {half})",
             )
+    for kernel in ("lanczos1", "lanczos3", "lanczos5", "gaussian", "triangle", "keyscubic", "mitchellcubic"):
+        for antialias in (False, True):
+            add("ScaleAndTranslate", floats(2, 9, 6, 3), size=[5, 8], scale=[0.6, 1.1], translation=[0.5, -1.0],
+                kernel_type=kernel, antialias=antialias, label=f"({kernel}, {antialias})")  # fmt: skip
+    add("ResizeArea", floats(2, 9, 6, 3), size=[4, 8])
+    regions = np.float32([[0, 0, 0.5, 0.5], [0.1, 0.2, 0.9, 1.1]])
+    add("CropAndResize", floats(2, 8, 7, 3), regions, whole(2, low=0, high=2),
+        crop_size=[4, 3], extrapolation_value=0.5)  # fmt: skip
+    add("NonMaxSuppressionV3", positive(6, 4), positive(6), max_output_size=4, iou_threshold=0.3, score_threshold=0.2)
+    add("AdjustHue", positive(2, 3, 4, 3), delta=0.2)
+    add("AdjustSaturation", positive(2, 3, 4, 3), scale=1.7)
+    found.append(
+        ("StridedSlice(run time)", lambda a, i: a[:, tf.reduce_max(i)], [floats(3, 4), whole(2, low=-4, high=4)])
+    )
+    # -------------------------------------------------------------------------------------------------------- matrices
+    positive_definite = floats(2, 4, 4) @ floats(2, 4, 4).swapaxes(1, 2) + np.eye(4, dtype="float32")
+    add("Cholesky", positive_definite)
+    add("MatrixDeterminant", positive_definite)
+    add("MatrixInverse", positive_definite, adjoint=False)
+    add("MatrixSolve", floats(2, 4, 4) + 3 * np.eye(4, dtype="float32"), floats(2, 4, 3), adjoint=True)
+    for lower, adjoint in ((True, False), (True, True), (False, False)):
+        add("MatrixTriangularSolve", positive_definite, floats(2, 4, 3), lower=lower, adjoint=adjoint,
+            label=f"({lower}, {adjoint})")  # fmt: skip
     add("RGBToHSV", positive(2, 3, 4, 3))
     add("HSVToRGB", positive(2, 3, 4, 3))
     found.append(("RFFT", lambda a: tf.abs(tf.signal.rfft(a)), [floats(3, 16)]))

@@ -93,3 +93,31 @@ def test_signatures_are_chosen_by_name(tf: Any, tmp_path: Path) -> None:
     _, path = saved(tf, tmp_path, lambda x: {"y": x + 1}, tf.TensorSpec([2], tf.float32, name="x"))
     with pytest.raises(InputError, match="has no signature 'other'; there are serving_default"):
         from_tensorflow(path, signature="other")
+
+
+def test_a_keras_model_inside_of_a_module(tf: Any, tmp_path: Path) -> None:
+    """Its variables are restored through others."""
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("Keras runs on another backend than TensorFlow")
+    model = keras.Sequential([keras.Input((5, 4)), keras.layers.GRU(3), keras.layers.Dense(2)])
+    run = lambda x: {"y": model(x, training=False)}  # noqa: E731
+    _, path = saved(tf, tmp_path, run, tf.TensorSpec([2, 5, 4], tf.float32, name="x"), model=model)
+    x = np.random.default_rng(2).normal(size=(2, 5, 4)).astype("float32")
+    np.testing.assert_allclose(interpret(from_tensorflow(path)[0], {"x": x})[0], model(x), atol=1e-5)
+
+
+def test_a_loop_that_ends_when_its_data_say_so(tf: Any, tmp_path: Path) -> None:
+    def run(x: Any) -> Any:
+        total, at = tf.zeros([3]), tf.constant(0)
+        while at < 4 and tf.reduce_sum(total) < 3.0:
+            total += x[at]
+            at += 1
+        return {"y": total}
+
+    _, path = saved(tf, tmp_path, run, tf.TensorSpec([4, 3], tf.float32, name="x"))
+    mod, _ = from_tensorflow(path)
+    for seed in range(3):
+        x = np.random.default_rng(seed).uniform(size=(4, 3)).astype("float32")
+        np.testing.assert_allclose(interpret(mod, {"x": x})[0], run(tf.constant(x))["y"], atol=1e-5)

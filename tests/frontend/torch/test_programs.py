@@ -74,6 +74,14 @@ CASES = {
     "losses": lambda x: (functional.mse_loss(x, x + 1), functional.cross_entropy(x, torch.tensor([0, 3, 1]))),
     "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
     "layer_norm": lambda x: functional.layer_norm(x, (4,)),
+    "differences": lambda x: (x.diff(), x.diff(n=2, dim=0, prepend=x[:1], append=x), x.diff(n=0, prepend=x)),
+    "cosines": lambda x: (functional.cosine_similarity(x, x.flip(0)), torch.cosine_similarity(x[0, 0], x[1, 1], 0)),
+    "cut and wrapped": lambda x: functional.pad(x[None, None], (-1, 1, -2, 1), "circular"),
+    "no samples": lambda x: functional.avg_pool1d(x[:0, None], 2, padding=1),
+    "batch norm with nothing saved": lambda x: torch.native_batch_norm(
+        x, x[0], x[1], x[2], x[0].abs(), False, 0.1, 1e-5
+    ),
+    "bilinear by parts": lambda x: torch.ops.aten._trilinear(x, x.T @ x + x[:, None], x, [1, 3], [0], [1, 2], [2, 3]),
     "tensordot": lambda x: torch.tensordot(x, x, dims=([0], [0])),
 }
 

@@ -75,3 +75,19 @@ def test_an_order_beyond_what_is_computed_is_nan() -> None:
     module = Call(lambda x: torch.special.legendre_polynomial_p(x, torch.tensor(41)))
     program = torch.export.export(module, (X,))
     assert np.isnan(tilewright.compile(program, cache=False)(X.numpy())).all()
+
+
+def test_messages_along_a_number_of_edges_that_is_open() -> None:
+    class Messages(torch.nn.Module):
+        def forward(self, x: Any, edges: Any) -> Any:
+            sums = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+            degree = torch.zeros(x.shape[0]).scatter_add(0, edges[1], torch.ones(edges.shape[1]))
+            return sums / degree.clamp(min=1)[:, None]
+
+    x, edges = torch.randn(5, 3), torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])
+    sizes = ({0: torch.export.Dim("nodes")}, {1: torch.export.Dim("edges")})
+    model = tilewright.compile(torch.export.export(Messages(), (x, edges), dynamic_shapes=sizes), cache=False)
+    for nodes, count in ((5, 6), (7, 2)):
+        given = torch.randn(nodes, 3), edges[:, :count]
+        (found,) = model.run({"x": given[0].numpy(), "edges": given[1].numpy()})
+        np.testing.assert_allclose(found, Messages()(*given).numpy(), 1e-5, 1e-6)

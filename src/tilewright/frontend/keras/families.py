@@ -26,5 +26,6 @@ from tilewright.frontend.keras import (  # noqa: F401
     reshaping,
     shape_operations,
     signal,
+    text,
     wrappers,
 )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.keras.registry import find_operation
 from tilewright.frontend.keras.tree import flatten
 from tilewright.relay.ir.expr import Constant
 from tilewright.support.dtype import DType
@@ -67,6 +68,8 @@ def is_custom(item: Mapping[str, Any]) -> bool:
 def is_operation(item: Mapping[str, Any]) -> bool:
     """True for an operation of `keras.ops` rather than a layer."""
     module = item.get("module")
+    if module is None:  # a file of Keras 2's format: only layers say whether they are trained
+        return "trainable" not in item["config"] and find_operation(str(item["class_name"])) is not None
     return isinstance(module, str) and module.startswith(("keras.src.ops", "keras.ops", "keras._ops"))
 
 

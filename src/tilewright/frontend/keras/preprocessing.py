@@ -19,6 +19,7 @@ from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.op import text
 
 
 @converts("Normalization", passes_mask=True)
@@ -100,13 +101,15 @@ def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
         return _words_at(layer, inputs, words, mask_token)
     if mode == "tf_idf":
         layer.unsupported("output_mode 'tf_idf'")
-    if unknown > 1:
-        layer.unsupported("several places for unknown numbers, which a hash chooses between")
     codes = cast(inputs, "int64")
     places = _lookup(codes, words, first, unknown)
-    if mask_token is not None and mode == "int":
-        places = op.where(op.equal(codes, constant(int(mask_token), "int64")), constant(0, "int64"), places)
-    return encoded(layer, places, len(words) + first, mode)
+    if unknown > 1:
+        places = op.where(op.less(places, constant(0, "int64")), _bins(layer, codes, first - unknown, unknown), places)
+    depth = int(layer["max_tokens"]) if mode != "int" and layer.get("pad_to_max_tokens") else len(words) + first
+    if mask_token is not None:  # counted nowhere
+        masked = constant(0 if mode == "int" else depth, "int64")
+        places = op.where(op.equal(codes, constant(int(mask_token), "int64")), masked, places)
+    return cast(encoded(layer, places, depth, mode), "int64")
 
 
 def _lookup(codes: Expr, words: np.ndarray, first: int, unknown: int) -> Expr:
@@ -115,7 +118,16 @@ def _lookup(codes: Expr, words: np.ndarray, first: int, unknown: int) -> Expr:
     found = op.minimum(op.searchsorted(Constant(ordered), codes, dtype="int64"), constant(len(words) - 1, "int64"))
     known = op.equal(op.take(Constant(ordered), found, axis=0), codes)
     place = op.take(Constant((order + first).astype(np.int64)), found, axis=0)
-    return op.where(known, place, constant(first - 1 if unknown else -1, "int64"))
+    return op.where(known, place, constant(first - 1 if unknown == 1 else -1, "int64"))
+
+
+def _bins(layer: Layer, codes: Expr, first: int, count: int) -> Expr:
+    """The places of unknown numbers, of which there are several."""
+    if layer.get("oov_method", "floormod") == "farmhash":
+        chosen: Expr = text.text_hash(codes, count, layer.get("salt"))
+    else:
+        chosen = op.floor_mod(codes, constant(count, "int64"))
+    return op.add(chosen, constant(first, "int64"))
 
 
 def _vocabulary(layer: Layer) -> np.ndarray:
@@ -136,8 +148,3 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
     codes = cast(inputs, "int64")
     known = op.logical_and(op.greater_equal(codes, constant(0, "int64")), op.less(codes, constant(len(table), "int64")))
     return op.where(known, op.take(Constant(table), codes, axis=0), constant(unknown, "int64"))
-
-
-@converts("StringLookup", "TextVectorization", "Hashing", "HashedCrossing", refuses=True)
-def convert_text(layer: Layer, inputs: Any) -> Any:
-    layer.unsupported("it works on text (hashes of it included), which kernels do not; put it in front of the model")

@@ -58,7 +58,7 @@ def convert_model(
     check_graph(graph)
     importer = GraphImporter(model)
     importer.declare(graph)
-    initializers = importer.initializers(graph.initializer)
+    initializers = importer.initializers(graph, model.weights)
     env: Environment = dict(initializers)
     if weights is not None:
         importer.operands = {value for value in initializers.values() if value.tensor_type.dtype.is_float}

@@ -27,6 +27,7 @@ from tilewright.errors import (
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import MOST_GROWTH_BYTES, fold_call
 from tilewright.frontend.onnx import symbolic
+from tilewright.frontend.onnx.broadcasting import stretched
 from tilewright.frontend.onnx.choice import Fork, choose
 from tilewright.frontend.onnx.expand import expand_node
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
@@ -42,7 +43,7 @@ from tilewright.frontend.onnx.node import (
 )
 from tilewright.frontend.onnx.registry import Converter, find_converter
 from tilewright.frontend.onnx.schema import check_attributes, has_definition
-from tilewright.frontend.onnx.tensors import array_of
+from tilewright.frontend.onnx.tensors import array_of, dense_array_of
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.call_reference import reference_value
@@ -87,7 +88,6 @@ class GraphImporter(Importer):
 
     def __init__(self, model: LoadedModel) -> None:
         super().__init__(model.directory)
-        self.weights = model.weights
         self.problems = Unsupported()
         self.open_inputs: list[tuple[str, Sequence[Any]]] = []  # inputs of the model with sizes that are not fixed
         #: Initializers that stay operands: calls on them are not computed here.
@@ -100,12 +100,15 @@ class GraphImporter(Importer):
         for value in [*graph.value_info, *graph.output]:
             self.declared[value.name] = value.type
 
-    def initializers(self, tensors: Iterable[Any]) -> dict[str, Constant]:
-        """Constants of the initializers of a graph, by name."""
-        return {
-            tensor.name: Constant(array_of(tensor, self.directory, "initializer", self.weights.get(tensor.name)))
-            for tensor in tensors
+    def initializers(self, graph: Any, cut_out: Mapping[str, memoryview] | None = None) -> dict[str, Constant]:
+        """Constants of the initializers of a graph, by name; the raw data of some may be given apart."""
+        found = {
+            tensor.name: Constant(array_of(tensor, self.directory, "initializer", (cut_out or {}).get(tensor.name)))
+            for tensor in graph.initializer
         }
+        for sparse in graph.sparse_initializer:
+            found[sparse.values.name] = Constant(dense_array_of(sparse, self.directory, "initializer"))
+        return found
 
     def _fold(self, call: Call) -> Expr | None:
         fields = [item for arg in call.args for item in (arg.fields if isinstance(arg, Tuple) else (arg,))]
@@ -167,7 +170,7 @@ class GraphImporter(Importer):
         """The outputs of a graph-valued attribute, converted in place, as `Importer` says."""
         self.declare(graph)
         around = node.env if env is None else env
-        inner: Environment = {**around, **self.initializers(graph.initializer), **(inputs or {})}
+        inner: Environment = {**around, **self.initializers(graph), **(inputs or {})}
         names = [output.name for output in graph.output]
         self.run(graph.node, inner, node.opsets, names, f"{node.span}/")
         values = [self._lookup(name, inner, f"the graph of {node.label}") for name in names]
@@ -231,6 +234,7 @@ class GraphImporter(Importer):
             return self._finished_all(convert_on_host(node, domain), node)
         if converter is None:
             return self._without_converter(node, domain)
+        node.inputs = stretched(node, domain)
         try:
             return self._apply(converter, node)
         except NeedsValue:

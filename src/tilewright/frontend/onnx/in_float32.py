@@ -47,7 +47,7 @@ def in_float32(converter: Converter, statistics: Sequence[int] = ()) -> Converte
 
 def _is_half(value: Expr | None) -> bool:
     kind = None if value is None else type_of(value)
-    return isinstance(kind, TensorType) and kind.dtype.is_float and kind.dtype.bits == 16
+    return isinstance(kind, TensorType) and kind.dtype.is_half
 
 
 def _widened(value: Expr | None) -> Expr | None:

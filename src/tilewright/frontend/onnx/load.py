@@ -10,9 +10,9 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
-from onnx.inliner import inline_local_functions
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.onnx.functions import without_functions
 from tilewright.frontend.onnx.wire import split_weights
 
 MAX_OPSET = 28
@@ -51,19 +51,8 @@ def load_model(model: str | os.PathLike[str] | bytes | ModelProto) -> LoadedMode
         proto, weights = _parse(_map(path), label)
     opsets = _check(proto, label)
     if proto.functions:
-        proto = _without_functions(proto, label)
+        proto = without_functions(proto, label)
     return LoadedModel(proto, weights, opsets, directory, label)
-
-
-def _without_functions(proto: ModelProto, label: str) -> ModelProto:
-    """The model with its functions inlined. Raises `ModelError` where one calls itself or they are malformed."""
-    try:
-        return inline_local_functions(proto)
-    except Exception as error:  # of ONNX's C++ code, which says it by classes of its own
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(
-            f"the functions that {label} defines cannot be put in place of their calls: {reason}"
-        ) from None
 
 
 def normalize_domain(domain: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+import numpy as np
 from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, scalar_like
@@ -130,11 +131,24 @@ def convert_pow(node: OnnxNode) -> Expr:
         if value == 0.5 and dtype.is_float:
             return op.sqrt(base)
     if dtype.is_float:
+        whole = node.dtype(exponent).is_int and node.dtype(exponent).bits > 16
+        if whole and (known is None or np.abs(known.astype(np.float64)).max(initial=0) > 1 << 24):
+            return _power_of_integers(node, base, exponent)
         return op.power(base, cast(node, exponent, dtype))
     if node.dtype(exponent).is_int:
         return op.power(base, cast(node, exponent, dtype))
     wide = "float64" if dtype.bits > 16 else "float32"
     return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
+
+
+def _power_of_integers(node: OnnxNode, base: Expr, exponent: Expr) -> Expr:
+    """base ** exponent with the sign by the exponent itself: as a float, a large odd one becomes even."""
+    dtype, bits = node.dtype(base), node.dtype(exponent)
+    size = op.power(op.abs(base), cast(node, exponent, dtype))
+    odd = op.not_equal(op.bitwise_and(exponent, constant(1, bits)), constant(0, bits))
+    sign = op.reinterpret(base, dtype=f"int{dtype.bits}")
+    negative = op.logical_and(odd, op.less(sign, constant(0, f"int{dtype.bits}")))
+    return op.where(negative, op.negative(size), size)
 
 
 @converts("Mod", since=10)

@@ -11,7 +11,7 @@ from onnx import AttributeProto, TypeProto
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.dims import is_known
-from tilewright.frontend.onnx.tensors import array_of
+from tilewright.frontend.onnx.tensors import array_of, dense_array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar
@@ -282,6 +282,9 @@ _DECODERS: dict[int, Any] = {
     AttributeProto.TENSOR: lambda node, entry: node._tensor(entry),
     AttributeProto.GRAPH: lambda node, entry: entry.g,
     AttributeProto.TYPE_PROTO: lambda node, entry: entry.tp,
+    AttributeProto.SPARSE_TENSOR: lambda node, entry: dense_array_of(
+        entry.sparse_tensor, node.importer.directory, f"{node.label}, attribute {entry.name!r}"
+    ),
     AttributeProto.TENSORS: lambda node, entry: [
         array_of(item, node.importer.directory, f"{node.label}, attribute {entry.name!r}") for item in entry.tensors
     ],

@@ -221,9 +221,8 @@ def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
     """Pool the spatial axes of `data`: mean and maximum over a box are those over its sides, one after another."""
     shape = node.shape(data)
     if len(found) == 1:
-        wide = reshape(node, data, (*shape[:2], 1, shape[2]))
-        result = _pool2d(wide, (Window(1), found[0]), kind)
-        return reshape(node, result, (*shape[:2], node.shape(result)[3]))
+        wide = op.expand_dims(data, axis=2)
+        return op.squeeze(_pool2d(wide, (Window(1), found[0]), kind), axis=(2,))
     if len(found) == 2:
         return _pool2d(data, (found[0], found[1]), kind)
     merged = reshape(node, data, (shape[0], int(np.prod(shape[1:-2])), *shape[-2:]))

@@ -334,9 +334,11 @@ def code_bits(packed: np.ndarray, bits: int) -> np.ndarray:
 def cast_to(node: OnnxNode, value: Expr, target: DType) -> Expr:
     """`value` in `target` as ONNX's Cast has it: narrow floats saturate unless the attribute `saturate` is 0."""
     saturate, round_mode = bool(node.attr("saturate", 1)), str(node.attr("round_mode", "up"))
-    if target == "float8_e8m0fnu" and node.dtype(value).is_float:
+    if node.dtype(value) == target:
+        return value
+    if target == "float8_e8m0fnu" and not node.dtype(value).is_bool:
         return _to_powers_of_two(node, cast(node, value, "float32"), saturate, round_mode)
-    if target in FLOATS and target != "float4_e2m1fn" and saturate and node.dtype(value).is_float:
+    if target in FLOATS and target != "float4_e2m1fn" and saturate:
         return op.cast(limited(cast(node, value, "float32"), target), dtype=str(target))
     if target.is_narrow and not node.dtype(value).is_narrow and node.dtype(value) != "float32" and target in FLOATS:
         value = cast(node, value, "float32")

@@ -27,9 +27,6 @@ from tilewright.topi.recurrent import (
     Activation,
 )
 
-#: Types that the state of a layer is not kept in: it is computed in float32.
-_HALF = ("float16", "bfloat16")
-
 _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
 
@@ -60,7 +57,7 @@ def convert_recurrent(node: OnnxNode) -> list[Expr]:
 
 
 def _working(node: OnnxNode) -> str:
-    return "float32" if node.dtype() in _HALF else str(node.dtype())
+    return "float32" if node.dtype().is_half else str(node.dtype())
 
 
 def recurrent_layer(node: OnnxNode, weights: LayerWeights) -> list[Expr]:

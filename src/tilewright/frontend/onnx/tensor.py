@@ -41,6 +41,7 @@ _PLAIN_VALUES = {"value_float": "float32", "value_floats": "float32", "value_int
 def convert_constant(node: OnnxNode) -> Expr:
     """The value of whichever attribute is given."""
     value = node.attr("value")
+    value = node.attr("sparse_value") if value is None else value
     if value is not None:
         return Constant(value)
     for name, dtype in _PLAIN_VALUES.items():
@@ -50,7 +51,7 @@ def convert_constant(node: OnnxNode) -> Expr:
     text = node.attr("value_string")
     texts = node.attr("value_strings") if text is None else [text]
     if texts is None:
-        node.unsupported("a sparse constant")
+        raise ModelError(f"{node.label} has none of the attributes that say what it is")
     values = np.array(texts, object)
     return Constant(values if text is None else values.reshape(()))
 

@@ -41,6 +41,7 @@ _DTYPES: dict[int, str] = {
     TensorProto.UINT2: "uint2",
 }
 _MOST_DIMENSIONS = 64  # NumPy's limit
+_MOST_SPARSE_BYTES = 256 << 20
 _BITS_IN_INT32 = {TensorProto.FLOAT16: np.dtype(np.float16), TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 #: Elements a byte of the types that a file packs, lowest bits first.
 _PACKED = {"float4_e2m1fn": 2, "int4": 2, "uint4": 2, "int2": 4, "uint2": 4}
@@ -75,7 +76,9 @@ def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | 
     element = dtype_of(tensor.data_type, where)
     dtype = element.numpy
     shape = tuple(tensor.dims)
-    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
+    # without its axes of size 0 as well: NumPy refuses what they keep from being more than any memory
+    most = math.prod(size or 1 for size in shape) * dtype.itemsize
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0 or (0 in shape and most >= 1 << 63):
         raise ModelError(f"{where} declares the impossible shape {list(shape)}; the file is damaged")
     count = math.prod(shape)
     if element.is_string:
@@ -96,6 +99,49 @@ def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | 
     array = flat.reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarray:
+    """The value of a `SparseTensorProto` with its zeros, as a read-only array.
+
+    Raises `ModelError` where values and places do not fit, or zeros take more memory than a file of few bytes may ask.
+    """
+    where = f"{where} {sparse.values.name!r}" if sparse.values.name else where
+    values, places = array_of(sparse.values, directory, where), array_of(sparse.indices, directory, where)
+    shape = tuple(sparse.dims)
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=1) < 1:
+        raise ModelError(f"{where} declares the impossible shape {list(shape)}; the file is damaged")
+    if math.prod(shape) * values.dtype.itemsize > _MOST_SPARSE_BYTES:
+        raise UnsupportedError(
+            f"{where} is a sparse tensor of shape {list(shape)}; it would take more than "
+            f"{_MOST_SPARSE_BYTES >> 20} MiB with its zeros, which is how it is computed with"
+        )
+    flat = _flat_places(places, shape)
+    if values.ndim != 1 or flat is None or flat.shape != values.shape or not _rising_below(flat, math.prod(shape)):
+        raise ModelError(
+            f"{where} is a sparse tensor of shape {list(shape)} with values {values.dtype}{list(values.shape)} at "
+            f"{places.dtype}{list(places.shape)}: there must be an int64 place for each value, in rising order"
+        )
+    array = np.zeros(math.prod(shape), values.dtype)
+    array[flat] = values
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def _flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Places in the elements in a row; None where they are no places of such a tensor."""
+    if places.dtype != np.int64 or places.ndim not in (1, 2):
+        return None
+    if places.ndim == 1:
+        return places
+    if places.shape[1] != len(shape) or ((places < 0) | (places >= np.array(shape, np.int64))).any():
+        return None
+    return np.asarray(np.ravel_multi_index(tuple(places.T), shape)) if len(places) else np.zeros(0, np.int64)
+
+
+def _rising_below(places: np.ndarray, end: int) -> bool:
+    return not places.size or bool(places[0] >= 0 and places[-1] < end and (np.diff(places) > 0).all())
 
 
 def _from_bytes(raw: bytes | memoryview, dtype: np.dtype[Any], where: str) -> np.ndarray:
@@ -155,11 +201,7 @@ def _external(
             f"{where} keeps its data in the file {location!r}, and a model given as bytes has no directory to look in; "
             "pass the path of the model file"
         )
-    path = (directory / location).resolve()
-    if not location or not path.is_relative_to(directory.resolve()):
-        raise ModelError(f"{where} points to external data {location!r}, outside the model's directory {directory}")
-    if not path.is_file():
-        raise ModelError(f"{where} needs the external data file {path}, which does not exist")
+    path = _place_of_file(location, directory, where)
     needed = math.prod(shape) * dtype.itemsize
     offset, length = (_place(entries, key, default, where) for key, default in (("offset", 0), ("length", needed)))
     if length < needed:
@@ -172,8 +214,28 @@ def _external(
     try:
         mapped = np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=(needed,))
     except OSError as error:
-        raise ModelError(f"{where} needs the external data file {path}: {error.strerror or error}") from None
+        raise ModelError(f"{where} needs the external data file {path}: {_reason(error)}") from None
     return np.frombuffer(mapped, dtype=dtype)
+
+
+def _place_of_file(location: str, directory: Path, where: str) -> Path:
+    """The file that `location` names below `directory`."""
+    try:
+        path = (directory / location).resolve()
+        outside = not location or not path.is_relative_to(directory.resolve())
+        exists = path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, with a zero byte, a circle of links
+        named = location if len(location) < 100 else f"{location[:100]}…"
+        raise ModelError(f"{where} points to external data {named!r}, which is no path: {_reason(error)}") from None
+    if outside:
+        raise ModelError(f"{where} points to external data {location!r}, outside the model's directory {directory}")
+    if not exists:
+        raise ModelError(f"{where} needs the external data file {path}, which does not exist")
+    return path
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _place(entries: Mapping[str, str], key: str, default: int, where: str) -> int:

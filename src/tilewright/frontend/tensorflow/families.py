@@ -4,6 +4,7 @@ from tilewright.frontend.tensorflow import (  # noqa: F401
     control,
     image,
     indexing,
+    linalg,
     lists,
     math,
     nn,

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as AnyValue
 
-from tilewright.frontend.idioms import cast, channels_first, channels_last, dtype_of, index_axis, is_float, like
+import numpy as np
+
+from tilewright.frontend.idioms import (
+    cast,
+    channels_first,
+    channels_last,
+    dtype_of,
+    index_axis,
+    is_float,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+)
+from tilewright.frontend.resizing import area_matrix, by_matrices, cubic_matrix, extents, resize_matrix
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import Any, TensorType
+from tilewright.relay.op.onnx_host import host_call
 
 _METHODS = {"ResizeBilinear": "linear", "ResizeNearestNeighbor": "nearest_neighbor", "ResizeBicubic": "cubic"}
 
@@ -17,9 +33,13 @@ _METHODS = {"ResizeBilinear": "linear", "ResizeNearestNeighbor": "nearest_neighb
 def convert_resize(node: TfNode) -> Expr:
     height, width = node.ints(1, "size")
     corners, half = node.b("align_corners"), node.b("half_pixel_centers")
+    if node.operator == "ResizeBicubic" and all(isinstance(extent, int) for extent in shape_of(node[0])[1:3]):
+        rows, columns = extents(node[0], 1, "bicubic")
+        sides = cubic_matrix(rows, height, corners, half), cubic_matrix(columns, width, corners, half)
+        return by_matrices(cast(node[0], "float32"), 1, sides)
     mode = "align_corners" if corners else "half_pixel" if half else "asymmetric"
     data = node[0] if is_float(node.dtype()) or node.operator == "ResizeNearestNeighbor" else cast(node[0], "float32")
-    options: dict[str, Any] = {"coordinate_transformation_mode": mode, "method": _METHODS[node.operator]}
+    options: dict[str, AnyValue] = {"coordinate_transformation_mode": mode, "method": _METHODS[node.operator]}
     if node.operator == "ResizeNearestNeighbor":
         options["rounding_method"] = "round_prefer_ceil" if corners else "floor"
         if half and not corners:  # floor((i + 0.5) * scale) is the nearest centre, the later one of two
@@ -32,16 +52,48 @@ def convert_resize(node: TfNode) -> Expr:
 
 @converts("CropAndResize")
 def convert_crop_and_resize(node: TfNode) -> Expr:
-    return op.image.crop_and_resize(
-        cast(node[0], "float32"), node[1], node[2], crop_size=node.ints(3, "size"), layout="NHWC",
+    made = op.image.crop_and_resize(
+        channels_first(cast(node[0], "float32")), node[1], node[2], crop_size=node.ints(3, "size"),
         method={"bilinear": "bilinear", "nearest": "nearest_neighbor"}[node.s("method", "bilinear")],
         extrapolation_value=node.f("extrapolation_value"),
     )  # fmt: skip
+    return channels_last(made)
+
+
+#: The kernels of ScaleAndTranslate by the names that tf.image.resize gives them.
+_KERNELS = {"triangle": "bilinear", "keyscubic": "bicubic"}
+
+
+@converts("ScaleAndTranslate")
+def convert_scale_and_translate(node: TfNode) -> Expr:
+    size, kernel = node.ints(1, "size"), node.s("kernel_type", "lanczos3")
+    moved = [node[place] for place in (2, 3)]
+    if not all(isinstance(one, Constant) for one in moved):
+        node.unsupported("its scale or translation is computed at run time")
+    scale, shift = (np.asarray(one.data, "float64") for one in moved if isinstance(one, Constant))
+    sides = [
+        resize_matrix(before, after, _KERNELS.get(kernel, kernel), node.b("antialias", True), float(by), float(to))
+        for before, after, by, to in zip(extents(node[0], 1, kernel), size, scale, shift)
+    ]
+    return by_matrices(cast(node[0], "float32"), 1, sides)
+
+
+@converts("ResizeArea")
+def convert_resize_area(node: TfNode) -> Expr:
+    if node.b("align_corners"):
+        node.unsupported("align_corners")
+    size = node.ints(1, "size")
+    sides = [area_matrix(before, after) for before, after in zip(extents(node[0], 1, "area"), size)]
+    return by_matrices(cast(node[0], "float32"), 1, sides)
 
 
 @converts("RGBToHSV")
 def convert_rgb_to_hsv(node: TfNode) -> Expr:
-    value, axis = node[0], node.rank() - 1
+    return _hsv_of(node[0])
+
+
+def _hsv_of(value: Expr) -> Expr:
+    axis = rank_of(value) - 1
     red, green, blue = (index_axis(value, axis, one) for one in range(3))
     high, low = op.maximum(red, op.maximum(green, blue)), op.minimum(red, op.minimum(green, blue))
     width, zero, one = op.subtract(high, low), like(0, value), like(1, value)
@@ -58,7 +110,11 @@ def convert_rgb_to_hsv(node: TfNode) -> Expr:
 
 @converts("HSVToRGB")
 def convert_hsv_to_rgb(node: TfNode) -> Expr:
-    value, axis = node[0], node.rank() - 1
+    return _rgb_of(node[0])
+
+
+def _rgb_of(value: Expr) -> Expr:
+    axis = rank_of(value) - 1
     hue, saturation, brightness = (index_axis(value, axis, one) for one in range(3))
     turns, one, two = op.multiply(hue, like(6, value)), like(1, value), like(2, value)
     parts = [
@@ -76,3 +132,34 @@ def convert_adjust_contrast(node: TfNode) -> Expr:
     value = node[0]
     mean = op.mean(value, axis=(node.rank() - 3, node.rank() - 2), keepdims=True)
     return op.add(op.multiply(op.subtract(value, mean), cast(node[1], dtype_of(value))), mean)
+
+
+@converts("AdjustSaturation")
+def convert_adjust_saturation(node: TfNode) -> Expr:
+    hue, saturation, brightness = _parts(_hsv_of(node[0]))
+    more = op.clip(op.multiply(saturation, cast(node[1], dtype_of(saturation))), 0.0, 1.0)
+    return _rgb_of(op.stack([hue, more, brightness], axis=node.rank() - 1))
+
+
+@converts("AdjustHue")
+def convert_adjust_hue(node: TfNode) -> Expr:
+    hue, saturation, brightness = _parts(_hsv_of(node[0]))
+    turned = op.add(hue, cast(node[1], dtype_of(hue)))
+    turned = op.subtract(turned, op.floor(turned))
+    return _rgb_of(op.stack([turned, saturation, brightness], axis=node.rank() - 1))
+
+
+def _parts(value: Expr) -> list[Expr]:
+    return [index_axis(value, rank_of(value) - 1, place) for place in range(3)]
+
+
+@converts("NonMaxSuppressionV2", "NonMaxSuppressionV3")
+def convert_non_max_suppression(node: TfNode) -> Expr:
+    """The boxes that are kept, as many as there are."""
+    boxes, scores = op.expand_dims(node[0], axis=0), op.expand_dims(node[1], axis=0, num_newaxis=2)
+    limits = [
+        reshape(cast(node[2], "int64"), (1,)),
+        *(reshape(node[place], (1,)) for place in (3, 4) if node.has(place)),
+    ]
+    rows = host_call("NonMaxSuppression", [boxes, scores, *limits], TensorType([Any(), 3], "int64"))
+    return cast(index_axis(rows, 1, 2), "int32")

@@ -162,14 +162,24 @@ def _stored_keys(
                     keys[source.partition(":")[0]] = inner[arg.name]
     for variable, key in _assigned(nodes, label).items():
         keys.setdefault(variable, key)
+    # variables that Keras holds are restored through others, which begin as they are
+    for node in nodes.values():
+        giver = nodes.get(node.input[1].partition(":")[0]) if _assigns(node) else None
+        if giver is not None and giver.op == "ReadVariableOp" and giver.input:
+            key = keys.get(node.input[0].partition(":")[0], "")
+            keys.setdefault(giver.input[0].partition(":")[0], key)
     return keys
+
+
+def _assigns(node: Record) -> bool:
+    return node.op in ("AssignVariableOp", "Assign") and len(node.input) >= 2
 
 
 def _assigned(nodes: Mapping[str, Record], label: str) -> dict[str, str]:
     """Keys by what is assigned: of each Assign whose value comes from RestoreV2."""
     found = {}
     for node in nodes.values():
-        if node.op not in ("AssignVariableOp", "Assign") or len(node.input) < 2:
+        if not _assigns(node):
             continue
         source = node.input[1]
         for _ in range(16):  # Identity operators on the way

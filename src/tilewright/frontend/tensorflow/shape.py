@@ -222,7 +222,8 @@ def convert_slice(node: TfNode) -> Any:
 @converts("StridedSlice")
 def convert_strided_slice(node: TfNode) -> Any:
     """By the masks of Python's slices: begin and end left out, an ellipsis, new axes, axes that disappear."""
-    begin, end, strides = (list(node.dims(index, "slices")) for index in (1, 2, 3))
+    strides = list(node.dims(3, "slices"))
+    begin, end = (_bounds(node, index, len(strides)) for index in (1, 2))
     value = node.values[0]
     if isinstance(value, Dims) and len(begin) == 1:
         return _slice_of_dims(node, value, begin[0], end[0], strides[0])
@@ -245,6 +246,14 @@ def convert_strided_slice(node: TfNode) -> Any:
     return data
 
 
+def _bounds(node: TfNode, index: int, count: int) -> list[Any]:
+    """Where slices begin or end: numbers, or of a vector that is known at run time only its elements."""
+    given = node.values[index]
+    if dims_of(given) is None:
+        return [index_axis(node[index], 0, place) for place in range(count)]
+    return list(node.dims(index, "slices"))
+
+
 def _slice_of_dims(node: TfNode, value: Dims, begin: Any, end: Any, stride: Any) -> Dims:
     if node.i("shrink_axis_mask", 0) & 1:
         return Dims([value.extents[begin]], value.dtype, True)
@@ -255,6 +264,11 @@ def _slice_of_dims(node: TfNode, value: Dims, begin: Any, end: Any, stride: Any)
 
 def _element(node: TfNode, data: Expr, axis: int, place: Any) -> Expr:
     extent = shape_of(data)[axis]
+    if isinstance(place, Expr):
+        if isinstance(extent, int):
+            from_back = op.add(place, like(extent, place))
+            place = op.where(op.less(place, like(0, place)), from_back, place)
+        return op.take(data, place, axis=axis)
     if isinstance(extent, int) and isinstance(place, int):
         if not -extent <= place < extent:
             node.bad(f"element {place} of an axis of {extent}")
@@ -268,6 +282,8 @@ def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: An
     extent = shape_of(data)[axis]
     if begin is None and end is None and stride == 1:
         return data
+    if isinstance(begin, Expr) or isinstance(end, Expr):
+        node.unsupported("its slices (inputs 1 and 2) are computed at run time")
     if all(isinstance(one, int) for one in (extent, stride, 0 if begin is None else begin, 0 if end is None else end)):
         first, last, step = slice(begin, end, stride).indices(extent)
         if step < 0:

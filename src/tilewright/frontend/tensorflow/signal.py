@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.frontend.complex_numbers import Complex, angle, conjugate, magnitude
 from tilewright.frontend.fourier import complex_transform, real_inverse, real_transform
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-
-
-class Complex:
-    """A complex tensor by its parts."""
-
-    def __init__(self, real: Expr, imaginary: Expr) -> None:
-        self.real = real
-        self.imaginary = imaginary
 
 
 def _complex(node: TfNode, index: int = 0) -> Complex:
@@ -54,9 +47,9 @@ def convert_parts(node: TfNode) -> Any:
     if not isinstance(value, Complex):
         return node[0] if node.operator in ("Real", "Conj") else op.zeros_like(node[0])
     if node.operator == "Conj":
-        return Complex(value.real, op.negative(value.imaginary))
+        return conjugate(value)
     if node.operator == "ComplexAbs":
-        return op.sqrt(op.add(op.multiply(value.real, value.real), op.multiply(value.imaginary, value.imaginary)))
+        return magnitude(value)
     if node.operator == "Angle":
-        node.unsupported("the angle of complex numbers")
+        return angle(value)
     return value.real if node.operator == "Real" else value.imaginary

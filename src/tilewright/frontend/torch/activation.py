@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.frontend.torch.build import cast, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.torch.build import like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -190,20 +190,3 @@ def softmax(data: Expr, axis: int, logarithm: bool = False, safe: bool = False) 
         return made
     nothing = op.equal(op.max(data, axis=(axis,), keepdims=True), like(-math.inf, data))
     return op.where(nothing, like(0, data), made)
-
-
-@converts("aten.dropout", "aten.alpha_dropout", "aten.feature_dropout", "aten.feature_alpha_dropout")
-def convert_dropout(node: TorchNode) -> Expr:
-    """The input itself: at inference nothing is dropped."""
-    if node["train"] and node["p"] != 0:
-        node.unsupported("training, which draws random numbers,")
-    return cast(node["input"], node.dtype)
-
-
-@converts("aten.native_dropout")
-def convert_native_dropout(node: TorchNode) -> list[Expr]:
-    """The input, and a mask of all true."""
-    if node["train"] and node["p"] != 0:
-        node.unsupported("training, which draws random numbers,")
-    data = node["input"]
-    return [data, op.equal(data, data)]

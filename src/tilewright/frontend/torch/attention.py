@@ -10,6 +10,7 @@ from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import cast, constant, element_type, like, rank_of, shape_of, transpose
 from tilewright.frontend.torch.nn import matmul
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.random_numbers import dropped
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -18,8 +19,6 @@ from tilewright.relay.ir.expr import Constant, Expr
 @converts("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
 def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     """softmax(q k^T * scale + mask) v, over heads; rows that the mask forbids altogether give 0."""
-    if node["dropout_p"] != 0:
-        node.unsupported("dropout, which draws random numbers,")
     query, key, value = node["query"], node["key"], node["value"]
     if node.get("enable_gqa") and shape_of(query)[-3] != shape_of(key)[-3]:
         times = shape_of(query)[-3] // shape_of(key)[-3]
@@ -32,14 +31,19 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     if node["is_causal"]:
         mask = _causal(node, query, key)
     if mask is None:
-        made = matmul(softmax(scores, rank_of(scores) - 1), value)
+        made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1)), value)
         return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
     if element_type(mask).is_bool:
         scores = op.where(mask, scores, like(-math.inf, scores))
     else:
         scores = op.add(scores, cast(mask, element_type(scores)))
-    made = matmul(softmax(scores, rank_of(scores) - 1, safe=True), value)
+    made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
     return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
+
+
+def _dropped(node: TorchNode, weights: Expr) -> Expr:
+    share = float(node["dropout_p"])
+    return dropped(node, weights, share)[0] if share else weights
 
 
 def _log_sum(scores: Expr) -> Expr:

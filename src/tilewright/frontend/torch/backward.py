@@ -31,7 +31,9 @@ def _gradients(
     variables = {name: Var(name, tensor_type_of(given[name])) for name in wrt}
     for variable in variables.values():
         variable.set_inferred_type(variable.type_annotation)
-    call = TorchNode(node.name, forward, {**given, **variables}, node.metas, node.metas[gradient], node.sizes)
+    call = TorchNode(
+        node.name, forward, {**given, **variables}, node.metas, node.metas[gradient], node.sizes, node.draws
+    )
     converter = find_converter(forward)
     assert converter is not None
     made = converter(call)

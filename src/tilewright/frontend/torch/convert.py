@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, ModelError, UnsupportedError
+from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_axis
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.torch.decompose import contradiction, decomposed
-from tilewright.frontend.torch.importer import GraphImporter, array_of
+from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.load import load_program
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
@@ -60,13 +61,13 @@ def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
                 importer.values[node] = importer.number(value, node.name) if value is not None else None
                 continue
             params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
-            importer.values[node] = params[-1]
+            importer.values[node] = of_last_axis(params[-1]) if value.dtype.is_complex else params[-1]
         elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             if spec.target in changed:
                 states.append(var(spec.target, importer.sizes.tensor_type(value, f"the buffer {spec.target}")))
-                importer.values[node] = states[-1]
+                importer.values[node] = of_last_axis(states[-1]) if value.dtype.is_complex else states[-1]
             elif node.users:
-                importer.values[node] = array_of(_tensor(program, spec.target), spec.target)
+                importer.values[node] = value_of(_tensor(program, spec.target), spec.target)
         elif kind == "TOKEN":
             importer.values[node] = None
         elif node.users:
@@ -86,6 +87,8 @@ def _outputs(program: Any, importer: GraphImporter) -> tuple[list[str], list[Exp
     for spec in program.graph_signature.output_specs:
         name = getattr(spec.arg, "name", "")
         value = importer.values.get(nodes[name]) if name in nodes else None
+        if isinstance(value, Complex):
+            value = to_last_axis(value)
         if not isinstance(value, Expr):
             continue
         kind = spec.kind.name

@@ -36,17 +36,22 @@ CORE = (
     "upsample_bilinear2d.vec", "upsample_nearest2d.vec", "var.correction", "var.dim", "view", "where.self",
 )  # fmt: skip
 
-#: What PyTorch decomposes for us, and the questions about sizes that importing a graph answers.
+#: What PyTorch decomposes for us or makes functional (`resize` instead of `resize_`), and the questions about sizes
+#: that importing a graph answers.
 _TAKEN_OTHERWISE = (
     "_native_batch_norm_legit", "col2im", "embedding_dense_backward", "native_group_norm_backward",
-    "native_layer_norm_backward", "sym_is_contiguous", "sym_numel", "sym_size.int", "sym_storage_offset",
+    "native_layer_norm_backward", "resize_", "sym_is_contiguous", "sym_numel", "sym_size.int", "sym_storage_offset",
     "sym_stride.int",
 )  # fmt: skip
 
 
 def missing_core() -> list[str]:
-    """Core overloads that a program cannot use: complex numbers, random ones, storage that changes its size."""
-    return [name for name in CORE if name not in _TAKEN_OTHERWISE and find_converter(overload(name)) is None]
+    """Core overloads that a program cannot use."""
+    return [
+        name
+        for name in CORE
+        if name not in _TAKEN_OTHERWISE and not any(find_converter(overload(name), kind) for kind in (False, True))
+    ]
 
 
 def overload(name: str) -> str:

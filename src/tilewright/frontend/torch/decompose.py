@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.families import find_converter
+from tilewright.frontend.torch.importer import converter_of
 
 #: Decompositions may give operators that want decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
@@ -23,17 +23,12 @@ def calls(program: Any) -> Iterator[Any]:
                 yield node
 
 
-def overload_name(target: Any) -> str:
-    """The name of an overload as the registry has it: ``aten.add.Tensor``."""
-    return str(target)
-
-
 def decomposed(program: Any) -> Any:
     """`program` without mutation, with what has no converter decomposed where PyTorch knows how."""
     if any(node.target._schema.is_mutable for node in calls(program)):
         program = _run(program, {})
     for _ in range(_MOST_ROUNDS):
-        missing = {node.target for node in calls(program) if find_converter(overload_name(node.target)) is None}
+        missing = {node.target for node in calls(program) if converter_of(node) is None}
         table = _decompositions(missing)
         if not table:
             break

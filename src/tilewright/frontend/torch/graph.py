@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_axis
 from tilewright.frontend.torch.families import find_converter
-from tilewright.frontend.torch.importer import GraphImporter, array_of
+from tilewright.frontend.torch.importer import GraphImporter, value_of
+from tilewright.frontend.torch.random_numbers import KEY, Draws
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 
@@ -17,13 +19,15 @@ from tilewright.relay.ir.module import IRModule
 class ConvertedGraph:
     """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
 
-    `outputs` says of each output of the graph what it is: ("result", number of the module's result),
-    ("input", place of the input) or ("value", a number or None).
+    With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` says of each
+    output of the graph what it is: ("result", number of the module's result), ("complex", number of the result that
+    holds the parts in its last axis), ("input", place of the input) or ("value", a number or None).
     """
 
     module: IRModule | None
     inputs: tuple[int, ...]
     outputs: tuple[tuple[str, Any], ...]
+    draws: bool = False
 
 
 def without_converter() -> dict[Any, Any]:
@@ -40,17 +44,18 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     `constants` are the tensors that inputs of the graph are known to be, by the inputs' places.
     Raises `UnsupportedError` naming every operator that cannot be converted.
     """
-    importer = GraphImporter()
+    key = var("random_key", KEY)
+    importer = GraphImporter(Draws(lambda: key))
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     params: list[Var] = []
     inputs: list[int] = []
     for place, node in enumerate(placeholders):
         value = node.meta.get("val")
         if place in constants:
-            importer.values[node] = array_of(constants[place], node.name)
+            importer.values[node] = value_of(constants[place], node.name)
         elif hasattr(value, "dtype"):
             params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
-            importer.values[node] = params[-1]
+            importer.values[node] = of_last_axis(params[-1]) if value.dtype.is_complex else params[-1]
             inputs.append(place)
         else:
             importer.values[node] = importer.number(value, node.name)
@@ -63,8 +68,12 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     outputs = [_output(item, placeholders, importer, results) for item in given]
     if not results:
         return ConvertedGraph(None, (), tuple(outputs))
+    if importer.draws.used:
+        params.append(key)
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
-    return ConvertedGraph(IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs))
+    return ConvertedGraph(
+        IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs), importer.draws.used
+    )
 
 
 def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results: list[Expr]) -> tuple[str, Any]:
@@ -75,6 +84,9 @@ def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results
     if isinstance(value, Expr):
         results.append(value)
         return "result", len(results) - 1
+    if isinstance(value, Complex):
+        results.append(to_last_axis(value))
+        return "complex", len(results) - 1
     if value is None or isinstance(value, bool | int | float):
         return "value", value
     raise UnsupportedError(f"the output {item} is a size that a run computes, which is not supported")

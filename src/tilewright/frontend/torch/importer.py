@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.frontend.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.torch.control import convert_cond, convert_while
 from tilewright.frontend.torch.creation import convert_assertion
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.random_numbers import Draws
 from tilewright.frontend.torch.types import Sizes
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -29,8 +31,9 @@ class GraphImporter:
     first node of each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, draws: Draws | None = None) -> None:
         self.sizes = Sizes()
+        self.draws = draws or Draws()
         self.values: dict[Any, Any] = {}
         self.functions: dict[GlobalVar, Function] = {}
         self.problems: list[str] = []
@@ -69,15 +72,17 @@ class GraphImporter:
 
         held = getattr(graph.owning_module, node.target, None)
         if isinstance(held, torch.Tensor):
-            self.values[node] = array_of(held, node.name)
+            self.values[node] = value_of(held, node.name)
 
     def _count_if_missing(self, node: Any) -> bool:
         # torch is optional
         import torch
 
         target = str(node.target)
+        if isinstance(node.target, torch._ops.OpOverload) and reads_complex(node):
+            target += " of complex numbers"
         if isinstance(node.target, torch._ops.OpOverload):
-            if find_converter(target) is not None:
+            if converter_of(node) is not None:
                 return False
         elif node.target in (
             operator.getitem,
@@ -105,7 +110,7 @@ class GraphImporter:
             return (convert_cond if node.target is higher.cond else convert_while)(self, node)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
-        converter = find_converter(str(node.target))
+        converter = converter_of(node)
         if converter is None:
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
         call = self._node(node, value)
@@ -146,7 +151,7 @@ class GraphImporter:
                 given = node.kwargs.get(declared.name, declared.default_value)
             arguments[declared.name] = self._argument(given, node.name)
             metas[declared.name] = _meta(given)
-        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes)
+        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes, self.draws)
 
     def _argument(self, given: Any, where: str) -> Any:
         """An argument with the nodes in it replaced by their values."""
@@ -158,17 +163,20 @@ class GraphImporter:
             return [self._argument(item, where) for item in given]
         if isinstance(given, torch.SymInt):
             return self.sizes.dim(given, where)
-        if isinstance(given, complex):
-            raise UnsupportedError(f"{where} has the complex argument {given}, which is not supported")
         return given
 
     def _finish_all(self, result: Any, node: TorchNode) -> Any:
         if result is None:
             return None
         done: dict[Expr, Expr] = {}
-        if isinstance(result, Expr):
-            return self._checked(self._finisher.finish(result, node.name, done), node, None)
-        return [self._checked(self._finisher.finish(value, node.name, done), node, i) for i, value in enumerate(result)]
+        if isinstance(result, Expr | Complex):
+            return self._finished(result, node, None, done)
+        return [self._finished(value, node, index, done) for index, value in enumerate(result)]
+
+    def _finished(self, value: Any, node: TorchNode, index: int | None, done: dict[Expr, Expr]) -> Any:
+        if isinstance(value, Complex):
+            return value.map(lambda part: self._checked(self._finisher.finish(part, node.name, done), node, index))
+        return self._checked(self._finisher.finish(value, node.name, done), node, index)
 
     def _checked(self, value: Expr, node: TorchNode, index: int | None) -> Expr:
         """`value`, which must have the type that PyTorch found."""
@@ -204,9 +212,34 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float) or type(value).__name__ in ("SymInt", "SymFloat", "SymBool")
 
 
+def reads_complex(node: Any) -> bool:
+    """True where a node of a graph, which calls an operator, reads or gives complex numbers."""
+    # torch is optional
+    import torch
+
+    values = [node.meta.get("val"), *(operand.meta.get("val") for operand in node.all_input_nodes)]
+    leaves = torch.utils._pytree.tree_leaves([values, node.args, node.kwargs])
+    return any(
+        leaf.dtype.is_complex if isinstance(leaf, torch.Tensor) else isinstance(leaf, complex) for leaf in leaves
+    )
+
+
+def converter_of(node: Any) -> Any:
+    """The converter of a node of a graph, which calls an operator; None where there is none."""
+    return find_converter(str(node.target), reads_complex(node))
+
+
 def _meta(given: Any) -> Any:
     """What torch's rules of promotion need of an argument: the fake tensor of a node, or the number."""
     return given.meta.get("val") if hasattr(given, "meta") else given
+
+
+def value_of(tensor: Any, where: str) -> Constant | Complex:
+    """A constant on the memory of a tensor, of a complex one those of its parts."""
+    if not tensor.is_complex():
+        return array_of(tensor, where)
+    plain = tensor.detach().resolve_conj()
+    return Complex(array_of(plain.real, where), array_of(plain.imag, where))
 
 
 def array_of(tensor: Any, where: str) -> Constant:

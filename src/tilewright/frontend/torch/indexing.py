@@ -261,7 +261,7 @@ def convert_index_add(node: TorchNode) -> Expr:
     data = reshape(data, (1,)) if scalar else data
     axis = node.normalize(node["dim"], rank_of(data))
     index = from_front(cast(reshape(index, (product(shape_of(index)),)), "int64"), shape_of(data)[axis])
-    if not shape_of(index)[0]:
+    if is_static(shape_of(index)) and not shape_of(index)[0]:
         return reshape(data, node.shape)
     shape = [shape_of(index)[0] if place == axis else extent for place, extent in enumerate(shape_of(data))]
     source = node.tensor("value" if name == "index_fill" else "source")

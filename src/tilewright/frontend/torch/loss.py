@@ -102,7 +102,7 @@ def convert_cosine_similarity(node: TorchNode) -> Expr:
     left, right = node.tensor("x1"), node.tensor("x2")
     rank = max(rank_of(left), rank_of(right))
     if not rank:
-        node.unsupported("scalars")
+        left, right, rank = reshape(left, (1,)), reshape(right, (1,)), 1
     spread = op.add(left, right)
     from_end = node.normalize(node["dim"], rank_of(spread)) - rank_of(spread)
     units = []

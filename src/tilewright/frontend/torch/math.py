@@ -15,6 +15,7 @@ from tilewright.relay.ir.expr import Expr
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "aten.abs": op.abs,
     "aten.neg": op.negative,
+    "aten._neg_view": op.negative,
     "aten.sgn": op.sign,
     "aten.sign": op.sign,
     "aten.exp": op.exp,

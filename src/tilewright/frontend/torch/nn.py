@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from tilewright.frontend.torch.build import (
@@ -112,6 +113,19 @@ def convert_addmm(node: TorchNode) -> Expr:
         return _combined(node, op.multiply(op.expand_dims(left, axis=1), right))
     made = matmul(left, right)
     return _combined(node, op.sum(made, axis=(0,)) if ".addbmm" in node.target else made)
+
+
+@converts("aten._trilinear")
+def convert_trilinear(node: TorchNode) -> Expr:
+    """The product of three tensors, each without some of the axes of the result, summed over some of these."""
+    names = ("i1", "i2", "i3")
+    rank = rank_of(node["i1"]) + len(node["expand1"])
+    axes = [[axis for axis in range(rank) if axis not in node[f"expand{place}"]] for place in (1, 2, 3)]
+    terms = ["".join(ascii_lowercase[axis] for axis in kept) for kept in axes]
+    result = "".join(ascii_lowercase[axis] for axis in range(rank) if axis not in node["sumdim"])
+    pair = "".join(sorted({*terms[0], *terms[1]} & {*terms[2], *result}))
+    first = op.einsum([node.tensor(name) for name in names[:2]], equation=f"{terms[0]},{terms[1]}->{pair}")
+    return op.einsum([first, node.tensor(names[2])], equation=f"{pair},{terms[2]}->{result}")
 
 
 @converts("aten.bilinear")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.build import broadcast_to, cast, constant, shape_of
-from tilewright.frontend.torch.types import Sizes, dtype_of
+from tilewright.frontend.torch.types import Sizes, part_type
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
@@ -29,6 +29,7 @@ class TorchNode:
     metas: dict[str, Any]
     value: Any
     sizes: Sizes = field(repr=False)
+    draws: Any = field(default=None, repr=False)  # what random numbers come from: `random_numbers.Draws`
 
     @property
     def label(self) -> str:
@@ -53,8 +54,8 @@ class TorchNode:
         return self.shape_at(None)
 
     def dtype_at(self, index: int | None) -> DType:
-        """The element type of one of several results."""
-        return dtype_of(self._value(index).dtype, self.label)
+        """The element type of one of several results; of complex numbers that of their parts."""
+        return part_type(self._value(index).dtype, self.label)
 
     def shape_at(self, index: int | None) -> tuple[Any, ...]:
         """The extents of one of several results."""
@@ -64,6 +65,11 @@ class TorchNode:
         if isinstance(self.value, tuple | list):
             return self.value[index or 0]
         return self.value
+
+    @property
+    def is_complex(self) -> bool:
+        """True where the (first) result is complex."""
+        return bool(self._value(None).dtype.is_complex)
 
     def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
         """A tensor or number as an expression, in `dtype` (default: that of the result)."""
@@ -87,7 +93,7 @@ class TorchNode:
         first = self.metas[names[0]]
         for name in names[1:]:
             first = torch.empty((), dtype=torch.result_type(first, self.metas[name]), device="meta")
-        return dtype_of(first.dtype, self.label)
+        return part_type(first.dtype, self.label)
 
     def axis(self, name: str = "dim", rank: int | None = None) -> int:
         """An axis of the tensor `self` (or of one of `rank` axes), counted from the front."""

@@ -41,7 +41,8 @@ def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
         made, mean, scale = _by_batch(data, gamma, beta, epsilon)
         return [made, mean, scale] if isinstance(node.value, tuple | list) else made
     made = _by_kept(data, gamma, beta, node["running_mean"], node["running_var"], epsilon)
-    return [made] if isinstance(node.value, tuple | list) else made
+    nothing = op.zeros(shape=(0,), dtype=str(dtype))  # statistics of the batch, which nobody asked for
+    return [made, nothing, nothing] if isinstance(node.value, tuple | list) else made
 
 
 def _by_kept(data: Expr, gamma: Expr, beta: Expr, mean: Expr, variance: Expr, epsilon: float) -> Expr:

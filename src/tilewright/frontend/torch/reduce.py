@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.frontend.torch.build import (
     cast,
+    concatenate,
     constant,
     element_type,
     full,
@@ -265,9 +266,10 @@ def convert_logcumsumexp(node: TorchNode) -> Expr:
 @converts("aten.diff")
 def convert_diff(node: TorchNode) -> Expr:
     """Differences of neighbours along an axis, `n` times."""
-    if node["prepend"] is not None or node["append"] is not None:
-        node.unsupported("prepend or append")
-    data, axis = node["self"], node.axis()
+    axis = node.axis()
+    names = ("prepend", "self", "append") if node["n"] else ("self",)
+    parts = [node[name] for name in names if node[name] is not None]
+    data = concatenate([cast(part, node.dtype) for part in parts], axis)
     for _ in range(node["n"]):
         extent = shape_of(data)[axis]
         after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)

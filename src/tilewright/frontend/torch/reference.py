@@ -101,4 +101,5 @@ def _given(program: Any, spec: Any, node: Any, inputs: Mapping[str, Array]) -> A
 
 def _array(tensor: Any) -> Array:
     plain = tensor.detach().cpu()
+    plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
     return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()

@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from tilewright.frontend.complex_numbers import Complex
 from tilewright.relay.ir.expr import Expr
 from tilewright.support import plugins
 
 if TYPE_CHECKING:
     from tilewright.frontend.torch.node import TorchNode
 
-Converter = Callable[["TorchNode"], "Expr | Sequence[Expr] | None"]
+Converter = Callable[["TorchNode"], "Expr | Complex | Sequence[Expr | Complex] | None"]
 
 Function = TypeVar("Function", bound=Converter)
 
 _TABLE: dict[str, Converter] = {}
+#: Those of operators that read or give complex tensors, which are `Complex` to them.
+_COMPLEX: dict[str, Converter] = {}
 
 
 def converts(*operators: str) -> Callable[[Function], Function]:
@@ -36,11 +39,24 @@ def converts(*operators: str) -> Callable[[Function], Function]:
     return register
 
 
-def find_converter(overload: str) -> Converter | None:
+def converts_complex(*operators: str) -> Callable[[Function], Function]:
+    """Register a function as the converter of `operators` where something that they read or give is complex."""
+
+    def register(function: Function) -> Function:
+        for operator in operators:
+            _COMPLEX[operator] = function
+            plugins.note("converter", f"torch.{operator} of complex numbers", function)
+        return function
+
+    return register
+
+
+def find_converter(overload: str, of_complex: bool = False) -> Converter | None:
     """The converter of an overload, ``aten.add.Tensor``, or None when there is none."""
-    return _TABLE.get(overload) or _TABLE.get(overload.rpartition(".")[0])
+    table = _COMPLEX if of_complex else _TABLE
+    return table.get(overload) or table.get(overload.rpartition(".")[0])
 
 
 def supported_operators() -> list[str]:
     """Every operator and overload that has a converter, sorted."""
-    return sorted(_TABLE)
+    return sorted({*_TABLE, *_COMPLEX})

@@ -79,7 +79,12 @@ def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
         if not isinstance(extent, int):
             node.unsupported(f"padding by {mode} of an axis of symbolic extent")
         low, high = pad[2 * place], pad[2 * place + 1]
-        source = _SOURCES[mode](np.arange(-low, extent + high), extent)
+        if mode == "circular":  # what is cut off does not come round again
+            left, right = max(-low, 0), max(-high, 0)
+            rest = extent - left - right
+            source = left + _SOURCES[mode](np.arange(-max(low, 0), rest + max(high, 0)), rest)
+        else:
+            source = _SOURCES[mode](np.arange(-low, extent + high), extent)
         if low or high:
             data = op.take(data, Constant(source), axis=axis, mode="clip")
     return data

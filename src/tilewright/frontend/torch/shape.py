@@ -79,7 +79,8 @@ def convert_permute(node: TorchNode) -> Expr:
     return transpose(node["self"], [node.normalize(axis, rank) for axis in node["dims"]])
 
 
-@converts("aten.transpose", "aten.transpose_copy", "aten.swapaxes", "aten.swapdims", "aten.t", "aten.t_copy")
+@converts("aten.transpose", "aten.transpose_", "aten.transpose_copy", "aten.swapaxes", "aten.swapdims", "aten.t",
+          "aten.t_copy")  # fmt: skip
 def convert_transpose(node: TorchNode) -> Expr:
     """Two axes exchanged."""
     data = node["self"]

@@ -22,6 +22,16 @@ def dtype_of(dtype: Any, where: str) -> DType:
         raise UnsupportedError(f"{where} has the element type {dtype}, which is not supported") from None
 
 
+#: The element type of the parts of complex numbers.
+_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+
+
+def part_type(dtype: Any, where: str) -> DType:
+    """As `dtype_of`; of complex numbers the element type of their parts."""
+    part = _PARTS.get(str(dtype).removeprefix("torch."))
+    return dtype_of(dtype, where) if part is None else DType(part)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *terms: reduce(lambda a, b: a + b, terms),
     "Mul": lambda *factors: reduce(lambda a, b: a * b, factors),
@@ -56,8 +66,9 @@ class Sizes:
         return tuple(self.dim(extent, where) for extent in value.shape)
 
     def tensor_type(self, value: Any, where: str) -> TensorType:
-        """The Relay type of a (fake) tensor."""
-        return TensorType(self.shape(value, where), dtype_of(value.dtype, where))
+        """The Relay type of a (fake) tensor; one of complex numbers has their parts in one more axis."""
+        more = (2,) if value.dtype.is_complex else ()
+        return TensorType((*self.shape(value, where), *more), part_type(value.dtype, where))
 
     def _expression(self, expr: Any, where: str) -> Any:
         """A SymPy expression as one of the loop IR."""

@@ -11,12 +11,14 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.frontend.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.torch.build import cast
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.graph import without_converter
-from tilewright.frontend.torch.importer import GraphImporter, array_of
+from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.random_numbers import Draws
 from tilewright.frontend.torch.script.values import Traced, View, is_known, leaves, replaced
 from tilewright.frontend.torch.types import Sizes, dtype_of
 from tilewright.frontend.unsupported import Unsupported
@@ -39,8 +41,9 @@ class Caller:
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.missing = Unsupported()
         self._sizes = Sizes()
+        self._draws = Draws()
         self._finisher = Finisher()
-        self._constants: dict[int, tuple[Any, Expr, Any]] = {}
+        self._constants: dict[int, tuple[Any, Expr | Complex, Any]] = {}
         self._written_to: dict[int, tuple[Any, Traced]] = {}
         self._count = 0
 
@@ -61,7 +64,7 @@ class Caller:
         if id(tensor) not in self._constants or kind:
             self._constants[id(tensor)] = (
                 tensor,
-                array_of(tensor, "a constant"),
+                value_of(tensor, "a constant"),
                 self.mode.from_tensor(tensor.detach()),
             )
         _, expr, fake = self._constants[id(tensor)]
@@ -142,13 +145,14 @@ class Caller:
             raise
         except Exception as error:
             raise UnsupportedError(f"{operator}: {type(error).__name__}: {str(error).splitlines()[0]}") from None
-        converter = find_converter(str(operator))
+        converter = find_converter(str(operator), any(map(_is_complex, leaves([*fakes, value]))))
         if converter is None:
             return self._decomposed(operator, as_given, value)
         exprs = replaced(as_given, lambda leaf: leaf.expr if isinstance(leaf, Traced) else leaf)
         self._count += 1
         span = f"{operator._schema.name.partition('::')[2]}_{self._count}"
-        node = TorchNode(span, str(operator), dict(zip(names, exprs)), dict(zip(names, fakes)), value, self._sizes)
+        given = dict(zip(names, exprs))
+        node = TorchNode(span, str(operator), given, dict(zip(names, fakes)), value, self._sizes, self._draws)
         try:
             result = converter(node)
         except TilewrightError:
@@ -156,9 +160,14 @@ class Caller:
         except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
             raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
         done: dict[Expr, Expr] = {}
-        if isinstance(result, Expr):
-            return Traced(self._finisher.finish(result, span, done), value)
-        made = [Traced(self._finisher.finish(part, span, done), fake) for part, fake in zip(result or (), value)]
+
+        def finished(result: Any) -> Any:
+            finish = self._finisher.finish
+            return result.map(finished) if isinstance(result, Complex) else finish(result, span, done)
+
+        if isinstance(result, Expr | Complex):
+            return Traced(finished(result), value)
+        made = [Traced(finished(part), fake) for part, fake in zip(result or (), value)]
         return tuple(made) if isinstance(value, tuple) else made
 
     def _decomposed(self, operator: Any, values: Sequence[Any], value: Any) -> Any:
@@ -174,7 +183,7 @@ class Caller:
             fakes = [one.fake for one in inputs]
             plain = make_fx(torch.func.functionalize(run))(*fakes)  # first as PyTorch computes it, without writes
             graph = make_fx(plain, decomposition_table=without_converter())(*fakes).graph
-        importer = GraphImporter()
+        importer = GraphImporter(self._draws)
         holders = [node for node in graph.nodes if node.op == "placeholder"]
         importer.values.update({node: entry.expr for node, entry in zip(holders, inputs)})
         importer.run(graph)
@@ -291,6 +300,10 @@ def _spelled(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int) or name not in ("dtype", "layout", "memory_format"):
         return value
     return _TYPES.get(value) if name == "dtype" else None
+
+
+def _is_complex(value: Any) -> bool:
+    return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
+from tilewright.frontend.complex_numbers import Complex, to_last_axis
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.source import Source
 from tilewright.frontend.torch.archive import check_script
@@ -148,7 +149,8 @@ def _finished(walker: Walker, params: list[Var], results: Sequence[Any]) -> tupl
     outputs = [leaf for leaf in leaves(list(results)) if isinstance(leaf, Traced | torch.Tensor)]
     names = ["output"] if len(outputs) == 1 else [f"output{index}" for index in range(len(outputs))]
     changes = {name: value for name, value in walker.changed().items() if isinstance(value, Traced | torch.Tensor)}
-    exprs: list[Expr] = [walker.caller.traced(value).expr for value in (*outputs, *changes.values())]
+    values = [walker.caller.traced(value).expr for value in (*outputs, *changes.values())]
+    exprs: list[Expr] = [to_last_axis(value) if isinstance(value, Complex) else value for value in values]
     if not exprs:
         raise UnsupportedError("the program returns no tensor")
     body = exprs[0] if len(exprs) == 1 else Tuple(exprs)

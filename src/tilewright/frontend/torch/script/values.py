@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Expr
 
 
@@ -17,11 +18,18 @@ class Traced:
     it see that; a view is computed again where the tensor that it is of has changed.
     """
 
-    expr: Expr
+    expr: Any  # an expression, or a `Complex` of two
     fake: Any
     kind: str = ""
     version: int = 0
     view: View | None = field(default=None, repr=False)
+
+    @property
+    def tensor(self) -> Expr:
+        """The expression of what is no complex tensor, which branches and loops cannot hand on."""
+        if not isinstance(self.expr, Expr):
+            raise UnsupportedError("complex numbers that a branch or a loop hands on are not supported")
+        return self.expr
 
 
 @dataclass(eq=False)

@@ -171,14 +171,14 @@ class Walker:
         tensors = [[self.caller.traced(part) for part in side] for pair in flat for side in pair]
         firsts = [value for index in range(0, len(tensors), 2) for value in tensors[index]]
         seconds = [value for index in range(1, len(tensors), 2) for value in tensors[index]]
-        if [tensor_type_of(value.expr) for value in firsts] != [tensor_type_of(value.expr) for value in seconds]:
+        if [tensor_type_of(value.tensor) for value in firsts] != [tensor_type_of(value.tensor) for value in seconds]:
             raise UnsupportedError(
                 "the branches of an if give tensors of different types or shapes, which is not supported"
             )
         if not firsts:
             return [one for one, _ in pairs]
-        test = reshape(self.caller.number(condition, "bool").expr, ())
-        choice = If(test, Tuple([v.expr for v in firsts]), Tuple([v.expr for v in seconds]))
+        test = reshape(self.caller.number(condition, "bool").tensor, ())
+        choice = If(test, Tuple([v.tensor for v in firsts]), Tuple([v.tensor for v in seconds]))
         made = iter([Traced(choice[index], value.fake, value.kind) for index, value in enumerate(firsts)])
         results: list[Any] = [one for one, _ in pairs]
         for index in open_:
@@ -220,12 +220,12 @@ class Walker:
         if any(self._attributes.get(key) is not value for key, value in before.items()):
             raise UnsupportedError("a loop that changes attributes of a module is not supported")
         ends = [self.caller.call("add", "int", [inside[0], 1]), inside[1], self.caller.number(again, "bool"), *results]
-        body = [self.caller.traced(value).expr for value in ends]
+        body = [self.caller.traced(value).tensor for value in ends]
         types = [tensor_type_of(variable) for variable, _ in own]
         if [tensor_type_of(one) for one in body] != types:
             raise UnsupportedError("a loop whose tensors change their types or shapes is not supported")
         used = set(all_vars(Tuple(body)))
-        passed = [(variable, outer[name].expr) for name, (variable, _) in handed.items() if variable in used]
+        passed = [(variable, outer[name].tensor) for name, (variable, _) in handed.items() if variable in used]
         return self._called(own, body, types, passed, begin, inside)[3:]
 
     def _called(self, own: Any, body: list[Expr], types: list[Any], passed: Any, begin: Any, inside: Any) -> list[Any]:
@@ -241,7 +241,7 @@ class Walker:
         rest = [variable for variable, _ in passed] + extra
         root = If(test.expr, Call(name, [*body, *rest]), Tuple([variable for variable, _ in own]))
         self.functions[name] = Function(params, root, TupleType(types))
-        made = Call(name, [*(value.expr for value in begin), *(expr for _, expr in passed), *extra])
+        made = Call(name, [*(value.tensor for value in begin), *(expr for _, expr in passed), *extra])
         return [Traced(made[index], value.fake, value.kind) for index, value in enumerate(begin)]
 
 
