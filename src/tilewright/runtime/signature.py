@@ -80,7 +80,7 @@ class TensorSpec:
 class ValueSpec(TensorSpec):
     """An input or output that is no tensor of known rank: a sequence, an optional; `type` names its type.
 
-    A list, None or an array is taken as it is given. `shape` and `dtype` say nothing.
+    `shape` and `dtype` say nothing.
     """
 
     type: str = ""
@@ -130,7 +130,7 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
     Raises `InputError` naming the input, what came and what is expected.
     """
     if isinstance(spec, ValueSpec):
-        return _host_value(value)
+        return _host_value(value, spec)
     array = as_array(value, spec)
     if array.dtype != spec.numpy or not spec.fits(array.shape):
         wrong = "dtype" if array.dtype != spec.numpy else "shape"
@@ -145,12 +145,40 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
     return array
 
 
-def _host_value(value: Any) -> Any:
-    """A value for host operators: arrays from whatever holds numbers, lists of such, None as it is."""
+def _host_value(value: Any, spec: ValueSpec) -> Any:
+    """A value for host operators, of the type that `spec` tells. Raises `InputError` for one of another type."""
+    try:
+        return _of_type(value, spec.type)
+    except (TypeError, ValueError, AttributeError, BufferError, RuntimeError) as error:
+        raise InputError(f"input {spec.name!r} is no {spec.type}: {error}") from None
+
+
+def _of_type(value: Any, type_: str) -> Any:
+    """`value` as the type with that text: arrays from whatever holds numbers, lists of such, None for what may lack."""
+    kind, _, inner = type_.removesuffix("]").partition("[")
+    if kind == "Optional":
+        return None if value is None else _of_type(value, inner)
+    if kind == "Sequence":
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"a {type(value).__name__} is no list")
+        return [_of_type(item, inner) for item in value]
+    if kind not in ("AnyRank", "Tensor"):
+        return _arrays(value)
+    dtype = DType(inner.rpartition(" ")[2]).numpy
+    if isinstance(value, str | bool | int | float | list | tuple):
+        return np.asarray(value, dtype)
+    array = Tensor.from_dlpack(value).numpy() if not isinstance(value, np.ndarray | np.generic) else np.asarray(value)
+    if array.dtype != dtype:
+        raise TypeError(f"its elements are {array.dtype}, not {dtype}")
+    return array
+
+
+def _arrays(value: Any) -> Any:
+    """A value of a type of the program's own, such as a tuple, with arrays for what holds numbers."""
     if value is None or isinstance(value, np.ndarray):
         return value
     if isinstance(value, list | tuple):
-        return [_host_value(item) for item in value]
+        return [_arrays(item) for item in value]
     if isinstance(value, str | bool | int | float | np.generic):
         return np.asarray(value, object if isinstance(value, str) else None)
     return Tensor.from_dlpack(value).numpy() if hasattr(value, "__dlpack__") else value

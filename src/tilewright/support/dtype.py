@@ -97,6 +97,11 @@ class DType(str):
         return self.code in ("float", "bfloat")
 
     @property
+    def is_half(self) -> bool:
+        """True for floats of 16 bits."""
+        return self.is_float and self.bits == 16
+
+    @property
     def is_int(self) -> bool:
         """True for signed and unsigned integers, not bool."""
         return self.code in ("int", "uint")

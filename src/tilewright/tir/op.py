@@ -203,6 +203,8 @@ _COMPARE: dict[type, Any] = {
 
 def _binary(cls: type[e.BinaryExpr], a: Any, b: Any) -> Expr:
     a, b = match(a, b)
+    if a.dtype.is_narrow:  # kept as codes in a byte each, which have another order and other carries
+        raise TypeMismatchError(f"there is no arithmetic and no order on {a.dtype}: cast to a wider type first")
     folded = _fold(cls, a, b)
     return folded if folded is not None else cls(a, b)
 

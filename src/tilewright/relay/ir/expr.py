@@ -204,12 +204,13 @@ class Var(Expr):
 
 @node
 class Constant(Expr):
-    """A tensor known at compile time. `data` is never written to; a view is fine."""
+    """A tensor known at compile time. `data` is never written to; a view is fine. Tensors of the runtime are read."""
 
     data: np.ndarray[Any, Any]
 
-    def __init__(self, data: np.ndarray[Any, Any]) -> None:
-        object.__setattr__(self, "data", data.view(ConstantData))
+    def __init__(self, data: Any) -> None:
+        array = data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+        object.__setattr__(self, "data", array.view(ConstantData))
 
     @property
     def tensor_type(self) -> TensorType:
@@ -313,6 +314,14 @@ class GlobalVar(Expr):
         return self.name
 
 
+def _body(value: Any) -> Expr:
+    """The expression that `value` stands for: the call, where a builder gave the fields of one (`astuple`)."""
+    stands_for = value.astuple() if hasattr(value, "astuple") else None
+    if not isinstance(stands_for, Expr):
+        raise TypeMismatchError(f"the body of a function is an expression, not {type(value).__name__}")
+    return stands_for
+
+
 @node
 class Function(Expr):
     """A function of `params`, polymorphic in `type_params`; a closure if its body uses variables from around it.
@@ -336,7 +345,7 @@ class Function(Expr):
         attrs: Mapping[str, Any] | None = NO_ATTRS,
     ) -> None:
         object.__setattr__(self, "params", tuple(params))
-        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "body", body if isinstance(body, Expr) else _body(body))
         object.__setattr__(self, "ret_type", ret_type)
         object.__setattr__(self, "type_params", _type_vars(type_params or ()))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))

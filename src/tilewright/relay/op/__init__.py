@@ -9,6 +9,7 @@ from tilewright.relay.op import (
     linalg,
     nn,
     random,
+    text,
     vision,
     vm,
 )
@@ -294,6 +295,7 @@ __all__ = [
     "take",
     "tan",
     "tanh",
+    "text",
     "tile",
     "topk",
     "transpose",

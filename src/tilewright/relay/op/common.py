@@ -92,6 +92,17 @@ def require_float(type_: TensorType) -> None:
     require(type_.dtype.is_float, f"it needs a floating point tensor, not {type_.dtype}; cast it first")
 
 
+def require_number(type_: TensorType) -> None:
+    """The operator computes with or orders numbers: bools and types that are only moved and cast are refused."""
+    dtype = type_.dtype
+    require(not (dtype.is_bool or dtype.is_narrow), f"it needs a numeric tensor, not {dtype}; cast it first")
+
+
+def require_order(type_: TensorType) -> None:
+    """The operator orders elements: types that are only moved and cast are refused."""
+    require(not type_.dtype.is_narrow, f"it needs a numeric or bool tensor, not {type_.dtype}; cast it first")
+
+
 def require_same_dtype(*types: TensorType) -> None:
     """All operands have one element type."""
     different = len({t.dtype for t in types}) > 1

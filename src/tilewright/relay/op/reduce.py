@@ -14,7 +14,16 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import layout_rules, orders
-from tilewright.relay.op.common import Types, call, check_axis, require, tensor, with_attrs
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    check_axis,
+    require,
+    require_number,
+    require_order,
+    tensor,
+    with_attrs,
+)
 from tilewright.support.named import named
 from tilewright.topi.reference import math as ref
 from tilewright.topi.util import normalize_axes
@@ -36,12 +45,12 @@ _ATTRIBUTES = {"axis": attr.axes(None), "keepdims": attr.flag(False), "exclude":
 def _reduced(kind: str) -> Any:
     def rule(types: Types, attrs: Attrs) -> Type:
         first = tensor(types[0])
-        if kind == "ordered":
-            return TensorType(_shape(first, attrs), first.dtype)
-        if kind == "bool":
+        if kind == "ordered":  # of bools, whether any or all hold
+            require_order(first)
+        elif kind == "bool":
             require(first.dtype.is_bool, f"it needs a bool tensor, not {first.dtype}; cast it first")
         else:
-            require(not first.dtype.is_bool, "it needs a numeric tensor, not bool; cast it first")
+            require_number(first)
         return TensorType(_shape(first, attrs), first.dtype)
 
     return rule
@@ -97,6 +106,12 @@ all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep)
 any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
 
 
+def _arg_type(types: Types, attrs: Attrs) -> Type:
+    first = tensor(types[0])
+    require_order(first)
+    return TensorType(_shape(first, attrs), attrs["dtype"])
+
+
 def _register_arg(name: str, function: Callable[..., Any]) -> Any:
     def reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
         axes = normalize_axes(attrs["axis"], x.ndim, attrs["exclude"])
@@ -112,7 +127,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
     register(
         name,
         num_inputs=1,
-        type_rule=lambda types, attrs: TensorType(_shape(tensor(types[0]), attrs), attrs["dtype"]),
+        type_rule=_arg_type,
         compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,

@@ -13,7 +13,17 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.op import equal_sizes
-from tilewright.relay.op.common import Types, call, check_axis, require, require_same_dtype, same_dims, tensor, tensors
+from tilewright.relay.op.common import (
+    Types,
+    call,
+    check_axis,
+    require,
+    require_order,
+    require_same_dtype,
+    same_dims,
+    tensor,
+    tensors,
+)
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.gather import gather
 from tilewright.relay.op.tensor import cast
@@ -23,6 +33,7 @@ from tilewright.topi.reference import sort as ref
 # ---------------------------------------------------------------------------------------------------------- argsort
 def _argsort_type(types: Types, attrs: Attrs) -> Type:
     data = tensor(types[0])
+    require_order(data)
     at = check_axis(attrs["axis"], data.ndim)
     count = _count(attrs.get("count", 0), data.shape[at])
     return TensorType((*data.shape[:at], count, *data.shape[at + 1 :]), attrs["dtype"])
@@ -68,6 +79,7 @@ def argsort(data: Expr, axis: int = -1, is_ascend: bool = True, dtype: str = "in
 
 def _sort_type(types: Types, attrs: Attrs) -> Type:
     data = tensor(types[0])
+    require_order(data)
     check_axis(attrs["axis"], data.ndim)
     return data
 
@@ -98,6 +110,7 @@ _RETURNS = ("both", "values", "indices")
 
 def _topk_type(types: Types, attrs: Attrs) -> Type:
     data = tensor(types[0])
+    require_order(data)
     at = check_axis(attrs["axis"], data.ndim)
     require(attrs["ret_type"] in _RETURNS, f"ret_type {attrs['ret_type']!r}; known: {', '.join(_RETURNS)}")
     count = _count(attrs["k"], data.shape[at])
@@ -154,6 +167,7 @@ def topk(
 def _searchsorted_type(types: Types, attrs: Attrs) -> Type:
     rows, values = tensors(types)
     require_same_dtype(rows, values)
+    require_order(rows)
     require(rows.ndim >= 1, "the sorted sequence needs a dimension")
     fits = rows.ndim == 1 or (values.ndim == rows.ndim and same_dims(values.shape[:-1], rows.shape[:-1]))
     require(fits, f"values {values.shape} do not go with the sorted rows {rows.shape}: the leading sizes differ")

@@ -20,6 +20,7 @@ from tilewright.relay.op.common import (
     call,
     one,
     require,
+    require_number,
     require_same_dtype,
     same_as_float_input,
     same_as_input,
@@ -39,7 +40,7 @@ from tilewright.topi.shapes import simplified
 # --------------------------------------------------------------------------------------------------- one tensor
 def _numeric_input(types: Types, _attrs: Attrs) -> Type:
     first = tensor(types[0])
-    require(not first.dtype.is_bool, "it needs a numeric tensor, not bool; cast it first")
+    require_number(first)
     return first
 
 
@@ -172,7 +173,7 @@ def _broadcast_type(types: Types, kind: str, result: str | None) -> TensorType:
     elif kind == "int":
         require(dtype.is_int, f"it needs integer tensors, not {dtype}; cast them first")
     elif kind == "number":
-        require(not dtype.is_bool, "it needs numeric tensors, not bool; cast them first")
+        require(not (dtype.is_bool or dtype.is_narrow), f"it needs numeric tensors, not {dtype}; cast them first")
     return TensorType(broadcast_shapes(*[t.shape for t in operands]), result or dtype)
 
 

@@ -14,6 +14,7 @@ from tilewright.runtime.host_ops import (
     linalg,
     lists,
     ml,
+    pooling,
     products,
     random,
     resize,
@@ -23,6 +24,7 @@ from tilewright.runtime.host_ops import (
     signals,
     ssd,
     strings,
+    texts,
     threefry,
 )
 from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
@@ -43,6 +45,7 @@ __all__ = [
     "linalg",
     "lists",
     "ml",
+    "pooling",
     "products",
     "random",
     "resize",
@@ -52,5 +55,6 @@ __all__ = [
     "signals",
     "ssd",
     "strings",
+    "texts",
     "threefry",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,20 @@ def reshape(attrs: Attrs, data: Array, shape: Array) -> Array:
         return data.reshape(target)
     except ValueError:
         raise InputError(f"a tensor of shape {list(data.shape)} does not reshape to {target}") from None
+
+
+@onnx_op("Stretched")
+def stretched(attrs: Attrs, *values: Array) -> tuple[Array, ...]:
+    """The values with their `axes`, from the back, as long as where they are broadcast against each other."""
+    shape = np.broadcast_shapes(*[value.shape for value in values])
+    return tuple(_repeated(value, shape, axes) for value, axes in zip(values, attrs["axes"]))
+
+
+def _repeated(value: Array, shape: tuple[int, ...], axes: Sequence[int]) -> Array:
+    sizes = list(value.shape)
+    for axis in axes:
+        sizes[axis] = shape[axis]
+    return value if tuple(sizes) == value.shape else np.ascontiguousarray(np.broadcast_to(value, sizes))
 
 
 @onnx_op("Expand")
@@ -81,15 +96,31 @@ def pad(attrs: Attrs, data: Array, pads: Array, value: Array | None = None, axes
     width = [(0, 0)] * data.ndim
     for position, axis in enumerate(chosen):
         width[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
+    sizes = [extent + low + high for (low, high), extent in zip(width, data.shape)]
+    if min(sizes, default=0) < 0:
+        raise InputError(f"pads {pads.reshape(-1).tolist()} leave nothing of a tensor of shape {list(data.shape)}")
+    mode = attrs.get("mode", "constant")
+    if mode == "constant":
+        return _within(
+            data, sizes, [low for low, _ in width], data.dtype.type(0) if value is None else value.reshape(())
+        )
     cut = tuple(
         slice(max(-low, 0), extent - max(-high, 0)) for (low, high), extent in zip(width, data.shape, strict=True)
     )
     grown = [(max(low, 0), max(high, 0)) for low, high in width]
-    mode = attrs.get("mode", "constant")
-    if mode != "constant":
-        return np.pad(data[cut], grown, mode=mode)
-    fill = data.dtype.type(0) if value is None else value.reshape(())
-    return np.pad(data[cut], grown, constant_values=fill)
+    return np.pad(data[cut], grown, mode=mode)
+
+
+def _within(data: Array, sizes: Sequence[int], places: Sequence[int], fill: Any) -> Array:
+    """A tensor of `sizes` that has `data` at `places`, as much of it as lies inside, and else `fill`."""
+    result = np.full(sizes, fill, data.dtype)
+    read, written = [], []
+    for size, place, extent in zip(sizes, places, data.shape):
+        begin, end = max(place, 0), min(place + extent, size)
+        written.append(slice(begin, max(begin, end)))
+        read.append(slice(begin - place, max(begin, end) - place))
+    result[tuple(written)] = data[tuple(read)]
+    return result
 
 
 @onnx_op("ConstantOfShape")
@@ -106,8 +137,10 @@ def range_(attrs: Attrs, start: Array, limit: Array, delta: Array) -> Array:
     first, last, step = (value.reshape(-1)[0] for value in (start, limit, delta))
     if step == 0:
         raise InputError("a range in steps of 0 does not end")
-    wide = np.float64 if start.dtype.kind not in "iu" else np.int64
-    count = max(int(np.ceil((wide(last) - wide(first)) / wide(step))), 0)
+    if start.dtype.kind in "iu":  # exact: the ends of 64 bits lie further apart than 64 bits hold
+        count = max(-((int(first) - int(last)) // int(step)), 0)
+    else:
+        count = max(int(np.ceil((np.float64(last) - np.float64(first)) / np.float64(step))), 0)
     return (first + np.arange(count).astype(start.dtype) * step).astype(start.dtype)
 
 

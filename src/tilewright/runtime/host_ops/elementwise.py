@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -30,7 +31,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _is_half(x: Array) -> bool:
-    return x.dtype.name in ("float16", "bfloat16")
+    return DType(x.dtype).is_half
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

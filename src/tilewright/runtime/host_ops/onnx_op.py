@@ -28,7 +28,7 @@ def onnx_op(*names: str) -> Callable[[HostOp], HostOp]:
             inputs = values if given is None else [next(rest) if present else None for present in given]
             try:
                 result = function(attrs, *inputs)
-            except (ValueError, IndexError, TypeError, OverflowError) as error:
+            except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
                 texts = ", ".join(map(_described, inputs))
                 raise InputError(f"{' or '.join(names)} cannot run on {texts}: {error}") from error
             return tuple(map(_array, result)) if isinstance(result, tuple) else _array(result)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -15,10 +16,9 @@ Attrs = dict[str, Any]
 @onnx_op("MatMul")
 def matmul(attrs: Attrs, left: Array, right: Array) -> Array:
     """The product as NumPy defines it; of 16-bit floats summed in float32."""
-    narrow = left.dtype if left.dtype.name in ("float16", "bfloat16") else None
-    if narrow is None:
+    if not DType(left.dtype).is_half:
         return np.asarray(np.matmul(left, right))
-    return np.asarray(np.matmul(left.astype(np.float32), right.astype(np.float32)), narrow)
+    return np.asarray(np.matmul(left.astype(np.float32), right.astype(np.float32)), left.dtype)
 
 
 @onnx_op("Einsum")

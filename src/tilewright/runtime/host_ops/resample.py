@@ -54,9 +54,12 @@ COORDINATES: dict[str, Callable[[Axis, np.ndarray], np.ndarray]] = {
     "tf_crop_and_resize": _crop,
 }
 
+#: How near to the middle of two elements a coordinate in float32 counts as it: 14 / 4 comes out as 3.4999998.
+TIE = 1e-5
+
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x.astype(np.float64) - 0.5 - TIE),
+    "round_prefer_ceil": lambda x: np.floor(x.astype(np.float64) + 0.5 + TIE),
     "floor": np.floor,
     "ceil": np.ceil,
 }

@@ -52,6 +52,8 @@ def _axes(attrs: Attrs, data: Array, roi: Array | None, scales: Array | None, si
         outs, factors = sized(attrs.get("keep_aspect_ratio_policy", "stretch"), extents, [int(s) for s in sizes])
     else:
         raise InputError(f"Resize needs scales or sizes for its {len(chosen)} axes")
+    if any(out < 0 or (extent and not out) for extent, out in zip(extents, outs)):
+        raise InputError(f"a tensor of shape {list(data.shape)} cannot be resized to {outs} along the axes {chosen}")
     return {
         axis: Axis(extent, out, factor, region[i], region[i + len(chosen)])
         for i, (axis, extent, out, factor) in enumerate(zip(chosen, extents, outs, factors))

@@ -68,6 +68,8 @@ def top_k(attrs: Attrs, data: Array, count: Array) -> tuple[Array, Array]:
 def one_hot(attrs: Attrs, indices: Array, depth: Array, values: Array) -> Array:
     """values[1] where the index equals the position along a new axis, else values[0]."""
     count = int(depth.reshape(-1)[0])
+    if count < 1:
+        raise ValueError(f"a depth of {count}")
     axis = int(attrs.get("axis", -1))
     at = axis + indices.ndim + 1 if axis < 0 else axis
     wanted = np.mod(indices, count)

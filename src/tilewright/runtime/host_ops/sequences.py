@@ -75,8 +75,12 @@ def split_to_sequence(attrs: Attrs, data: Array, sizes: Array | None = None) -> 
     extent = data.shape[axis]
     if sizes is None or sizes.ndim == 0:
         step = 1 if sizes is None else int(sizes)
+        if step < 1:
+            raise InputError(f"a tensor cannot be split into parts of {step} elements")
         ends = list(range(step, extent, step))
     else:
+        if sizes.min(initial=0) < 0 or sizes.sum() != extent:
+            raise InputError(f"the sizes {sizes.tolist()} do not add up to the {extent} elements that are to be split")
         ends = np.cumsum(sizes).tolist()[:-1]
     parts = [np.asarray(part, order="C") for part in np.split(data, ends, axis)]
     keep = sizes is not None or attrs.get("keepdims", 1)

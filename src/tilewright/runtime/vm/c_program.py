@@ -9,27 +9,8 @@ from tilewright.runtime.c_interface import INTERFACE_ERRORS, KERNEL_ERROR, CInte
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.threads import MAX_WORKERS
+from tilewright.runtime.vm import steps as vm
 from tilewright.runtime.vm.flat import flat_model
-from tilewright.runtime.vm.steps import (
-    Address,
-    Again,
-    Assign,
-    Copy,
-    Count,
-    Expect,
-    Increment,
-    Jump,
-    Label,
-    Point,
-    Repeat,
-    Room,
-    Run,
-    Stack,
-    Step,
-    Stop,
-    Swap,
-    Unless,
-)
 
 _HELPERS = """\
 #include <string.h>
@@ -120,32 +101,32 @@ class _Printer:
     def __init__(self, manifest: Manifest) -> None:
         self.segments = manifest.segments
 
-    def lines(self, step: Step) -> Iterator[str]:
+    def lines(self, step: vm.Step) -> Iterator[str]:
         """The lines of one step, indented."""
-        if isinstance(step, Label):
+        if isinstance(step, vm.Label):
             yield f"{step.name}:;"
-        elif isinstance(step, Unless | Repeat):
-            test = f"{'!' * isinstance(step, Unless)}*({_address(step.test)})"
-            before = list(self.all(step.before)) if isinstance(step, Unless) else []
+        elif isinstance(step, vm.Unless | vm.Repeat):
+            test = f"{'!' * isinstance(step, vm.Unless)}*({_address(step.test)})"
+            before = list(self.all(step.before)) if isinstance(step, vm.Unless) else []
             jump = f"goto {step.label};"
             yield from [f"  if ({test}) {{", *before, f"    {jump}", "  }"] if before else [f"  if ({test}) {jump}"]
-        elif isinstance(step, Jump | Assign):
+        elif isinstance(step, vm.Jump | vm.Assign):
             yield from self.all(step.before)
-            if isinstance(step, Jump):
+            if isinstance(step, vm.Jump):
                 yield f"  goto {step.label};"
-        elif isinstance(step, Run):
+        elif isinstance(step, vm.Run):
             yield from self.run(step)
-        elif isinstance(step, Again):
+        elif isinstance(step, vm.Again):
             yield from self.again(step)
         else:
             yield f"  {_statement(step)}"
 
-    def all(self, steps: Sequence[Step]) -> Iterator[str]:
+    def all(self, steps: Sequence[vm.Step]) -> Iterator[str]:
         """The lines of several steps."""
         for step in steps:
             yield from self.lines(step)
 
-    def run(self, step: Run) -> Iterator[str]:
+    def run(self, step: vm.Run) -> Iterator[str]:
         """Run a segment: its addresses, then those of the memory it works in."""
         memory = [_address(address) for address in step.addresses] + ["weights", "arena", "scratch"]
         for index, text in enumerate(memory):
@@ -153,7 +134,7 @@ class _Printer:
         entry = self.segments[step.segment].entry_symbol
         yield f"  if (TILEWRIGHT_RUN({entry})) return TILEWRIGHT_KERNEL_ERROR;"
 
-    def again(self, step: Again) -> Iterator[str]:
+    def again(self, step: vm.Again) -> Iterator[str]:
         """What a loop carries on, all of it looked at first."""
         yield "  {"
         for index, one in enumerate(step.carried):
@@ -168,26 +149,26 @@ class _Printer:
         yield from [f"    goto {step.label};", "  }"]
 
 
-def _statement(step: Step) -> str:
+def _statement(step: vm.Step) -> str:
     """A step that is one statement."""
     match step:
-        case Point(variable, address):
+        case vm.Point(variable, address):
             return f"{variable} = {_address(address)};"
-        case Count(variable, value):
+        case vm.Count(variable, value):
             return f"{variable} = {value};"
-        case Increment(variable):
+        case vm.Increment(variable):
             return f"{variable}++;"
-        case Swap(variable, one, other):
+        case vm.Swap(variable, one, other):
             return f"{variable} = {variable} == {_address(one)} ? {_address(other)} : {_address(one)};"
-        case Copy(target, source, nbytes):
+        case vm.Copy(target, source, nbytes):
             return f"memcpy({_address(target)}, {_address(source)}, {nbytes});"
-        case Stack(target, source, length, outer, nbytes):
+        case vm.Stack(target, source, length, outer, nbytes):
             return f"tilewright_stack({_address(target)}, {_address(source)}, {length}, {outer}, {nbytes});"
-        case Room(count, most, error):
+        case vm.Room(count, most, error):
             return f"if ({count} >= {most}) return {_code(error)};"
-        case Expect(count, length, error):
+        case vm.Expect(count, length, error):
             return f"if ({count} != {length}) return {_code(error)};"
-        case Stop(error):
+        case vm.Stop(error):
             return f"return {_code(error)};"
     raise InternalError(f"there is no C for the step {step}")
 
@@ -197,7 +178,7 @@ def _code(error: int) -> int:
     return len(INTERFACE_ERRORS) + 1 + error
 
 
-def _address(address: Address) -> str:
+def _address(address: vm.Address) -> str:
     """The C expression of an address."""
     kind, number = address.base[0], address.base[4:]
     base = {"s": f"(unsigned char *)slots[{number}]", "k": f"(unsigned char *)(uintptr_t){address.base}"}

@@ -5,27 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.errors import InternalError
-from tilewright.runtime.vm.steps import (
-    Address,
-    Again,
-    Assign,
-    Copy,
-    Count,
-    Expect,
-    Grow,
-    Increment,
-    Jump,
-    Label,
-    Point,
-    Repeat,
-    Room,
-    Run,
-    Stack,
-    Step,
-    Stop,
-    Swap,
-    Unless,
-)
+from tilewright.runtime.vm import steps as vm
 
 # The numbers of the instructions.
 (_DONE, _POINT, _SET, _INCREMENT, _JUMP, _UNLESS, _WHEN, _BACK, _RUN, _CARRY, _SWAP, _COPY, _STACK, _GROW, _ROOM,
@@ -59,52 +39,52 @@ class Encoder:
         """How many cells a frame has."""
         return ZERO + len(self.cells)
 
-    def words(self, steps: Sequence[Step]) -> list[int]:
+    def words(self, steps: Sequence[vm.Step]) -> list[int]:
         """The words of the steps, and of the end behind them."""
         for step in steps:
             self._step(step)
         self._words.append(_DONE)
         return [self._labels[word] if isinstance(word, str) else word for word in self._words]
 
-    def _address(self, address: Address) -> tuple[int, int, int, int]:
+    def _address(self, address: vm.Address) -> tuple[int, int, int, int]:
         base, offset = address.base, address.offset
         if base == "arena" and offset in self.homes:
             base, offset = self.homes[offset], 0
         count = self.cell(address.count) if address.count else ZERO
         return self.cell(base), offset, count, address.stride
 
-    def _step(self, step: Step) -> None:
-        if isinstance(step, Label):
+    def _step(self, step: vm.Step) -> None:
+        if isinstance(step, vm.Label):
             self._labels[step.name] = len(self._words)
-        elif isinstance(step, Assign | Jump):
+        elif isinstance(step, vm.Assign | vm.Jump):
             self._assign(step.before)
-            if isinstance(step, Jump):
+            if isinstance(step, vm.Jump):
                 self._words += [_JUMP, step.label]
-        elif isinstance(step, Unless | Repeat):
+        elif isinstance(step, vm.Unless | vm.Repeat):
             self._branch(step)
-        elif isinstance(step, Again):
+        elif isinstance(step, vm.Again):
             self._again(step)
         else:
             self._words += self._plain(step)
 
-    def _assign(self, before: Sequence[Point | Count]) -> None:
+    def _assign(self, before: Sequence[vm.Point | vm.Count]) -> None:
         for one in before:
             self._words += self._plain(one)
 
-    def _branch(self, step: Unless | Repeat) -> None:
+    def _branch(self, step: vm.Unless | vm.Repeat) -> None:
         """A jump on a byte; what comes before it is done where it is taken."""
-        if isinstance(step, Unless) and not step.before:
+        if isinstance(step, vm.Unless) and not step.before:
             self._words += [_UNLESS, *self._address(step.test), step.label]
             return
         self._skips += 1
         over = f"over {self._skips}"
-        self._words += [_WHEN if isinstance(step, Unless) else _UNLESS, *self._address(step.test), over]
-        if isinstance(step, Unless):
+        self._words += [_WHEN if isinstance(step, vm.Unless) else _UNLESS, *self._address(step.test), over]
+        if isinstance(step, vm.Unless):
             self._assign(step.before)
-        self._words += [_JUMP if isinstance(step, Unless) else _BACK, step.label]
+        self._words += [_JUMP if isinstance(step, vm.Unless) else _BACK, step.label]
         self._labels[over] = len(self._words)
 
-    def _again(self, step: Again) -> None:
+    def _again(self, step: vm.Again) -> None:
         """All values are looked at, then carried on."""
         values = [self.cell(f"next{index}") for index in range(len(step.carried))]
         lengths = [self.cell(f"length{index}") for index in range(len(step.counts))]
@@ -119,35 +99,35 @@ class Encoder:
             self._words += [_SET, self.cell(count.variable), cell]
         self._words += [_BACK, step.label]
 
-    def _plain(self, step: Step) -> Iterator[int]:
+    def _plain(self, step: vm.Step) -> Iterator[int]:
         """A step that goes on to the next."""
         match step:
-            case Point(variable, address):
+            case vm.Point(variable, address):
                 yield from (_POINT, self.cell(variable), *self._address(address))
-            case Count(variable, value):
+            case vm.Count(variable, value):
                 yield from (_SET, self.cell(variable), self.cell(value))
-            case Increment(variable):
+            case vm.Increment(variable):
                 yield from (_INCREMENT, self.cell(variable))
-            case Run(segment, addresses, table):
+            case vm.Run(segment, addresses, table):
                 entry, shared = self.entries[segment]
-                memory = [Address("weights"), Address("working"), Address("scratch")]
+                memory = [vm.Address("weights"), vm.Address("working"), vm.Address("scratch")]
                 places = [*addresses, *memory, *([table] if table is not None else [])]
                 yield from (_RUN, entry, int(shared), len(places))
                 for place in places:
                     yield from self._address(place)
-            case Swap(variable, one, other):
+            case vm.Swap(variable, one, other):
                 yield from (_SWAP, self.cell(variable), *self._address(one), *self._address(other))
-            case Copy(target, source, nbytes):
+            case vm.Copy(target, source, nbytes):
                 yield from (_COPY, *self._address(target), *self._address(source), nbytes)
-            case Stack(target, source, length, outer, nbytes):
+            case vm.Stack(target, source, length, outer, nbytes):
                 yield from (_STACK, *self._address(target), *self._address(source), length, outer, nbytes)
-            case Grow(count, room, number):
+            case vm.Grow(count, room, number):
                 yield from (_GROW, self.cell(count), self.cell(room), number)
-            case Room(count, most, error):
+            case vm.Room(count, most, error):
                 yield from (_ROOM, self.cell(count), most, error)
-            case Expect(count, length, error):
+            case vm.Expect(count, length, error):
                 yield from (_EXPECT, self.cell(count), length, error)
-            case Stop(error):
+            case vm.Stop(error):
                 yield from (_STOP, error)
             case _:
                 raise InternalError(f"there are no words for the step {step}")

@@ -55,8 +55,21 @@ def _same_rank(types: Types, _attrs: Attrs) -> Type:
     return unknown(tensor(types[0]).ndim, tensor(types[0]).dtype)
 
 
-def _of_rank(rank: int) -> Callable[[Types, Attrs], Type]:
-    return lambda types, _attrs: unknown(rank, tensor(types[0]).dtype)
+def _other_extent(types: Types, attrs: Attrs) -> Type:
+    """The images' own batch and channels, with rows, columns and depth that are not known."""
+    data, layout = tensor(types[0]), attrs["layout"]
+    require(data.ndim == len(layout), f"{data} has not the dimensions of the layout {layout}")
+    return TensorType(
+        [Any() if axis in "DHW" else size for axis, size in zip(layout, data.shape, strict=True)], data.dtype
+    )
+
+
+def _sliced(types: Types, _attrs: Attrs) -> Type:
+    """Nothing is known of the axes that are sliced, the leading ones; the others stay as they are."""
+    data = tensor(types[0])
+    begin = tensor(types[1]).shape
+    count = begin[0] if begin and isinstance(begin[0], int) else data.ndim
+    return TensorType([*[Any() for _ in range(count)], *data.shape[count:]], data.dtype)
 
 
 def _expanded(types: Types, attrs: Attrs) -> Type:
@@ -93,7 +106,7 @@ _register("ones", 1, _by_vector(0), to_static.ones, 0, dtype=attr.dtype("float32
 _register("zeros", 1, _by_vector(0), to_static.zeros, 0, dtype=attr.dtype("float32"))
 _register("one_hot", 4, _one_hot_type, to_static.hot, 3, axis=attr.integer(-1), dtype=attr.dtype("float32"))
 _register("tile", 2, _tile_type, to_static.tile)
-_register("strided_slice", 4, _same_rank, to_static.strided_slice, slice_mode=attr.text("end"))
+_register("strided_slice", 4, _sliced, to_static.strided_slice, slice_mode=attr.text("end"))
 _register(
     "topk",
     2,
@@ -108,7 +121,7 @@ _register("nn.pad", 3, _same_rank, to_static.padded, pad_mode=attr.text("constan
 _register(
     "nn.upsampling",
     3,
-    _of_rank(4),
+    _other_extent,
     layout=attr.text("NCHW"),
     method=attr.text("nearest_neighbor"),
     align_corners=attr.flag(False),
@@ -116,7 +129,7 @@ _register(
 _register(
     "nn.upsampling3d",
     4,
-    _of_rank(5),
+    _other_extent,
     layout=attr.text("NCDHW"),
     method=attr.text("nearest_neighbor"),
     coordinate_transformation_mode=attr.text("half_pixel"),
@@ -124,7 +137,7 @@ _register(
 _register(
     "image.resize2d",
     2,
-    _of_rank(4),
+    _other_extent,
     layout=attr.text("NCHW"),
     method=attr.text("linear"),
     coordinate_transformation_mode=attr.text("half_pixel"),

@@ -45,10 +45,10 @@ def _resize3d(args: Sequence[Expr], attrs: Attrs) -> Expr:
 
 
 def _along(x: np.ndarray, axis: int, size: int, attrs: Attrs) -> np.ndarray:
-    """`x` resized along one axis."""
+    """`x` resized along one axis: rows of it are channels of an image one high, so nothing is computed across them."""
     rows = np.moveaxis(x, axis, -1)
-    image = rows.reshape(1, 1, -1, rows.shape[-1])
-    one = attrs.replace(size=(image.shape[2], size), layout="NCHW", scales=())
+    image = rows.reshape(1, -1, 1, rows.shape[-1])
+    one = attrs.replace(size=(1, size), layout="NCHW", scales=())
     return np.moveaxis(resize_reference(image, one).reshape(*rows.shape[:-1], size), -1, axis)
 
 

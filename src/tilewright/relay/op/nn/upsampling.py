@@ -36,7 +36,7 @@ def _upsampling_attrs(attrs: Attrs, sizes: Sequence[int], scales: Sequence[float
         "layout": attrs["layout"],
         "method": _METHODS[attrs["method"]],
         "coordinate_transformation_mode": mode,
-        "rounding_method": "floor" if mode == "asymmetric" else "",
+        "rounding_method": "round" if mode == "align_corners" else "floor",
         "cubic_alpha": -0.5,
         "cubic_exclude": False,
     }

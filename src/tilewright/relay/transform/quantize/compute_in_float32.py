@@ -113,7 +113,7 @@ _TYPE_ATTRS = ("out_dtype", "dtype")
 
 
 def _has_half(type_: Type) -> bool:
-    return any(str(part.dtype) in _HALVES for part in _tensors(type_))
+    return any(part.dtype.is_half for part in _tensors(type_))
 
 
 def _is_floats(type_: Type) -> bool:
@@ -129,7 +129,7 @@ def _widened(type_: Type) -> Type:
     """`type_` with float32 in the place of halves."""
     if isinstance(type_, TupleType):
         return TupleType([_widened(field) for field in type_.fields])
-    if isinstance(type_, TensorType) and str(type_.dtype) in _HALVES:
+    if isinstance(type_, TensorType) and type_.dtype.is_half:
         return TensorType(type_.shape, _WIDE)
     return type_
 
