@@ -40,6 +40,7 @@ ALLOWED = {
         "tir/transform/lower_warp_memory.py:LARGEST_CHOICE",
         "tir/transform/unroll_loop.py:MOST_STATEMENTS",
         "topi/schedule/cpu/conv2d_nchw.py:_UNROLLED_STEPS",
+        "topi/schedule/cpu/conv2d_nchw.py:_UNROLLED_TAPS",
         "topi/schedule/cpu/depthwise_conv2d.py:_UNROLLED_TAPS",
         "topi/schedule/cpu/depthwise_conv2d_nchw.py:_UNROLLED_TAPS",
         "topi/schedule/cpu/pool.py:_UNROLLED_TAPS",
@@ -99,6 +100,9 @@ ALLOWED = {
         "runtime/vm/machine.py:MAX_FRAMES",
     ),
     "levels of quantized values": (
+        "relay/transform/quantize/int8_products.py:_LEAST",
+        "relay/transform/quantize/int8_products.py:_MOST",
+        "relay/transform/quantize/int8_products.py:_UNSIGNED",
         "relay/transform/quantize/quantize.py:_LEVELS",
         "relay/transform/quantize/quantize_to_shifts.py:_HIGH",
         "relay/transform/quantize/quantize_to_shifts.py:_LOW",

@@ -26,7 +26,20 @@ from bench.fuzz.causes import cause_of_disagreement
 from bench.fuzz.minimize import minimize
 from bench.fuzz.operators import draw_case
 from bench.fuzz.processes import Worker
-from bench.fuzz.worker import CRASH, DISAGREE, OPEN, OUTCOMES, RAW, REFUSED, RIGHT, TIMEOUT, WRONG, Outcome, normalized
+from bench.fuzz.worker import (
+    CRASH,
+    DISAGREE,
+    OPEN,
+    OUTCOMES,
+    RAW,
+    REFUSED,
+    RIGHT,
+    TIMEOUT,
+    UNSETTLED,
+    WRONG,
+    Outcome,
+    normalized,
+)
 
 FINDINGS = (WRONG, CRASH, RAW, REFUSED, TIMEOUT)
 
@@ -80,6 +93,8 @@ def run_seed(seed: int, worker: Worker, record: Record, operators: tuple[str, ..
         path.unlink()
     else:
         outcome = worker.run(seed)
+        if outcome.outcome == TIMEOUT:  # a hang does so again; a machine that had something else to do does not
+            outcome = worker.run(seed)
     if outcome.outcome in (*FINDINGS, DISAGREE):
         case = draw_case(seed, operators)
         if smaller:
@@ -128,7 +143,9 @@ def table(outcomes: Iterable[Outcome]) -> str:
     rows = ["| outcome | graphs |", "|---|---|", *(f"| {name} | {counts[name]} |" for name in OUTCOMES if counts[name])]
     references = Counter(" and ".join(o.references) for o in found if o.outcome == RIGHT)
     rows += [f"| … right beside {names} | {count} |" for names, count in references.most_common()]
-    groups = Counter((o.outcome, normalized(o.message)) for o in found if o.outcome in (*FINDINGS, OPEN, DISAGREE))
+    groups = Counter(
+        (o.outcome, normalized(o.message)) for o in found if o.outcome in (*FINDINGS, OPEN, UNSETTLED, DISAGREE)
+    )
     rows += ["", "| finding | message | graphs |", "|---|---|---|"]
     rows += [f"| {outcome} | {message} | {count} |" for (outcome, message), count in groups.most_common()]
     causes = Counter((part, cause_of_disagreement(part)) for o in found for part in o.disagreement.split("; ") if part)

@@ -189,8 +189,9 @@ def mutate_model(chance: random.Random, data: bytes) -> bytes:
             case 4 if chance.random() < 0.3:
                 chance.choice(model.opset_import).version = chance.choice((*NUMBERS, 1, 9, 13, 26))
             case 5 if len(model.functions):  # a function that calls another, or itself
-                node = chance.choice(chance.choice(model.functions).node)
-                node.op_type, node.domain = chance.choice(model.functions).name, "own"
+                body = chance.choice(model.functions).node
+                for node in chance.sample(list(body), min(len(body), 1)):
+                    node.op_type, node.domain = chance.choice(model.functions).name, "own"
             case 6 if initializers and chance.random() < 0.3:
                 tensor = chance.choice(initializers)
                 tensor.data_location = onnx.TensorProto.EXTERNAL

@@ -15,6 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+
 from bench.fuzz.case import Case, Settings
 from bench.fuzz.judge import RUNS, described, differences, differs, stands, tainted, verdict
 from bench.fuzz.operators import draw_case
@@ -30,7 +34,9 @@ RIGHT, WRONG, CRASH, RAW, REFUSED = "right", "wrong", "crash", "raw exception", 
 TIMEOUT, NO_REFERENCE, DISAGREE, INVALID = "timeout", "reference failed", "references disagree", "not drawn"
 #: Refused as long as sizes are open, and right to run with those that it is fed.
 OPEN = "refused with open sizes"
-OUTCOMES = (RIGHT, WRONG, CRASH, RAW, REFUSED, OPEN, TIMEOUT, DISAGREE, NO_REFERENCE, INVALID)
+#: Refused as long as the inputs are, and right to run with them as constants: a run decides a size or a rank.
+UNSETTLED = "refused with sizes of a run"
+OUTCOMES = (RIGHT, WRONG, CRASH, RAW, REFUSED, OPEN, UNSETTLED, TIMEOUT, DISAGREE, NO_REFERENCE, INVALID)
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ def judge(case: Case) -> Outcome:
     operators = tuple(case.operators())
     if kind == REFUSED and _is_open(case) and not case.settings.fixed:
         kind = OPEN if not _attempt(replace(case, settings=replace(case.settings, fixed=True)))[0] else REFUSED
+    if kind == REFUSED and not _attempt(_of_constants(case))[0]:
+        kind = UNSETTLED
     if kind:
         return Outcome(case.seed, kind, message, operators, tuple(theirs))
     silent = tainted(case.model, case.undefined)
@@ -123,6 +131,34 @@ def _is_open(case: Case) -> bool:
     """Whether the model leaves a size of its inputs open."""
     tensors = [value.type.tensor_type for value in case.model.graph.input]
     return any(not dim.HasField("dim_value") for tensor in tensors for dim in tensor.shape.dim)
+
+
+def _of_constants(case: Case) -> Case:
+    """The case with what tensors of numbers it is fed as constants of the model."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    numbers = {
+        name: value for name, value in case.feeds.items() if isinstance(value, np.ndarray) and value.dtype != object
+    }
+    inputs = [value for value in model.graph.input if value.name not in numbers]
+    elements = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for name, value in numbers.items():
+        model.graph.initializer.append(_constant(name, elements[name], value))
+    feeds = {name: value for name, value in case.feeds.items() if name not in numbers}
+    return replace(case.with_model(model, feeds), settings=replace(case.settings, fixed=True))
+
+
+def _constant(name: str, element: int, value: np.ndarray) -> onnx.TensorProto:
+    """A constant of a model, of any type but text; those of less than a byte share one."""
+    codes = value.tobytes()
+    parts = {T.INT4: 2, T.UINT4: 2, T.FLOAT4E2M1: 2, T.INT2: 4, T.UINT2: 4}.get(element, 1)
+    if parts > 1:
+        bits = 8 // parts
+        padded = [code & ((1 << bits) - 1) for code in codes] + [0] * (-len(codes) % parts)
+        codes = bytes(sum(padded[at + i] << i * bits for i in range(parts)) for at in range(0, len(padded), parts))
+    return onnx.TensorProto(name=name, data_type=element, dims=value.shape, raw_data=codes)
 
 
 def _faults(case: Case, names: list[str], ours: dict[str, Any], theirs: dict[str, Any]) -> str:

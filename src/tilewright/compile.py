@@ -42,6 +42,7 @@ from tilewright.relay.transform.layout.batch_products import batch_products
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
+from tilewright.relay.transform.layout.row_products import row_products
 from tilewright.relay.transform.layout.widen_groups import widen_groups
 from tilewright.relay.transform.manager.added_passes import GraphPass, with_added_passes
 from tilewright.relay.transform.manager.pass_info import PassInfo
@@ -102,6 +103,7 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("widen_groups", widen_groups),
     ("alter_layout", alter_layout),
     ("batch_products", lambda mod, target: batch_products(mod)),
+    ("row_products", lambda mod, target: row_products(mod)),
     ("pack_dense", pack_dense),
     ("pack_recurrent", pack_recurrent),
     ("share_packed_weights", lambda mod, target: eliminate_common_subexpr(mod)),

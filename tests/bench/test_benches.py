@@ -167,3 +167,9 @@ def test_a_kernel_compared_with_itself(bench_folder: Path) -> None:
 def test_nothing_is_lost_or_left_behind_where_everything_goes_wrong(bench_folder: Path, tmp_path: Path) -> None:
     out = run_bench(bench_folder / "autotvm", "faults", "--smoke", "--folder", tmp_path)
     assert " trials: " in out and (tmp_path / "records.jsonl").exists()
+
+
+def test_sketches_beside_the_compilers_own_schedules(bench_folder: Path) -> None:
+    out = run_bench(bench_folder / "autotvm", "sketches", "--smoke")
+    row = next(line for line in out.splitlines() if line.startswith("| softmax"))
+    assert float(row.split("|")[3]) > 0

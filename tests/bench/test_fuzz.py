@@ -49,6 +49,19 @@ def test_a_right_graph_and_a_wrong_one() -> None:
     assert differs(ours, theirs) and stands(right.model, {"x": x}, 0, "y", ours.reshape(1, 2), theirs.reshape(1, 2))
 
 
+def test_a_refusal_that_sizes_of_a_run_cause_is_told_from_others() -> None:
+    text = "g (float[1,2,3,3] x, int64[4] end, float[2,2,2,2] w) => (float[a,b,c,d] y) <int64[4] start = {0,0,0,0}> "
+    feeds = {
+        "x": np.ones((1, 2, 3, 3), np.float32),
+        "end": np.array([1, 2, 3, 3]),
+        "w": np.ones((2, 2, 2, 2), np.float32),
+    }
+    open_ = case(text + "{ part = Slice(x, start, end)  y = ConvTranspose(part, w) }", **feeds)
+    assert worker.judge(open_).outcome == worker.UNSETTLED
+    unknown = case(text + "{ part = Slice(x, start, end)  y = NoSuchOperator(part, w) }", **feeds)
+    assert worker.judge(unknown).outcome == worker.REFUSED
+
+
 def test_rounding_that_a_graph_makes_large_is_no_fault() -> None:
     x = np.array([1e7 + 3.0], np.float32)
     drawn = case("g (float[1] x) => (float[1] y) { z = Exp(x)  a = Sqrt(x)  b = Mul(a, a)  y = Sub(b, x) }", x=x)
