@@ -66,7 +66,10 @@ def fleet_of(tmp_path, start):
     made = []
 
     def make(count, **settings):
-        beats = {"heartbeat_seconds": 0.2, "silence_seconds": 6.0}  # a busy machine may keep a device silent for a while
+        beats = {
+            "heartbeat_seconds": 0.2,
+            "silence_seconds": 6.0,
+        }  # a busy machine may keep a device silent for a while
         tracker = Tracker(TrackerSettings(tmp_path / "tracker", **{**beats, **settings}))
         servers = [start(required=True, name=f"d{i}", key="pi") for i in range(count)]
         registrations = [Registration(server, *tracker.address) for server in servers]

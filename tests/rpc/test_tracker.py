@@ -231,7 +231,9 @@ def test_a_fleet_reached_by_ipv6(fleet, library, start, tmp_path, host):
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this system has no IPv6")
     bundle = Bundle(fleet / "tracker-t")
-    with Tracker(TrackerSettings(tmp_path / "t", host, bundle=bundle, heartbeat_seconds=0.2, silence_seconds=6.0)) as tracker:
+    with Tracker(
+        TrackerSettings(tmp_path / "t", host, bundle=bundle, heartbeat_seconds=0.2, silence_seconds=6.0)
+    ) as tracker:
         server = start(fleet / "device-pi", required=True, name="pi", key="pi", host=host)
         port = tracker.address[1]
         registration = Registration(server, "::1", port, fleet / "device-pi", reached_at="::1")
