@@ -77,7 +77,7 @@ def test_a_killed_tracker_comes_back_and_every_job_is_done_once(start, library, 
 CLIENT = """
 import sys, numpy as np
 from tilewright.rpc import connect_tracker
-remote = connect_tracker("127.0.0.1", int(sys.argv[1])).request("pi", lease_seconds=1.5)
+remote = connect_tracker("127.0.0.1", int(sys.argv[1])).request("pi", lease_seconds=4.0)
 library = remote.load_module(remote.upload(sys.argv[2]))
 x, y = remote.empty((2,)), remote.empty((2,))
 print("spins", flush=True)
@@ -185,9 +185,10 @@ def test_a_connection_that_is_open_and_carries_nothing_is_given_up_at_both_ends(
     registrations.append(Registration(server, *tracker.address, reached_at="127.0.0.2"))
     until(lambda: states(tracker) == {"d0": "free"})
     fleet = connect_tracker(*tracker.address)
-    with fleet.request("pi", answer_seconds=1.0) as remote:
+    with fleet.request("pi") as remote:
         assert doubled(remote, library, 1.0) == 2.0
         (pid,) = workers(server)
+        remote.seconds = 1.0
         wire.cut()
         with pytest.raises(ConnectionLost, match="no byte came or went in time"):
             remote.describe()
@@ -301,11 +302,11 @@ def test_a_tracker_whose_disk_is_full_goes_on_and_says_so(start, library, small_
 
 def test_a_clock_that_is_set_changes_nothing(fleet_of, library, monkeypatch):
     tracker, _, _ = fleet_of(1)
-    with connect_tracker(*tracker.address).request("pi", lease_seconds=1.0) as remote:
+    with connect_tracker(*tracker.address).request("pi", lease_seconds=2.0) as remote:
         real = time.time
         for days in (400, -400):
             monkeypatch.setattr(time, "time", lambda days=days: real() + days * 86400)
-            time.sleep(0.6)
+            time.sleep(1.2)
             assert doubled(remote, library, 1.0) == 2.0
         assert states(tracker) == {"d0": "busy"} and tracker.status()["expired"] == 0
     monkeypatch.undo()

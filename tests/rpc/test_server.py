@@ -188,12 +188,12 @@ def test_a_worker_that_crashes_is_told_and_another_takes_its_place(start, librar
 
 
 def test_a_request_that_takes_too_long_is_ended(start, library):
-    server = start(limits=Limits(4 << 30, request_seconds=0.5))
+    server = start(limits=Limits(4 << 30, request_seconds=3.0))
     with connect(*server.address) as remote:
         loaded = remote.load_module(remote.upload(library))
         x, y = remote.empty((2,)), remote.empty((2,))
         (pid,) = workers(server)
-        with pytest.raises(Refused, match=r"longer than the 0\.5 s"):
+        with pytest.raises(Refused, match=r"longer than the 3 s"):
             loaded["spin"](x, y)
         until(lambda: not alive(pid))
 
@@ -231,7 +231,7 @@ def test_a_client_that_dies_frees_the_device(start, library):
 
 
 def test_a_stopped_worker_is_ended_with_its_request(start, library):
-    server = start(limits=Limits(4 << 30, request_seconds=0.5))
+    server = start(limits=Limits(4 << 30, request_seconds=3.0))
     with connect(*server.address) as remote:
         loaded = remote.load_module(remote.upload(library))
         a = remote.empty((SIZE,))

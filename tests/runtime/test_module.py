@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright import codegen, te
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.container import read_container, write_container
 from tilewright.runtime.module import FORMAT, FunctionInfo, Module, Param
@@ -98,6 +99,22 @@ def test_save_and_load(module: Module, tmp_path: Path) -> None:
     y = np.zeros(3, np.float32)
     loaded["axpy"](np.ones(3, np.float32), y, 3, 4.0)
     np.testing.assert_array_equal(y, [4, 4, 4])
+
+
+@pytest.mark.parametrize(("parallel", "threads"), [(True, 2), (False, 1)])
+def test_a_kernel_without_shares_wakes_no_worker(parallel: bool, threads: int, tmp_path: Path) -> None:
+    a = te.placeholder((256,), name="a")
+    b = te.compute((256,), lambda i: a(i) * 2.0, name="b")
+    schedule = te.create_schedule(b.op)
+    if parallel:
+        schedule[b].parallel(b.op.axis[0])
+    module = codegen.build(te.lower(schedule, [a, b], name="double"), "cpu", threads=2)
+    module.save(tmp_path / "module")
+    for one in (module, Module.load(tmp_path / "module", threads=2)):
+        assert one["double"].threads == threads
+        given, taken = np.arange(256, dtype=np.float32), np.empty(256, np.float32)
+        one["double"](given, taken)
+        np.testing.assert_array_equal(taken, given * 2)
 
 
 def test_code_that_does_not_link(kernels: ModuleType) -> None:

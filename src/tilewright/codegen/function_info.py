@@ -40,7 +40,8 @@ def function_info(func: PrimFunc) -> FunctionInfo:
             infos.append(Param(param.name, str(param.dtype), tuple(map(extent, sizes)), False, param in stored))
         else:
             infos.append(Param(names[param], str(param.dtype), None, True, inferred=param in inferred))
-    return FunctionInfo(func.name, tuple(infos), int(shared), int(private), "" if varies is None else varies.name)
+    sizes = int(shared), int(private), "" if varies is None else varies.name
+    return FunctionInfo(func.name, tuple(infos), *sizes, parallel=func.attrs.get("parallel", True))
 
 
 def _scalar_names(params: Sequence[Buffer | Var]) -> dict[Any, str]:

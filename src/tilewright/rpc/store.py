@@ -107,16 +107,10 @@ class Store:
 def _received(channel: Channel, file: object) -> tuple[str, OSError | None]:
     """Write the bytes of the frame at hand to a file; their digest, and the error if the file did not take them.
 
-    A thread hashes and writes a part while the next one is read, which takes as long.
+    A thread hashes a part while it is written and the next one is read, which takes as long.
     """
     state, failure = _state(), None
     buffers = [memoryview(bytearray(min(channel.left, CHUNK))) for _ in range(2)]
-
-    def keep(part: memoryview) -> None:
-        nonlocal failure
-        state.update(part)
-        failure = failure or _written(file, part)
-
     with ThreadPoolExecutor(1, thread_name_prefix="upload") as beside:
         before: Future[None] | None = None
         while channel.left:
@@ -124,7 +118,8 @@ def _received(channel: Channel, file: object) -> tuple[str, OSError | None]:
             channel.receive_into(part)
             if before is not None:
                 before.result()
-            before = beside.submit(keep, part)
+            before = beside.submit(state.update, part)
+            failure = failure or _written(file, part)
             buffers.reverse()
     return state.hexdigest(), failure
 

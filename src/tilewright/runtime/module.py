@@ -65,7 +65,7 @@ class FunctionInfo(Record):
 
     Where one of the two sizes is not 0, the entry takes both pointers after the parameters. It does so too where
     `workspace_function` names the function that computes the sizes from the parameters: its entry takes the parameters
-    and the address of two int64 for the result.
+    and the address of two int64 for the result. One that is not `parallel` has nothing for a second worker to do.
     """
 
     name: str
@@ -73,6 +73,7 @@ class FunctionInfo(Record):
     workspace_bytes: int = 0
     worker_workspace_bytes: int = 0
     workspace_function: str = ""
+    parallel: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +159,7 @@ class Function:
 
     def __init__(self, module: Module, info: FunctionInfo, addresses: Mapping[str, int]) -> None:
         self.info = info
-        self.threads = module.threads
+        self.threads = module.threads if info.parallel else 1  # waking a worker takes longer than a small kernel
         self._module = module  # keeps the code alive
         self._run = native().parallel_run
         self._lock = own_lock(self, "_lock")
