@@ -164,10 +164,12 @@ def _targets(draw: Draft) -> list[int]:
 
 
 def bit_cast(draw: Draft, operator: str) -> None:
-    """BitCast to a type of the same width."""
+    """BitCast to a type of the same width; which of its bit patterns a computed NaN has, is open."""
     data = draw.operand([e for e in draw.elements(operator) if e in (*FLOATS, *INTEGERS)])
     width = numpy_type(data.element).itemsize
-    draw.emit(operator, [data], to=draw.choice(e for e in (*FLOATS, *INTEGERS) if numpy_type(e).itemsize == width))
+    undefined = is_float(data.element) and bool(np.isnan(data.array.astype(np.float64)).any())
+    to = draw.choice(e for e in (*FLOATS, *INTEGERS) if numpy_type(e).itemsize == width)
+    draw.emit(operator, [data], undefined=undefined, to=to)
 
 
 def dropout(draw: Draft, operator: str) -> None:

@@ -47,6 +47,7 @@ def evaluate_nodes(
         for node in engine.rt_nodes_:
             inputs = [values[name] for name in node.input]
             inputs = before(node, inputs) if before is not None else inputs
+            _require_broadcast(node.op_type, inputs)
             context = {"context": values} if node.need_context() else {}
             with np.errstate(all="ignore"):
                 results = list(node.run(*inputs, **context))
@@ -59,6 +60,14 @@ def evaluate_nodes(
         raise ReferenceError_(f"{type(error).__name__}: {error}") from error
     del values[""]
     return values
+
+
+def _require_broadcast(operator: str, inputs: list[Any]) -> None:
+    """Raise `ReferenceError_` for a slope that does not broadcast to the data: the evaluator makes it fit somehow."""
+    if operator == "PRelu":
+        shape, slope = np.shape(inputs[0]), np.shape(inputs[1])
+        if len(slope) > len(shape) or any(s not in (1, n) for s, n in zip(slope[::-1], shape[::-1])):
+            raise ReferenceError_(f"a slope of {slope} does not broadcast to {shape}")
 
 
 def _inferred_types(model: onnx.ModelProto) -> dict[str, int]:
