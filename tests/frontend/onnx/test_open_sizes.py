@@ -67,6 +67,21 @@ def test_channels_that_a_convolution_leaves_open_are_those_of_the_other_operand(
         built(model).run(feeds | {"x": np.ones((1, 4, 6), np.float32)})
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_samples_of_any_number_of_images_of_any_size_of_grid(padding: str) -> None:
+    call = f'GridSample <mode="linear", padding_mode="{padding}"> (x, g)'
+    text = f"(float[n,3,6,5] x, float[n,h,w,2] g) => (float[a,b,c,d] y) {{ y = {call} }}"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> s {text}')
+    compiled, rng = built(model, threads=2), np.random.default_rng(0)
+    for count, *samples in ((1, 4, 7), (3, 2, 5), (2, 1, 1)):
+        feeds = {
+            "x": rng.standard_normal((count, 3, 6, 5)).astype(np.float32),
+            "g": rng.uniform(-1.3, 1.3, (count, *samples, 2)).astype(np.float32),
+        }
+        (wanted,) = ReferenceEvaluator(model).run(None, feeds)
+        np.testing.assert_allclose(compiled.run(feeds)[0], wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_parts_say_how_long_an_open_axis_is() -> None:
     body = "{ s = Constant <value_ints=[1,2]> ()  y, w = Split <axis=0> (x, s) }"
     model = model_of(f"(float[n] x) => (float[a] y, float[b] w) {body}")

@@ -117,20 +117,16 @@ def gather_weighted(
     count = int(np.prod(extents))
     flat = reshape(node, data, (batch, channels, count))
     rows = transpose(flat, (0, 2, 1))
-    table = reshape(node, rows, (batch * count, channels))
-    first = reshape(node, constant(np.arange(batch) * count, "int64"), (batch, *(1,) * len(samples)))
-    terms = [
-        _term(node, table, first, combination, extents, outside, corners) for combination in itertools.product(*taps)
-    ]
+    terms = [_term(node, rows, combination, extents, outside, corners) for combination in itertools.product(*taps)]
     total = reduce(op.add, terms)
     rank = 2 + len(samples)
     return transpose(total, (0, rank - 1, *range(1, rank - 1)))
 
 
 def _term(
-    node: OnnxNode, table: Expr, first: Expr, taps: Sequence[_Tap], extents: Sequence[int], outside: str, corners: bool
+    node: OnnxNode, rows: Expr, taps: Sequence[_Tap], extents: Sequence[int], outside: str, corners: bool
 ) -> Expr:
-    """The rows that one combination of taps picks, (N, samples …, C), times its weight."""
+    """Of `rows` (N, elements, C) those that one combination of taps picks, (N, samples …, C), times its weight."""
     index: Expr | None = None
     weight: Expr | None = None
     valid: Expr | None = None
@@ -148,7 +144,7 @@ def _term(
         if tap.weight is not None:
             weight = tap.weight if weight is None else op.multiply(weight, tap.weight)
     assert index is not None
-    picked = op.take(table, op.add(index, first), axis=0, mode="clip")
+    picked = op.gather_nd(rows, op.expand_dims(index, axis=0, num_newaxis=1), batch_dims=1)
     last = node.rank(picked) - 1
     if valid is not None:
         picked = op.where(op.expand_dims(valid, axis=last, num_newaxis=1), picked, scalar_like(node, 0, picked))
