@@ -5,7 +5,7 @@
 
 Each distinct convolution is measured in every way that it may run in (blocked or plain, by sums or minimal filtering),
 of each the first configurations of the analytic ranking. With these prices, and the expected ones of changes of layout,
-the choice is made again for the graph as a whole (`solved_layouts`). What comes of it is run in turns with the
+the choice is made again for the graph as a whole (`plan_layouts`). What comes of it is run in turns with the
 network as the compiler has it, and kept if it is faster.
 """
 
@@ -35,7 +35,6 @@ from tilewright.relay.transform.layout.layout_plan import (
     Planner,
     follow_texts,
     plan_layouts,
-    solved_layouts,
     text_of,
 )
 from tilewright.relay.transform.layout.recorded_layouts import CHOICES, layouts_key
@@ -201,7 +200,7 @@ def priced_plan(planner: Planner, ways: Mapping[Call, Ways]) -> tuple[LayoutPlan
         as_own = text_of(own.choices.get(call)) == text_of(choice)
         return price(call, choice) * (1.0 if as_own else _OTHER_WAY)
 
-    plan = solved_layouts(planner.root, target, careful)
+    plan = plan_layouts(planner.root, target, careful)
     costs = [follow_texts(Planner(planner.root, target, price), texts) for texts in (own.texts, plan.texts)]
     known = [one.cost for one in costs if one is not None]
     return plan, known[0] / known[1] if len(known) == 2 and known[1] else 1.0

@@ -29,6 +29,9 @@ _BLOCKS = re.compile(r"\d+[a-z]")
 #: A change must lower the cost of the graph by this share of the operator's own cost: the figures are estimates.
 _MARGIN = 0.002
 
+#: A change of several operators together must lower the cost of the graph by this share of it.
+_TOGETHER = 0.002
+
 #: Rounds over all operators; the second finds what the changes of the first made worthwhile.
 _ROUNDS = 2
 
@@ -58,17 +61,20 @@ class LayoutPlan:
 def plan_layouts(root: Expr, target: Target | None, price: Price | None = None) -> LayoutPlan:
     """The plan of least cost that is found for the graph under `root`; without a target, everyone's first choice.
 
-    `price` says what choices cost where that is known better than by the operators' own expectation.
+    It is improved from everyone's first choice, one change at a time; where several would have to change together, the
+    solution of the whole as a problem (`LayoutProblem`) is cheaper, and is where improving begins again. `price` says
+    what choices cost where that is known better than by the operators' own expectation.
     """
     planner = Planner(root, target, price)
-    return planner.simulate({}) if target is None else _improved(planner, {})
-
-
-def solved_layouts(root: Expr, target: Target, price: Price | None = None) -> LayoutPlan:
-    """The same from two beginnings: everyone's first choice, and the solution of the whole as a problem."""
-    planner = Planner(root, target, price)
-    plans = [_improved(planner, {}), _improved(planner, dict(planner.problem().solved()))]
-    return min(plans, key=lambda plan: plan.cost)
+    if target is None:
+        return planner.simulate({})
+    plan = _improved(planner, {})
+    if not plan.choices:
+        return plan
+    solution: dict[Call, Taken] = dict(planner.problem().solved())
+    if planner.simulate(solution).cost >= (1 - _TOGETHER) * plan.cost:
+        return plan
+    return _improved(planner, solution)
 
 
 def follow_texts(planner: Planner, texts: Sequence[str]) -> LayoutPlan | None:
@@ -147,7 +153,13 @@ def _long_axes(shape: Sequence[object], layout: str) -> list[tuple[str, object]]
 
 
 def _taken(which: Taken, offers: Sequence[LayoutChoice | None]) -> LayoutChoice | None:
-    return offers[min(which, len(offers) - 1)] if isinstance(which, int) else which
+    """What of its offers a call takes; one that is not offered, as inputs arrive in another layout, is the first."""
+    if which is None:
+        return None
+    if isinstance(which, int):
+        return offers[min(which, len(offers) - 1)]
+    text = text_of(which)
+    return next((offer for offer in offers if offer is not None and text_of(offer) == text), offers[0])
 
 
 def _known(node: Expr, layouts: Sequence[str | None]) -> dict[Expr, str]:
