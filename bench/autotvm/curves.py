@@ -10,7 +10,7 @@ its points, of which those that the records lack are measured, and added, as exp
 twice, and all explorers and seeds see the same number of it. With `--curves` what was made is kept, so that a long
 campaign can be made in parts. Speed is over that of the best point found, or with `--peers` (what `bench/layers.py
 --json` wrote, of the same machine and threads) over a call of the faster peer; ours is then that of a call too, the
-kernel and what a call takes beside it. The shades are the worst and best seed.
+kernel, as many times its default as it was here, and what a call takes beside it. Shades are the worst and best seed.
 
 random, genetic   baselines
 xgb               boosted trees on knobs that begin at random and know no analytic model, as in the paper
@@ -52,6 +52,9 @@ from tilewright.autotvm.tuner.model_explorer import ModelExplorer, View
 from tilewright.autotvm.tuner.task_tuner import entry_of
 
 _BATCH = 4
+
+#: What curves are kept under beside explorers: the seconds of the default.
+_DEFAULT = "default"
 _COLOURS = {"random": "#9b9a97", "genetic": "#64473a", "xgb": "#0b6e99", "gru": "#d9730d", "ours": "#ad1a72"}
 _WIDTH, _HEIGHT, _COLUMNS, _EDGE = 300, 200, 3, 36
 
@@ -133,6 +136,11 @@ class Table:
         self.points = list(one.points) if measurer is None else list(range(len(one.task.points)))
         self._scale = 0.0
 
+    def default(self) -> float:
+        """Seconds of the default."""
+        default = self.task.default or 0
+        return self.known[default] if default in self.known else self.look([self.points.index(default)])[0]
+
     def look(self, batch: Sequence[int]) -> list[float]:
         """Seconds of some of `points` by their place; infinite for those that do not run."""
         which = [self.points[place] for place in batch]
@@ -184,6 +192,8 @@ class Kept:
 def run_layer(layer: str, looked: Table, names: Sequence[str], seeds: int, trials: int, kept: Kept) -> None:
     """The curves of a layer that are not kept yet."""
     features = Features(looked.task)
+    if (layer, _DEFAULT, 0) not in kept.curves:
+        kept.add(layer, _DEFAULT, 0, np.array([looked.default()]))
     for seed in range(seeds):
         for name in names:
             if (layer, name, seed) not in kept.curves:
@@ -220,18 +230,30 @@ def runs_of(kept: Kept, layer: str, name: str, trials: int) -> NDArray[np.float6
     return np.array([values for values in found if len(values) == trials]).reshape(-1, trials)
 
 
-def peer_seconds(path: Path | None) -> dict[str, tuple[float, float]]:
-    """By layer, of one thread, from the figures of bench/layers.py: seconds of a call of the faster peer, and what a
-    call of ours takes beside the kernel."""
+def peer_seconds(path: Path | None) -> dict[str, tuple[float, float, float]]:
+    """By layer, of one thread, from the figures of bench/layers.py: seconds of a call of the faster peer, of our
+    default kernel, and of what a call of ours takes beside it."""
     if path is None:
         return {}
     (record,) = [one for one in json.loads(path.read_text())["threads"] if one["machine"]["threads"] == 1]
     found = {}
     for one in record["results"]:
         times = one["minimum_ms"]
-        beside = max(0.0, times[OURS] - one["kernel_ms"])
-        found[one["name"]] = min(v for k, v in times.items() if k != OURS) / 1e3, beside / 1e3
+        kernel = one["kernel_ms"]
+        beside = max(0.0, times[OURS] - kernel)
+        found[one["name"]] = min(v for k, v in times.items() if k != OURS) / 1e3, kernel / 1e3, beside / 1e3
     return found
+
+
+def speeds_of(
+    runs: Mapping[str, NDArray[np.float64]], peer: tuple[float, float, float] | None, default: Sequence[float] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Speeds over the best of all runs, or over a peer: the kernel as many times its default's time of then as now."""
+    if peer is None or default is None:
+        best = min(float(values.min()) for values in runs.values())
+        return {name: best / values for name, values in runs.items()}
+    base, kernel, beside = peer
+    return {name: base / (beside + kernel * values / default[0]) for name, values in runs.items()}
 
 
 def svg(title: str, curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> str:
@@ -301,8 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = {name: runs_of(kept, layer, name, args.trials) for name in names}
         runs = {name: values for name, values in runs.items() if len(values)}
         if runs:
-            base, beside = peers.get(layer, (min(float(v.min()) for v in runs.values()), 0.0))
-            curves[layer] = {name: base / (beside + values) for name, values in runs.items()}
+            curves[layer] = speeds_of(runs, peers.get(layer), kept.curves.get((layer, _DEFAULT, 0)))
     args.svg.write_text(svg(f"speed over the {'faster peer' if peers else 'best found'}, {args.target}", curves))
     rows = []
     for name in names:

@@ -67,7 +67,7 @@ class LayoutProblem:
     def solved(self) -> dict[Call, LayoutChoice | None]:
         """The choice of every operator that has several options."""
         costs = {node: [0.0 if one is None else one.cost for one in self.options[node]] for node in self.nodes}
-        pairs = {}
+        pairs: dict[tuple[Expr, Expr], list[list[float]]] = {}
         for node in self.nodes:
             for place, value in enumerate(self.inputs(node)):
                 if value in self.options:
