@@ -285,7 +285,9 @@ def _picture(layer: str, speeds: Mapping[str, NDArray[np.float64]], left: float,
     trials = next(iter(speeds.values())).shape[1]
 
     def steps(values: NDArray[np.float64]) -> list[str]:
-        return [f"{x0 + wide * (i + 1) / trials:.1f} {y0 - high * float(v) / most:.1f}" for i, v in enumerate(values)]
+        ends = [True, *(values[1:-1] != values[:-2]) | (values[1:-1] != values[2:]), True]  # of level parts both ends
+        kept = [(i, float(v)) for i, v in enumerate(values) if ends[i]]
+        return [f"{x0 + wide * (i + 1) / trials:.0f} {y0 - high * v / most:.0f}" for i, v in kept]
 
     for name, runs in speeds.items():
         around = " ".join([*steps(runs.min(axis=0)), *reversed(steps(runs.max(axis=0)))])

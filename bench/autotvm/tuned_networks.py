@@ -1,6 +1,6 @@
 """What tuning gains on the benchmark's networks, each for a stated time, in parts: a run goes on where the last ended.
 
-    python bench/autotvm/networks.py OUT.json [--minutes 10] [--only resnet18,mlp] [--portion 190] [--threads 2]
+    python bench/autotvm/tuned_networks.py OUT.json [--minutes 10] [--only resnet18,mlp] [--portion 190] [--threads 2]
                                      [--records FOLDER] [--smoke]
 
 Those networks that have had the least time are tuned first, `--at-once` seconds at a time, until `--portion` seconds

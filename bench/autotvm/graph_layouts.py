@@ -1,6 +1,6 @@
 """What choosing layouts and algorithms over the whole graph gains over each convolution's own best, on networks here.
 
-    python bench/autotvm/layouts.py [--networks mobilenet_v2,inception_v3] [--seconds 60] [--records FILE]
+    python bench/autotvm/graph_layouts.py [--networks mobilenet_v2,inception_v3] [--seconds 60] [--records FILE]
                                     [--target cpu] [--json FILE] [--smoke]
 
 Every way of every convolution is measured for `--seconds` a network; records make a second run take up where the first
