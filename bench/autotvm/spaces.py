@@ -5,8 +5,7 @@
 
 Of each task the first ten of the analytic ranking are measured and an even sample of the rest, `--sample 0` all. What
 stands in the file already is not measured again, so that a long recording can be made in parts, whose times compare by
-those of the default, which each part measures. `--smoke` measures two
-configurations of a small layer.
+those of the default, which each part measures. `--smoke` measures two configurations of a small layer.
 """
 
 from __future__ import annotations
