@@ -107,6 +107,13 @@ def test_layouts_that_do_not_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert entry is not None and entry.config is None and recorded == [entry]
 
 
+def test_what_was_hardly_measured_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "measured_ways", lambda *_: 0)
+    nothing = pytest.fail
+    found = layouts.choose_layouts(network(), TARGET, 1.0, nothing, nothing, nothing)  # type: ignore[arg-type]
+    assert found == (None, 0)
+
+
 class _Network:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
