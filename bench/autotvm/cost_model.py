@@ -46,6 +46,9 @@ from tilewright.autotvm.model.trees_model import TreesModel, has_xgboost
 #: A trial is good enough within this share of the best; trials of a batch; tasks of the transfer, and their seeds.
 _NEAR, _BATCH, _SEEDS = 0.02, 4, 5
 
+#: A model learns again when there are so many times as many trials.
+_AGAIN = 1.1
+
 Set = list[tuple[Replay, Samples]]
 
 
@@ -84,11 +87,12 @@ def held_out(every: Set, name: str, folds: int, seed: int = 0) -> tuple[dict[str
 
 
 def trials_needed(samples: Samples, model: CostModel, seed: int, at_random: bool = False) -> int:
-    """Trials until one is near the best; the model learns after each batch, and decides from the first one on unless
+    """Trials until one is near the best; the model learns after batches, and decides from the first one on unless
     that is `at_random`."""
     generator = np.random.default_rng(seed)
     left = [int(number) for number in generator.permutation(len(samples))]
     done: list[int] = []
+    learned = 0
     aim = (1 + _NEAR) * float(samples.seconds.min())
     while left:
         if done or not at_random:
@@ -99,7 +103,8 @@ def trials_needed(samples: Samples, model: CostModel, seed: int, at_random: bool
             if samples.seconds[number] <= aim:
                 return len(done)
         left = left[_BATCH:]
-        if len(done) >= 2 * _BATCH:
+        if len(done) >= max(2 * _BATCH, _AGAIN * learned):
+            learned = len(done)
             model.fit(samples.take(np.array(done)))
     return len(done)
 

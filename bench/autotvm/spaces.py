@@ -4,8 +4,8 @@
                                    [--target "cpu -cores=1"] [--seconds 55]
 
 Of each task the first ten of the analytic ranking are measured and an even sample of the rest, `--sample 0` all. What
-stands in the file already is not measured again, so that a long recording can be made in parts. `--smoke` measures two
-configurations of a small layer.
+stands in the file already is not measured again, so that a long recording can be made in parts, whose times compare by
+those of the default, which each part measures. `--smoke` measures two configurations of a small layer.
 """
 
 from __future__ import annotations
@@ -69,14 +69,21 @@ def record(tasks: Sequence[tuple[str, KernelTask]], path: Path, sample: int, sec
     with RecordFile(path) as file, Measurer([task for _, task in tasks], MeasureOptions()) as measurer:
         known = Database(file.entries)
         for name, task in tasks:
-            have = {task.points.find(entry.config) for entry in known.of(task.key, task.processor)}
+            entries = known.of(task.key, task.processor)
+            have = {task.points.find(entry.config) for entry in entries}
+            before = next((e.seconds for e in entries if task.points.find(e.config) == task.default), None)
+            scale = 1.0
             missing = [point for point in sample_of(len(task.points), sample) if point not in have]
             first = [] if task.default is None else [task.default]
             while missing and time.monotonic() < end:
                 batch = list(dict.fromkeys([*first, *missing[:_BATCH]]))
                 missing, first = missing[_BATCH:], []
                 for trial in measurer.measure(task, batch):
-                    file.append(replace(entry_of(task, trial), more={"model": name}))
+                    if trial.point == task.default and before and trial.seconds:
+                        scale = before / trial.seconds
+                    entry = entry_of(task, trial)
+                    seconds = None if entry.seconds is None else entry.seconds * scale
+                    file.append(replace(entry, seconds=seconds, more={"model": name}))
                     done += 1
             left += len(missing)
     return done, left

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tilewright
-from tilewright.autotvm.record.context import records_in_force
+from tilewright.autotvm.record.context import applied, records_in_force
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.tophub import open_records
 from tilewright.backend import backend_of
@@ -321,7 +321,8 @@ def _fused(mod: IRModule, target: Target) -> IRModule:
 
 def optimize(mod: IRModule, target: Target, records: Database | None = None) -> IRModule:
     """Run the graph passes; the result's `main` calls fused functions only, configured as `records` know best."""
-    *_, (_, optimized) = optimize_stages(mod, target)
+    with applied(records):
+        *_, (_, optimized) = optimize_stages(mod, target)
     if records is None:
         return optimized
     with trace.span("apply_records"):

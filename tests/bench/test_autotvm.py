@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
+from xml.dom import minidom
 
 import numpy as np
 import pytest
 
 from tests.autotvm.samples import made
 from tests.autotvm.tasks import conv_task
+from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel
+from tilewright.autotvm.record.file import RecordFile
 
 
 @pytest.fixture
@@ -45,3 +49,59 @@ def test_recorded_points_are_a_space_of_their_own(bench: Any) -> None:
     assert part.find(task.points.plain(1)) is None and part.find({"no": 1}) is None
     assert part.best_expected(1) == [0] and curves.Part(task.points, which, blind=True).best_expected(1) == []
     assert 0 <= part.random(Random(0)) < len(part)
+
+
+def test_a_point_is_looked_up_where_it_is_known_and_measured_once_where_not(bench: Any, tmp_path: Path) -> None:
+    curves, replay, task = bench("curves"), bench("replay"), conv_task()
+
+    class Machine:
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+
+        def measure(self, task: Any, points: list[int]) -> list[Trial]:
+            self.asked += points
+            return [Trial(point, task.points.plain(point), seconds=2.0 * (point + 1)) for point in points]
+
+    known = replay.Replay("C", task, (0, 1), np.array([1.0, 5.0]))
+    with RecordFile(tmp_path / "t.jsonl") as file:
+        table = curves.Table(known, file, device := Machine(), float("inf"))
+        assert table.look([1]) == [5.0] and not device.asked
+        assert table.look([1, 3]) == table.look([1, 3]) == [5.0, 4.0]  # twice as slow a clock as in the file
+        assert device.asked == [task.default, 3] and table.default() == 1.0
+        late = curves.Table(known, file, Machine(), -1.0)
+        with pytest.raises(curves.Late):
+            late.look([2])
+    assert curves.Table(known, None, None, 0.0).look([0, 1]) == [1.0, 5.0]
+
+
+def test_curves_are_kept_and_drawn(bench: Any, tmp_path: Path) -> None:
+    curves = bench("curves")
+    kept = curves.Kept(tmp_path / "c.jsonl")
+    for seed in range(2):
+        kept.add("C1", "random", seed, np.array([4.0, 2.0, 2.0]))
+    again = curves.Kept(tmp_path / "c.jsonl")
+    runs = {"random": curves.runs_of(again, "C1", "random", 3)}
+    assert runs["random"].shape == (2, 3) and not len(curves.runs_of(again, "C1", "random", 4))
+    speeds = curves.speeds_of(runs, (6.0, 3.0, 1.0), [2.0])  # a kernel of 3 that was 2 then, 1 beside it, 6 the peer
+    assert speeds["random"][0].tolist() == [6 / 7, 1.5, 1.5]
+    assert curves.speeds_of(runs, None, None)["random"][0].tolist() == [0.5, 1.0, 1.0]
+    picture = minidom.parseString(curves.svg("speed", {"C1": speeds}))
+    assert len(picture.getElementsByTagName("polyline")) == len(picture.getElementsByTagName("polygon")) == 1
+
+
+def test_the_networks_that_had_least_time_are_tuned_first(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuned, turns = bench("tuned_networks"), []
+
+    def turn(name: str, args: Any, seconds: float, before: Any) -> dict[str, Any]:
+        turns.append(name)
+        figures = {"trials": 1, "default_ms": 2.0, "tuned_ms": 1.0, "speedup": 2.0, "kept": 1, "rolled_back": 0}
+        return {"seconds": before.get("seconds", 0.0) + seconds, **figures}
+
+    monkeypatch.setattr(tuned, "one_turn", turn)
+    out = ["--only", "a,b", "--minutes", "0.02", "--at-once", "1", "--records", str(tmp_path / "r")]
+    for _ in range(2):
+        tuned.main([str(tmp_path / "o.json"), *out])
+    assert turns == ["a", "b", "a", "b"]
+    assert "Geometric mean of 2: 2.000" in tuned.markdown(json.loads((tmp_path / "o.json").read_text()))

@@ -12,6 +12,7 @@ from tilewright.autotvm.measure.loop import reference_loop
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.stand import Stand, WrongResult
+from tilewright.autotvm.measure.timing import is_hopeless, timing_of
 from tilewright.autotvm.task.task import WEIGHT, Argument
 from tilewright.codegen.build import compiled
 from tilewright.errors import EnvironmentError_
@@ -79,6 +80,13 @@ def test_a_comparison_has_as_many_blocks_as_are_asked_for() -> None:
     timing = place.compare(code, code, 5, patient=True)
     assert timing.blocks == 5
     assert timing.candidate > 0 and timing.incumbent > 0 and timing.loop > 0 and 0 <= timing.wins <= 1
+
+
+def test_of_few_blocks_the_least_counts() -> None:
+    """A candidate that is given up is slower than the incumbent, whatever disturbed the latter's other blocks."""
+    candidate, incumbent = [1.4e-3, 1.5e-3, 1.4e-3], [1e-3, 9e-3, 9e-3]
+    assert is_hopeless(candidate, incumbent)
+    assert timing_of(candidate, incumbent, [1e-3] * 3).ratio == pytest.approx(1.4)
 
 
 def test_cold_weights_take_turns() -> None:

@@ -89,6 +89,26 @@ def settle(
     return Verdict(*times, tuple(kept), tuple(key for key in best if key not in kept), tuple(verdicts))
 
 
+def settle_layouts(
+    verdict: Verdict,
+    layouts: Entry,
+    plain: Network,
+    build: Callable[[Database], Network],
+    inputs: Mapping[str, Any],
+    seconds: float,
+) -> Verdict:
+    """The verdict of a network with other `layouts`, compared with it as the compiler has it (`plain`).
+
+    Where that is as fast neither the layouts stay nor what was tuned for them.
+    """
+    tuned = build(Database([entry for entry in verdict.entries if entry.config is not None]))
+    times = compare(plain, tuned, inputs, seconds)
+    if times[1] < times[0]:
+        return replace(verdict, default_seconds=times[0], tuned_seconds=times[1], entries=(layouts, *verdict.entries))
+    entries = tuple(replace(entry, kind=VERDICT, config=None) for entry in (layouts, *verdict.entries))
+    return Verdict(times[0], times[0], (), (*verdict.kept, *verdict.rolled_back), entries)
+
+
 def compare(first: Network, second: Network, inputs: Mapping[str, Any], seconds: float) -> tuple[float, float]:
     """Seconds of a run of two networks, run in turns: the tenth percentile of each."""
     one = max(first.time(inputs, repeat=1)[0], second.time(inputs, repeat=1)[0])

@@ -23,9 +23,10 @@ from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.network.inputs import timing_inputs
+from tilewright.autotvm.network.layouts import choose_layouts
 from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
-from tilewright.autotvm.network.settle import Verdict
+from tilewright.autotvm.network.settle import Verdict, compare, settle_layouts
 from tilewright.autotvm.network.transfer import TransferPool
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
@@ -36,9 +37,12 @@ from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
-from tilewright.compile import build
+from tilewright.compile import build as compiled
+from tilewright.driver.vm.build import needs_machine
 from tilewright.errors import ShapeError, UnsupportedError
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.partition.lower_external import lower_external
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.runtime.model import Model
 from tilewright.target import Target
 
@@ -64,6 +68,10 @@ class TuneOptions:
     batch: int = 8
     seed: int = 0
     measure: MeasureOptions = field(default_factory=MeasureOptions)
+
+
+#: The share of the time in which layouts are chosen by measuring, and the fewest seconds that are worth beginning it.
+_LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 15.0
 
 
 class Watcher:
@@ -122,8 +130,7 @@ def tune(
     begun = time.monotonic()
     with _recorder(records) as (known, record):
         calls = network_calls(mod, target)
-        tasks = tasks_of(calls, target)
-        if not tasks:
+        if not tasks_of(calls, target):
             raise UnsupportedError(
                 "the model has no kernel with a search space: its operators have one schedule each, or open sizes "
                 "(give them, as by --input-shapes)"
@@ -133,31 +140,73 @@ def tune(
         built = time.monotonic() - begun
         cold = min(_MOST_COLD, weight_bytes(calls))
         measure = MeasureOptions(**{**vars(options.measure), "cold_bytes": options.measure.cold_bytes or cold})
+        options = replace(options, measure=measure)
+        build = partial(_built, place, mod, target)
+        layouts, spent = _layouts(mod, target, options, place, build, default, inputs, watcher, known, record)
+        base = [layouts] if layouts is not None and layouts.config is not None else []
+        if base:
+            calls = network_calls(mod, target, Database(base))
         verdict_seconds = min(_MOST_VERDICT, _VERDICT_SHARE * (options.seconds or 1e9))
-        left = None if options.seconds is None else options.seconds - 2 * built - verdict_seconds
+        left = None if options.seconds is None else options.seconds - (time.monotonic() - begun) - built
+        left = None if left is None else left - verdict_seconds
+        tasks = tasks_of(calls, target)
         with place.measurer(tasks, measure, watcher.note) as measurer:
             measurer.deadline = time.monotonic() + (float("inf") if left is None else left)
             tuners = _tuners(tasks, measurer, options, known, record)
             watcher.begin(tuners)
             done, interrupted = _search(tuners, options, left, watcher)
-        verdict = place.settle(
-            default,
-            partial(_built, place, mod, target),
-            _best(tuners),
-            task_of_kernels(calls, target),
-            inputs,
-            verdict_seconds,
-        )
+        planned = build(Database(base)) if base else default
+        kernels = task_of_kernels(calls, target)
+        beside = partial(_beside, build, base)
+        verdict = place.settle(planned, beside, _best(tuners), kernels, inputs, verdict_seconds)
+        if base:
+            verdict = settle_layouts(verdict, base[0], default, beside, inputs, verdict_seconds / 2)
         for entry in verdict.entries:
             record(entry)
     failures = dict(measurer.failures)
-    result = TuneResult(target, verdict, tuners, done, time.monotonic() - begun, failures, interrupted)
+    result = TuneResult(target, verdict, tuners, done + spent, time.monotonic() - begun, failures, interrupted)
     watcher.end(result)
     return result
 
 
+def _beside(build: Callable[[Database], Model], base: Sequence[Entry], records: Database) -> Model:
+    """The network with `records` and those that hold beside them."""
+    return build(Database([*base, *records.entries]))
+
+
+def _layouts(
+    mod: IRModule,
+    target: Target,
+    options: TuneOptions,
+    place: Here,
+    build: Callable[[Database], Model],
+    default: Model,
+    inputs: dict[str, Any],
+    watcher: Watcher,
+    known: Database,
+    record: Callable[[Entry], None],
+) -> tuple[Entry | None, int]:
+    """The record of the layouts, where there is time to measure some and this machine runs the module straight."""
+    seconds = _LAYOUTS_SHARE * (options.seconds or 0.0)
+    if seconds < _LEAST_LAYOUTS or type(place) is not Here or needs_machine(expand_calls(lower_external(mod))):
+        return None, 0
+    watcher.note(f"measuring the ways to run each convolution, for up to {seconds:.0f} s")
+    entry, trials = choose_layouts(
+        mod,
+        target,
+        seconds,
+        lambda tasks: place.measurer(tasks, options.measure, watcher.note),
+        lambda records, limit: compare(default, build(records), inputs, limit),
+        record,
+        known,
+    )
+    if entry is not None:
+        watcher.note("other layouts are faster" if entry.config is not None else "the compiler's own layouts stay")
+    return entry, trials
+
+
 def _built(place: Here, mod: IRModule, target: Target, records: Database | None) -> Model:
-    return place.ready(build(mod, target, records=records), target)
+    return place.ready(compiled(mod, target, records=records), target)
 
 
 @contextmanager

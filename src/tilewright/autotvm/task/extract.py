@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
 from tilewright.compile import optimize
@@ -39,11 +40,11 @@ def extract_from_program(mod: IRModule | Function, target: str | Target = "cpu")
     return tasks_of(network_calls(mod, target), target)
 
 
-def network_calls(mod: IRModule, target: Target) -> list[Call]:
-    """The calls of kernels that running a module makes, of all its straight parts."""
+def network_calls(mod: IRModule, target: Target, records: Database | None = None) -> list[Call]:
+    """The calls of kernels that running a module makes, of all its straight parts, compiled with `records`."""
     mod = expand_calls(lower_external(mod))
     modules = segment_modules(mod) if needs_machine(mod) else [mod]
-    return [call for module in modules for call in plan_memory(optimize(module, target)).order]
+    return [call for module in modules for call in plan_memory(optimize(module, target, records)).order]
 
 
 def weight_bytes(calls: Sequence[Call]) -> int:

@@ -8,13 +8,14 @@ After:  %0 = nn.conv2d(%x, w0', data_layout="NCHW", kernel_layout="OIHW16o", out
 
 Operators say what they can do through their `Op.layout` rule: convolutions offer choices with their costs (minimal
 filtering among them, which becomes an operator of its own with transformed weights), elementwise operators, pooling,
-concatenation and the like follow. `layout_plan` chooses for the whole graph. A value is transformed only where a reader
-wants another layout than it is in, once per layout, and constants are transformed at compile time. Outputs keep their
-plain layout.
+concatenation and the like follow. `layout_plan` chooses for the whole graph, unless records of tuning know better. A
+value is transformed only where a reader wants another layout than it is in, once per layout, and constants are
+transformed at compile time. Outputs keep their plain layout.
 """
 
 from __future__ import annotations
 
+from tilewright.autotvm.record.context import records_in_force
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.infer_type import infer_type
@@ -23,7 +24,8 @@ from tilewright.relay.ir.registry import LayoutChoice
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
-from tilewright.relay.transform.layout.layout_plan import LayoutPlan, blocked, keeps_order, plain, plan_layouts
+from tilewright.relay.transform.layout.layout_plan import LayoutPlan, Planner, blocked, keeps_order, plain, plan_layouts
+from tilewright.relay.transform.layout.recorded_layouts import recorded_plan
 from tilewright.relay.transform.simplify.make import make, reshape
 from tilewright.support.recursion import nested
 from tilewright.target import Target
@@ -33,8 +35,15 @@ from tilewright.topi.layout import transform_shape
 def alter_layout(mod: IRModule, target: Target | None = None) -> IRModule:
     """Choose the layout of every value of every function for `target`; see the module's docstring."""
     mod = infer_type(mod)
-    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(plan_layouts(func.body, target)).run(func.body)))
+    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(_plan(func.body, target)).run(func.body)))
     return infer_type(altered)
+
+
+def _plan(body: Expr, target: Target | None) -> LayoutPlan:
+    """What tuning has found for this very graph, else what is expected to cost least."""
+    records = records_in_force()
+    found = None if records is None else recorded_plan(Planner(body, target), records)
+    return plan_layouts(body, target) if found is None else found
 
 
 class _Rewriter:

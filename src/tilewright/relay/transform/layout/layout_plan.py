@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilewright.backend import backend_of
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
@@ -19,6 +19,7 @@ from tilewright.relay.ir.registry import LayoutChoice, Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order
+from tilewright.relay.transform.layout.layout_problem import LayoutProblem
 from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import transform_shape
@@ -28,8 +29,18 @@ _BLOCKS = re.compile(r"\d+[a-z]")
 #: A change must lower the cost of the graph by this share of the operator's own cost: the figures are estimates.
 _MARGIN = 0.002
 
+#: A change of several operators together must lower the cost of the graph by this share of it.
+_TOGETHER = 0.002
+
 #: Rounds over all operators; the second finds what the changes of the first made worthwhile.
 _ROUNDS = 2
+
+
+#: What a choice of a call costs, in cycles.
+Price = Callable[[Call, LayoutChoice], float]
+
+#: Which of its choices a call takes: its number among what it offers, or itself (None: plain).
+Taken = int | LayoutChoice | None
 
 
 @dataclass
@@ -41,14 +52,59 @@ class LayoutPlan:
     transforms: dict[tuple[Expr, str | None], float] = field(default_factory=dict)
     cost: float = 0.0
 
+    @property
+    def texts(self) -> list[str]:
+        """Every choice in a few words, in order of evaluation; `follow_texts` makes the plan of them again."""
+        return [text_of(choice) for choice in self.choices.values()]
 
-def plan_layouts(root: Expr, target: Target | None) -> LayoutPlan:
-    """The plan of least cost that is found for the graph under `root`; without a target, everyone's first choice."""
-    planner = _Planner(root, target)
-    taken: dict[Call, int] = {}
-    best = planner.simulate(taken)
+
+def plan_layouts(root: Expr, target: Target | None, price: Price | None = None) -> LayoutPlan:
+    """The plan of least cost that is found for the graph under `root`; without a target, everyone's first choice.
+
+    It is improved from everyone's first choice, one change at a time; where several would have to change together, the
+    solution of the whole as a problem (`LayoutProblem`) is cheaper, and is where improving begins again. `price` says
+    what choices cost where that is known better than by the operators' own expectation.
+    """
+    planner = Planner(root, target, price)
     if target is None:
-        return best
+        return planner.simulate({})
+    plan = _improved(planner, {})
+    if not plan.choices:
+        return plan
+    solution: dict[Call, Taken] = dict(planner.problem().solved())
+    if planner.simulate(solution).cost >= (1 - _TOGETHER) * plan.cost:
+        return plan
+    return _improved(planner, solution)
+
+
+def follow_texts(planner: Planner, texts: Sequence[str]) -> LayoutPlan | None:
+    """The plan whose choices are spelled so, in order (`LayoutPlan.texts`); None where the graph has others."""
+    left = list(texts)
+    fits = True
+
+    def next_one(call: Call, offers: Sequence[LayoutChoice | None]) -> LayoutChoice | None:
+        nonlocal fits
+        text = left.pop(0) if left else ""
+        named = [offer for offer in (*offers, None) if text_of(offer) == text]
+        fits = fits and bool(named)
+        return named[0] if named else offers[0]
+
+    plan = planner.simulate_by(next_one)
+    return plan if fits and not left else None
+
+
+def text_of(choice: LayoutChoice | None) -> str:
+    """A choice in a few words: "NCHW16c,OIHW16i16o>NCHW16c", with the tile of minimal filtering; "plain" for None."""
+    if choice is None:
+        return "plain"
+    tile = choice.attrs.get("tile_size")
+    inputs = ",".join(layout or "-" for layout in choice.inputs)
+    return f"{inputs}>{choice.output}{f' m={tile}' if tile else ''}"
+
+
+def _improved(planner: Planner, taken: dict[Call, Taken]) -> LayoutPlan:
+    """The plan that changes of one choice at a time lead to from those `taken`."""
+    best = planner.simulate(taken)
     for _ in range(_ROUNDS):
         before = best.cost
         for call in planner.open_calls(best):
@@ -96,23 +152,43 @@ def _long_axes(shape: Sequence[object], layout: str) -> list[tuple[str, object]]
     return merged
 
 
-class _Planner:
+def _taken(which: Taken, offers: Sequence[LayoutChoice | None]) -> LayoutChoice | None:
+    """What of its offers a call takes; one that is not offered, as inputs arrive in another layout, is the first."""
+    if which is None:
+        return None
+    if isinstance(which, int):
+        return offers[min(which, len(offers) - 1)]
+    text = text_of(which)
+    return next((offer for offer in offers if offer is not None and text_of(offer) == text), offers[0])
+
+
+def _known(node: Expr, layouts: Sequence[str | None]) -> dict[Expr, str]:
+    """The layouts of an operator's inputs by value."""
+    pairs = zip(flat_inputs(children(node)), layouts, strict=True)
+    return {value: layout for value, layout in pairs if layout is not None}
+
+
+class Planner:
     """Simulates the rewriting of one graph under given decisions, without building anything."""
 
-    def __init__(self, root: Expr, target: Target | None) -> None:
-        self.root, self.target = root, target
+    def __init__(self, root: Expr, target: Target | None, price: Price | None = None) -> None:
+        self.root, self.target, self.price = root, target, price
         self.nodes = [node for node in post_order(root) if not isinstance(node, Tuple)]
         self.offers: dict[tuple[Call, tuple[str | None, ...]], tuple[LayoutChoice | None, ...]] = {}
         self.constant = {node for node in self.nodes if isinstance(node, Constant)}
 
-    def simulate(self, taken: dict[Call, int]) -> LayoutPlan:
+    def simulate(self, taken: Mapping[Call, Taken]) -> LayoutPlan:
         """The plan in which the calls of `taken` take that choice of theirs, and all others their first."""
+        return self.simulate_by(lambda call, offers: _taken(taken.get(call, 0), offers))
+
+    def simulate_by(self, take: Callable[[Call, Sequence[LayoutChoice | None]], LayoutChoice | None]) -> LayoutPlan:
+        """The plan in which each call takes what `take` chooses of its offers."""
         plan = LayoutPlan()
         for node in self.nodes:
             offers = self.offered(node, plan)
             if offers:
                 assert isinstance(node, Call)
-                choice = offers[min(taken.get(node, 0), len(offers) - 1)]
+                choice = take(node, offers)
                 plan.choices[node] = choice
                 if choice is not None:
                     self._take(node, choice, plan)
@@ -139,27 +215,35 @@ class _Planner:
             if all(isinstance(t, TensorType) for t in types):
                 choice = node.op.layout(node.attrs, layouts, types, self.target)  # type: ignore[arg-type]
                 every = choice if isinstance(choice, tuple) else (choice,)
-                found = tuple([one for one in every if one is None or self._has_constants(inputs, one)])
+                found = tuple([self._priced(node, one) for one in every if self._is_possible(inputs, one)])
             else:
                 found = ()
             self.offers[node, layouts] = found
         return found
 
-    def _has_constants(self, inputs: Sequence[Expr], choice: LayoutChoice) -> bool:
-        return all(inputs[position] in self.constant for position in choice.constants)
+    def _is_possible(self, inputs: Sequence[Expr], choice: LayoutChoice | None) -> bool:
+        return choice is None or all(inputs[position] in self.constant for position in choice.constants)
+
+    def _priced(self, call: Call, choice: LayoutChoice | None) -> LayoutChoice | None:
+        if choice is None or self.price is None or not choice.cost:
+            return choice
+        return replace(choice, cost=self.price(call, choice))
 
     def open_calls(self, plan: LayoutPlan) -> list[Call]:
         """The calls that have several choices."""
         return [node for node in self.nodes if isinstance(node, Call) and len(self.offered(node, plan)) > 1]
 
-    def alternatives(self, call: Call, plan: LayoutPlan, taken: dict[Call, int]) -> Iterator[tuple[int, LayoutChoice]]:
+    def alternatives(
+        self, call: Call, plan: LayoutPlan, taken: Mapping[Call, Taken]
+    ) -> Iterator[tuple[int, LayoutChoice]]:
         """The other choices of `call` that could lower the cost of `plan`."""
         offers = self.offered(call, plan)
-        current = min(taken.get(call, 0), len(offers) - 1)
-        chosen = offers[current]
+        chosen = _taken(taken.get(call, 0), offers)
         at_a_change = self._meets_a_change(call, plan)
         for index, offer in enumerate(offers):
-            if index != current and offer is not None and (at_a_change or chosen is None or offer.cost < chosen.cost):
+            if offer is None or offer is chosen:
+                continue
+            if at_a_change or chosen is None or offer.cost < chosen.cost:
                 yield index, offer
 
     def _meets_a_change(self, call: Call, plan: LayoutPlan) -> bool:
@@ -195,11 +279,28 @@ class _Planner:
     def _need(self, value: Expr, wanted: str | None, plan: LayoutPlan) -> None:
         """Count the transform of `value` to `wanted`, once, unless it is free."""
         current = plan.layouts.get(value)
-        if current == wanted or self.target is None or value in self.constant or (value, wanted) in plan.transforms:
+        if self.target is None or (value, wanted) in plan.transforms:
             return
-        cost = sum(self._transform_cost(t, current, wanted) for t in tensor_types(type_of(value)))
-        if cost:
+        if cost := self.change(value, current, wanted):
             plan.transforms[value, wanted] = cost
+
+    def problem(self) -> LayoutProblem:
+        """The same choice as a problem that can be solved as a whole."""
+        return LayoutProblem(
+            self.nodes,
+            lambda node: flat_inputs(children(node)),
+            flat_inputs([self.root]),
+            lambda node, layouts: self.offered(node, LayoutPlan(layouts=_known(node, layouts))),
+            self.change,
+            lambda choice: blocked(choice.output),
+            lambda choice: [blocked(wanted) for wanted in choice.inputs],
+        )
+
+    def change(self, value: Expr, current: str | None, wanted: str | None) -> float:
+        """What bringing a value from one layout to another costs (None: plain)."""
+        if current == wanted or value in self.constant:
+            return 0.0
+        return sum(self._transform_cost(t, current, wanted) for t in tensor_types(type_of(value)))
 
     def _transform_cost(self, type_: TensorType, current: str | None, wanted: str | None) -> float:
         source, target = current or plain(wanted or ""), wanted or plain(current or "")
