@@ -155,8 +155,8 @@ def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[E
     """Floats as int32 numbers of 8 bits, with the scale and zero point of each row: what is reduced along `axes`.
 
     As in the kernels, to the last bit: a code is a float times the reciprocal of the scale, rounded by adding a half
-    and cutting off before the zero point is added, and scales of codes with a zero point are found in double precision.
-    (The kernels round halves otherwise on Arm, and in the last elements of a row, behind the last eight.)
+    and cutting off before the zero point is added. (The kernels round halves otherwise on Arm, and in the last elements
+    of a row, behind the last eight.)
     """
     high = op.max(data, axis=axes, keepdims=True)
     low = op.min(data, axis=axes, keepdims=True)
@@ -168,16 +168,15 @@ def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[E
         factor = op.where(empty, zero, op.divide(like(127, data), reach))
         codes = op.clip(_cut_off(op.multiply(data, factor)), -127, 127)
         return cast(codes, "int32"), scale, constant(0, "int32")
-    least, most = cast(op.minimum(low, zero), "float64"), cast(op.maximum(high, zero), "float64")
-    empty = op.equal(least, most)
-    step = op.where(empty, like(1, least), op.divide(op.subtract(most, least), like(255, least)))
-    below, above = op.divide(least, step), op.divide(most, step)
-    nearer = op.less(op.add(like(128, least), op.abs(below)), op.add(like(127, least), op.abs(above)))
-    offset = op.where(nearer, op.subtract(like(-128, least), below), op.subtract(like(127, least), above))
-    offset = op.where(empty, like(0, least), round_half_away(op.clip(offset, -128, 127)))
-    scale = cast(step, "float32")
+    low, high = op.minimum(low, zero), op.maximum(high, zero)
+    empty = op.equal(low, high)
+    scale = op.where(empty, one, op.divide(op.subtract(high, low), like(255, data)))
+    below, above = op.divide(low, scale), op.divide(high, scale)
+    nearer = op.less(op.add(like(128, data), op.abs(below)), op.add(like(127, data), op.abs(above)))
+    offset = op.where(nearer, op.subtract(like(-128, data), below), op.subtract(like(127, data), above))
+    offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
     steps = _cut_off(op.multiply(data, op.divide(one, scale)))
-    codes = op.clip(op.add(cast(offset, "float32"), steps), -128, 127)
+    codes = op.clip(op.add(offset, steps), -128, 127)
     return cast(codes, "int32"), scale, cast(offset, "int32")
 
 
