@@ -108,6 +108,11 @@ def gradients(case: Case, dtype: str, compiled: bool) -> str:
     return compare([left for left, _ in pairs], [right for _, right in pairs])
 
 
+def as_bytes(text: Any) -> bytes:
+    """Text as UTF-8: TensorFlow gives bytes, the importer gives `str`."""
+    return text if isinstance(text, bytes) else str(text).encode()
+
+
 def compare(wanted: list[np.ndarray], found: list[np.ndarray]) -> str:
     """ "agrees" where shapes, types and numbers do."""
     if len(wanted) != len(found):
@@ -117,6 +122,10 @@ def compare(wanted: list[np.ndarray], found: list[np.ndarray]) -> str:
             return f"shape {ours.shape}, not {theirs.shape}"
         if ours.dtype != theirs.dtype:
             return f"type {ours.dtype}, not {theirs.dtype}"
+        if ours.dtype == object:
+            if [as_bytes(one) for one in ours.flat] != [as_bytes(one) for one in theirs.flat]:
+                return f"{ours} is other text than {theirs}"
+            continue
         apart = np.max(np.abs(ours.astype("float64") - theirs.astype("float64")), initial=0.0)
         if not np.allclose(ours, theirs, rtol=1e-4, atol=1e-4, equal_nan=True):
             return f"differs by {apart:.3g}"

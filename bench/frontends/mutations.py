@@ -1,8 +1,12 @@
 """Trained models of each format damaged in many ways: each must be refused by one error, or still be a model.
 
     python -m bench.frontends.mutations [--count 500] [--only FORMAT] [--megabytes 3000] [--seconds 300]
+        [--made FOLDER]
 
-Each format runs in a process of its own with a bound on its memory. What is neither is printed with its seed.
+Each format runs in a process of its own with a bound on its memory. What is neither is printed with its seed. Of
+Paddle and MXNet there is no trained model: `--made` names the folder with what `paddle_networks --save FOLDER/paddle`,
+the same with `--legacy` and FOLDER/paddle_legacy, and `mxnet_networks --save FOLDER/mxnet` wrote. Archives of PyTorch
+are damaged by `torch_damaged.py`, in processes that may die.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from tilewright.errors import UserError
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "real"
 
+Shapes = dict[str, tuple[int, ...]]
+
 #: Of each format a model's file, and the one that is damaged where that is another.
 FILES: dict[str, list[tuple[str, str]]] = {
     "onnx": [("onnx/basic_pitch/nmp.onnx", "")],
@@ -37,6 +43,27 @@ FILES: dict[str, list[tuple[str, str]]] = {
     "caffe": [("caffe/wechat_qr/sr.prototxt", ""), ("caffe/wechat_qr/sr.prototxt", "sr.caffemodel")],
     "darknet": [("darknet/yolo_fastest/yolo-fastest-1.1.cfg", "")],
 }
+
+#: The same in the folder `--made`, with the shapes of the inputs where the file does not say them.
+MADE: dict[str, list[tuple[str, str, Shapes | None]]] = {
+    "paddle": [
+        ("paddle/detector/net.json", "", None), ("paddle/lstm/net.json", "", None),
+        ("paddle/detector/net.json", "net.pdiparams", None), ("paddle_legacy/unet/net.pdmodel", "", None),
+        ("paddle_legacy/unet/net.pdmodel", "net.pdiparams", None),
+    ],
+    "mxnet": [
+        ("mxnet/detector/net-symbol.json", "", {"data": (1, 3, 64, 64)}),
+        ("mxnet/lstm/net-symbol.json", "", {"data": (2, 7, 20)}),
+        ("mxnet/words_interleaved/net-symbol.json", "", {"data": (2, 12)}),
+        ("mxnet/lstm/net-symbol.json", "net-0000.params", {"data": (2, 7, 20)}),
+    ],
+}  # fmt: skip
+
+
+def seeds(name: str, made: Path | None) -> list[tuple[Path, str, Shapes | None]]:
+    """(the model, the file that is damaged, shapes of inputs) of a format."""
+    found: list[tuple[Path, str, Shapes | None]] = [(MODELS / path, part, None) for path, part in FILES.get(name, ())]
+    return found + [(made / path, part, shapes) for path, part, shapes in MADE.get(name, ()) if made is not None]
 
 
 def copies(model: Path, damaged: str, count: int, folder: Path) -> Iterator[Path]:
@@ -56,7 +83,9 @@ def copies(model: Path, damaged: str, count: int, folder: Path) -> Iterator[Path
         yield target
 
 
-def one_format(name: str, count: int, megabytes: int, seconds: float, results: Any) -> None:
+def one_format(
+    name: str, files: list[tuple[Path, str, Shapes | None]], count: int, megabytes: int, seconds: float, results: Any
+) -> None:
     """Counts of what came of each copy, and the first lines of what should not have."""
     from tilewright.frontends import FRONTENDS  # in the process that has the bound
 
@@ -65,14 +94,14 @@ def one_format(name: str, count: int, megabytes: int, seconds: float, results: A
     convert: Callable[..., Any] = next(one for one in FRONTENDS if one.name == name).convert
     counts: Counter[str] = Counter()
     worst, faults, begun = 0.0, [], time.monotonic()
-    for model, damaged in FILES[name]:
+    for model, damaged, shapes in files:
         with tempfile.TemporaryDirectory() as folder:
-            for number, path in enumerate(copies(MODELS / model, damaged, count // len(FILES[name]), Path(folder))):
+            for number, path in enumerate(copies(model, damaged, -(-count // len(files)), Path(folder))):
                 start = time.monotonic()
                 if start - begun > seconds:
                     break
                 try:
-                    convert(path, None)
+                    convert(path, shapes)
                     counts["still a model"] += 1
                 except UserError:
                     counts["refused"] += 1
@@ -90,13 +119,16 @@ def main() -> None:
     parser.add_argument("--only")
     parser.add_argument("--megabytes", type=int, default=3000)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--made", type=Path)
     args = parser.parse_args()
     context = multiprocessing.get_context("spawn")
-    for name in FILES:
-        if args.only not in (None, name):
+    for name in (*FILES, *MADE):
+        files = seeds(name, args.made)
+        if args.only not in (None, name) or not files:
             continue
         results = context.Queue()
-        child = context.Process(target=one_format, args=(name, args.count, args.megabytes, args.seconds, results))
+        bounds = (args.count, args.megabytes, args.seconds)
+        child = context.Process(target=one_format, args=(name, files, *bounds, results))
         child.start()
         while child.is_alive() and results.empty():
             time.sleep(0.2)

@@ -109,7 +109,7 @@ def test_messages_too_deep_or_too_many_are_refused(monkeypatch: pytest.MonkeyPat
     for _ in range(150):
         data = varint(2 << 3 | 2) + varint(len(data)) + data
     with pytest.raises(ModelError, match="deep"):
-        read(data, "Layer")
+        repr(read(data, "Layer"))
     monkeypatch.setattr("tilewright.frontend.wire._MOST_VALUES", 100)
     with pytest.raises(ModelError, match="more than 100"):
         read(b"\x12\x00" * 101)
@@ -127,10 +127,20 @@ def test_every_cut_and_mutation_gives_one_error_or_a_message() -> None:
     refused = 0
     for data in changed:
         try:
-            read(data)
+            repr(read(data))  # which looks at all that is in it
         except ModelError:
             refused += 1
     assert refused > 100
+
+
+def test_messages_within_are_read_when_they_are_looked_at() -> None:
+    net = read(encode(SCHEMA, "Net", {"name": "n"}) + b"\x12\x02\x0a\x7f" + encode(SCHEMA, "Net", {"layer": [{}]}))
+    assert net.name == "n"
+    assert len(net.layer) == 2
+    assert net.layer[1].name == ""
+    for _ in range(2):
+        with pytest.raises(ModelError, match="in a Layer, the field 1 at byte 0 reaches byte 129 of 2"):
+            net.layer[0].name  # noqa: B018  (looking at it is what is tested)
 
 
 def test_formats_are_told_apart_by_their_first_fields() -> None:

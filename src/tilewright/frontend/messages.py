@@ -12,7 +12,7 @@ Enumerations are read as their names, what they do not name as its number in dig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -41,19 +41,29 @@ class Field(NamedTuple):
 class Record:
     """A message that was read: its fields as attributes, those left out with their defaults (an empty list, message).
 
-    `extra` holds fields that the schema does not name, as far as the encoding names them: lists by name.
+    `values` may be a function that reads them: it is called when the first field is asked for, once, and raises where
+    they are damaged. `extra` holds fields that the schema does not name, as far as the encoding names them: lists by
+    name.
     """
 
-    __slots__ = ("_schema", "_values", "extra", "kind")
+    __slots__ = ("_read", "_schema", "_values", "extra", "kind")
 
-    def __init__(self, schema: Schema, kind: str, values: dict[str, Any]) -> None:
+    def __init__(self, schema: Schema, kind: str, values: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
         self._schema = schema
-        self._values = values
+        if callable(values):
+            self._read: Callable[[], dict[str, Any]] | None = values
+        else:
+            self._values = values
         self.kind = kind
         self.extra: dict[str, list[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
-        values = object.__getattribute__(self, "_values")
+        if name == "_values" and self._read is not None:  # an empty slot: nobody has looked at the message yet
+            self._values, self._read = self._read(), None
+            return self._values
+        if name.startswith("_"):
+            raise AttributeError(f"a message has no field {name}")
+        values = self._values
         if name in values:
             return values[name]
         field = self._schema.fields(self.kind).get(name)
@@ -103,8 +113,8 @@ class Schema:
 
     def numbers(self, kind: str) -> Mapping[int, Field]:
         """The fields of a message by number."""
-        if kind.startswith("map/"):
-            return {field.number: field for field in _entry(kind)}
+        if kind.startswith("map/") and kind not in self._numbers:
+            self._numbers[kind] = {field.number: field for field in _entry(kind)}
         return self._numbers.get(kind, {})
 
     def value(self, enum: str, name: str) -> int | None:

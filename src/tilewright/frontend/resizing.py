@@ -40,12 +40,14 @@ def resize(images: Expr, size: Sequence[int], method: str, antialias: bool = Fal
         )  # fmt: skip
         return channels_last(made) if last else made
     first = rank_of(images) - (3 if last else 2)
+
+    def matrix(before: int, after: int) -> np.ndarray:
+        if method == "bicubic" and not antialias:
+            return cubic_matrix(before, after, corners=False, half=True)
+        return resize_matrix(before, after, method, antialias)
+
     rows, columns = extents(images, first, method)
-    sides = (
-        resize_matrix(rows, height, method, antialias),
-        resize_matrix(columns, width, method, antialias),
-    )
-    return by_matrices(images, first, sides)
+    return by_matrices(images, first, (matrix(rows, height), matrix(columns, width)))
 
 
 def extents(images: Expr, first: int, method: str) -> tuple[int, int]:

@@ -2,14 +2,17 @@
 
     model = read_message(memoryview, SCHEMA, "NetParameter", label="net.caffemodel", what="a Caffe model")
 
-Large data stays where it is: `bytes` fields and packed floats are views of the file. Every message and every number
-that is not packed takes a place of a budget, so that what a file makes in memory is bounded.
+Large data stays where it is: `bytes` fields and packed floats are views of the file. The messages within a message are
+read when they are first looked at, and refused then where they are damaged: of a file with many functions those that
+nobody calls cost nothing. Every message and every number that is not packed takes a place of a budget, so that what a
+file makes in memory is bounded.
 Wire format: https://protobuf.dev/programming-guides/encoding
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +36,13 @@ _FIXED: dict[str, np.dtype[Any]] = {
 
 
 def read_message(data: memoryview | bytes, schema: Schema, kind: str, label: str, what: str) -> Record:
-    """The message of `kind` that `data` is. Raises `ModelError`: `label` is a truncated or damaged `what`."""
-    return _Reader(memoryview(data), schema, label, what).message(memoryview(data), kind, 0)
+    """The message of `kind` that `data` is. Raises `ModelError`: `label` is a truncated or damaged `what`.
+
+    So does a field of a message within it, when it is first asked for.
+    """
+    whole = _Reader(memoryview(data), schema, label, what).message(memoryview(data), kind, 0)
+    whole.given()
+    return whole
 
 
 def looks_like(data: memoryview, schema: Schema, kind: str, most: int = 64) -> set[str] | None:
@@ -152,10 +160,14 @@ class _Reader:
         self._left = _MOST_VALUES
 
     def message(self, data: memoryview, kind: str, depth: int) -> Record:
-        """The message of `kind` that `data` is."""
+        """The message of `kind` that `data` is, not read yet."""
+        self._spend(kind)
+        return Record(self._schema, kind, partial(self._values, data, kind, depth))
+
+    def _values(self, data: memoryview, kind: str, depth: int) -> dict[str, Any]:
+        """The fields of a message."""
         if depth > _MOST_DEPTH:
             raise self._error(kind, f"messages within messages more than {_MOST_DEPTH} deep")
-        self._spend(kind)
         known = self._schema.numbers(kind)
         values: dict[str, Any] = {}
         pieces: dict[str, list[memoryview]] = {}
@@ -177,7 +189,7 @@ class _Reader:
         for name, value in values.items():
             if isinstance(value, _Chunks):
                 values[name] = value.joined()
-        return Record(self._schema, kind, values)
+        return values
 
     def _add(self, values: dict[str, Any], field: Field, wire: int, data: memoryview, depth: int) -> None:
         if wire >= _RUN:

@@ -112,7 +112,7 @@ def _core() -> list[Case]:
 
 def _augmentation() -> list[Case]:
     settings: dict[str, dict[str, Any]] = {
-        "AugMix": {}, "CutMix": {}, "Equalization": {}, "MixUp": {}, "RandAugment": {},
+        "AugMix": {}, "CutMix": {}, "MixUp": {}, "RandAugment": {},
         "RandomBrightness": {"factor": 0.2},
         "RandomColorDegeneration": {"factor": 0.2}, "RandomColorJitter": {}, "RandomContrast": {"factor": 0.2},
         "RandomCrop": {"height": 4, "width": 4}, "RandomElasticTransform": {}, "RandomErasing": {}, "RandomFlip": {},
@@ -123,7 +123,10 @@ def _augmentation() -> list[Case]:
         "Solarization": {}, "ContrastLimitedAdaptiveHistogramEqualization": {},
         "MaxNumBoundingBoxes": {"max_number": 5},
     }  # fmt: skip
-    return [(name, one, [(8, 9, 3)]) for name, one in settings.items()]
+    found: list[Case] = [(name, one, [(8, 9, 3)]) for name, one in settings.items()]
+    # in inference it gives the very tensor that it was given, which Keras takes for a circle where it stands alone
+    alone = {"layers": [("Equalization", {}), ("Rescaling", {"scale": 2.0})]}
+    return [*found, ("Pipeline", alone, [(8, 9, 3)])]
 
 
 def _recurrent() -> list[Case]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.frontend.running import mutations, refused
+from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.mxnet import from_mxnet
 from tilewright.frontends import frontend_of
@@ -111,3 +111,69 @@ def test_damaged_parameters_are_told(contents: bytes, says: str) -> None:
 def test_mutated_files() -> None:
     assert refused(lambda contents: from_mxnet(contents, PARAMS, SHAPES), mutations(NET, 350)) > 150
     assert refused(lambda contents: from_mxnet(NET, contents, SHAPES), mutations(PARAMS, 200)) > 60
+
+
+def gluon_lstm(**of_rnn: str) -> bytes:
+    """As Gluon exports an LSTM of two units over [3, 2, 4]: its weights one by one, states whose batch is left open."""
+    parts = [node("null", name) for name in ("w_i", "w_h", "b_i", "b_h")]
+    flat = [node("Reshape", f"flat{place}", place + 1, shape="(-1,)") for place in range(4)]
+    zeros = [node("_zeros", name, shape="(1, 0, 2)") for name in ("h", "c")]
+    joined = node("_rnn_param_concat", "joined", 5, 6, 7, 8, dim="0", num_args="4")
+    settings = {"mode": "lstm", "state_size": "2", "num_layers": "1", "state_outputs": "True", **of_rnn}
+    return symbol(node("null", "data"), *parts, *flat, joined, *zeros, node("RNN", "rnn", 0, 9, 10, 11, **settings))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def test_recurrent_layers_as_gluon_exports_them() -> None:
+    shapes = {"w_i": (8, 4), "w_h": (8, 2), "b_i": (8,), "b_h": (8,)}
+    arrays = {name: rng.standard_normal(shape).astype("f") for name, shape in shapes.items()}
+    x = rng.standard_normal((3, 2, 4)).astype("f")
+    contents = parameters({f"arg:{name}": data for name, data in arrays.items()})
+    mod, _ = from_mxnet(gluon_lstm(), contents, {"data": x.shape})
+    (found,) = run(mod, {"data": x})
+    hidden, cell = np.zeros((2, 2)), np.zeros((2, 2))
+    for row, ours in zip(x, found, strict=True):
+        gates = row @ arrays["w_i"].T + hidden @ arrays["w_h"].T + arrays["b_i"] + arrays["b_h"]
+        take, keep, new, out = np.split(gates, 4, 1)
+        cell = sigmoid(keep) * cell + sigmoid(take) * np.tanh(new)
+        hidden = sigmoid(out) * np.tanh(cell)
+        np.testing.assert_allclose(ours, hidden, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ModelError, match="fewer than"):
+        from_mxnet(gluon_lstm(num_layers="2"), contents, {"data": x.shape})
+    with pytest.raises(UnsupportedError, match="mode=ugrnn"):
+        from_mxnet(gluon_lstm(mode="ugrnn"), contents, {"data": x.shape})
+
+
+def test_interleaved_attention() -> None:
+    net = symbol(
+        node("null", "data"), node("_contrib_interleaved_matmul_selfatt_qk", "s", 0, heads="2"),
+        node("softmax", "p", 1), node("_contrib_interleaved_matmul_selfatt_valatt", "v", 0, 2, heads="2"),
+    )  # fmt: skip
+    x = rng.standard_normal((5, 3, 2 * 3 * 4)).astype("f")
+    mod, _ = from_mxnet(net, {}, {"data": x.shape})
+    (found,) = run(mod, {"data": x})
+    query, key, value = np.moveaxis(x.reshape(5, 3, 2, 3, 4), 3, 0)
+    powers = np.exp(np.einsum("lbhd,mbhd->bhlm", query, key) / 2)
+    wanted = np.einsum("bhlm,mbhd->lbhd", powers / powers.sum(-1, keepdims=True), value)
+    np.testing.assert_allclose(found, wanted.reshape(5, 3, 8), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ModelError, match="are no 3 parts of 5 heads"):
+        from_mxnet(symbol(node("null", "data"), node("_contrib_interleaved_matmul_selfatt_qk", "s", 0, heads="5")),
+                   {}, {"data": x.shape})  # fmt: skip
+
+
+def test_boxes_are_suppressed() -> None:
+    rows = np.array([[[0, 0.5, 0, 0, 2, 2], [0, 0.9, 0, 0, 2, 2.2], [1, 0.4, 0, 0, 2, 2], [0, 0.3, 5, 5, 6, 6]]], "f")
+    net = symbol(node("null", "data"), node("_contrib_box_nms", "n", 0, id_index="0", valid_thresh="0.35"))
+    mod, _ = from_mxnet(net, {}, {"data": rows.shape})
+    (found,) = run(mod, {"data": rows})
+    np.testing.assert_array_equal(found[0], [*rows[0, [1, 2]], [-1] * 6, [-1] * 6])
+    centred = rows.copy()
+    centred[..., 2:4], centred[..., 4:6] = (rows[..., 2:4] + rows[..., 4:6]) / 2, rows[..., 4:6] - rows[..., 2:4]
+    settings = {"in_format": "center", "out_format": "center", "id_index": "0"}
+    mod, _ = from_mxnet(symbol(node("null", "data"), node("_contrib_box_nms", "n", 0, **settings)), {},
+                        {"data": rows.shape})  # fmt: skip
+    (found,) = run(mod, {"data": centred})
+    np.testing.assert_allclose(found[0], [*centred[0, [1, 2, 3]], [-1] * 6], atol=1e-6)

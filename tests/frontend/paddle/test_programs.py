@@ -123,3 +123,73 @@ def test_mutated_programs(program: bytes, least: int) -> None:
 
 def test_mutated_parameters() -> None:
     assert refused(lambda contents: from_paddle(PIR, contents), mutations(PARAMETERS, 150)) > 60
+
+
+def recurrent(**attrs: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The operator of an LSTM of one unit over steps of three numbers, and its weights by name."""
+    shapes = [(4, 3), (4, 1), (4,), (4,)]
+    settings = {"mode": "LSTM", "num_layers": 1, "hidden_size": 1, "is_bidirec": False, "is_test": True, **attrs}
+    return settings, [rng.standard_normal(shape).astype("f") for shape in shapes]
+
+
+def lstm(x: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
+    matrix, inner, bias, other = weights
+    hidden = cell = np.zeros((x.shape[1], 1))
+    made = []
+    for row in x:
+        take, keep, new, out = np.split(row @ matrix.T + hidden @ inner.T + bias + other, 4, 1)
+        cell = cell / (1 + np.exp(-keep)) + np.tanh(new) / (1 + np.exp(-take))
+        hidden = np.tanh(cell) / (1 + np.exp(-out))
+        made.append(hidden)
+    return np.stack(made)
+
+
+def test_recurrent_layers_and_parameters_that_no_file_has() -> None:
+    settings, weights = recurrent()
+    names = ["w_a", "w_b", "w_c", "w_d"]
+    block = [
+        {"#": "p", "A": [0, 1, 1, name], "O": {"%": key, "TT": type_of(list(data.shape))}, "OA": [1, 0, 1]}
+        for key, (name, data) in enumerate(zip(names, weights, strict=True), 1)
+    ]
+    block.append({"#": "p", "A": [0, 1, 1, "dropout"], "O": {"%": 5, "TT": type_of([])}, "OA": [0, 1, 0]})
+    block += [op("1.data", [], 6, [5, 2, 3], name="x"), op("1.data", [], 7, [1, 2, 1], name="h")]
+    block += [op("0.combine", [7, 7], 8, []), op("0.combine", [1, 2, 3, 4], 9, [])]
+    block += [op("1.rnn", [6, 8, 9, 0, 5], 10, [5, 2, 1], **settings), op("1.fetch", [10], 99, [5, 2, 1])]
+    program = {"regions": [{"#": "region_0", "blocks": [{"#": "block_0", "args": [], "ops": block}]}]}
+    whole = json.dumps({"base_code": {"magic": "pir", "version": 4}, "program": program}).encode()
+    mod, _ = from_paddle(whole, b"".join(tensor(data) for data in weights))
+    x = rng.standard_normal((5, 2, 3)).astype("f")
+    (found,) = run(mod, {"x": x, "h": np.zeros((1, 2, 1), "f")})
+    np.testing.assert_allclose(found, lstm(x, weights), rtol=1e-5, atol=1e-6)
+    block[-1] = op("1.fetch", [5], 99, [])
+    whole = json.dumps({"base_code": {"magic": "pir", "version": 4}, "program": program}).encode()
+    with pytest.raises(ModelError, match="'None'"):
+        from_paddle(whole, b"".join(tensor(data) for data in weights))
+
+
+def test_recurrent_layers_of_older_programs() -> None:
+    settings, weights = recurrent()
+    kinds = {str: ("STRING", "s"), int: ("INT", "i"), bool: ("BOOLEAN", "b")}
+    attrs = [{"name": name, "type": kinds[type(value)][0], kinds[type(value)][1]: value} for name, value in
+             settings.items()]  # fmt: skip
+    names = ["w_a", "w_b", "w_c", "w_d"]
+    layer = {
+        "inputs": [{"parameter": "Input", "arguments": ["x"]}, {"parameter": "PreState", "arguments": ["h", "h"]},
+                   {"parameter": "WeightList", "arguments": names}],
+        "outputs": [{"parameter": "DropoutState", "arguments": ["d"]}, {"parameter": "Out", "arguments": ["y"]},
+                    {"parameter": "State", "arguments": ["s", "t"]}],
+        "type": "rnn", "attrs": attrs,
+    }  # fmt: skip
+    stored = [variable(name, data.shape, True) for name, data in zip(names, weights, strict=True)]
+    whole = encode(SCHEMA, "ProgramDesc", {"blocks": [{
+        "idx": 0, "parent_idx": -1,
+        "vars": [variable("x", (5, 2, 3)), variable("h", (1, 2, 1)), variable("y", (5, 2, 1)), *stored],
+        "ops": [old("feed", {"X": "feed"}, "x"), old("feed", {"X": "feed"}, "h"), layer,
+                old("fetch", {"X": "y"}, "fetch"), old("fetch", {"X": "s"}, "fetch")],
+    }]})  # fmt: skip
+    mod, _ = from_paddle(whole, b"".join(tensor(data) for data in weights))
+    x = rng.standard_normal((5, 2, 3)).astype("f")
+    found, last = run(mod, {"x": x, "h": np.zeros((1, 2, 1), "f")})
+    wanted = lstm(x, weights)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(last[0], wanted[-1], rtol=1e-5, atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.frontend.tflite.builder import T, check, single
+import tilewright as tw
+from tests.frontend.tflite.builder import T, check, opened, outputs_of, single
+from tilewright.frontend.tflite import from_tflite
 
 rng = np.random.default_rng(7)
 
@@ -133,9 +136,12 @@ def conv(
 ) -> Any:
     """A convolution of [1, 9, 8, 4]."""
     extents = [-(-(e if padding == 0 else e - k + 1) // stride) for e, k in ((9, kernel[1]), (8, kernel[2]))]
-    if dtype == "float32":
+    if dtype == "float32" or label.startswith("hybrid"):
         data, weight, bias = f(1, 9, 8, 4), floats(*kernel), floats(out)
         result = f(1, *extents, out)
+        if label.startswith("hybrid"):
+            scale = [0.02] * out if label.endswith("alike") else list(rng.uniform(0.005, 0.03, out))
+            weight = weights("int8", kernel, scale, axis=3 if name.startswith("DEPTHWISE") else 0)
     else:
         axis = 3 if name.startswith("DEPTHWISE") else 0
         scale = 0.02 if dtype == "uint8" else list(rng.uniform(0.005, 0.03, out))
@@ -159,6 +165,9 @@ def products() -> Iterator[Any]:
             yield conv("DEPTHWISE_CONV_2D", dtype, (1, 3, 3, 8), 8, stride, padding, activation, label)
     for dtype in ("float32", "int8"):
         yield conv("CONV_2D", dtype, (6, 3, 3, 2), 6, 1, 0, 0, "grouped")
+    for label in ("hybrid", "hybrid-alike"):
+        yield conv("CONV_2D", "float32", (6, 3, 3, 4), 6, 2, 0, 1, label)
+        yield conv("DEPTHWISE_CONV_2D", "float32", (1, 3, 3, 8), 8, 1, 1, 0, label)
     for activation in (0, 1):
         options = ("FullyConnectedOptions", {"fusedActivationFunction": activation})
         label = str(activation)
@@ -360,3 +369,26 @@ GROUPS = (unary, binary, products, pools, normalizations, reductions, shapes, qu
 )
 def test_operator(name: str, inputs: list[T], outputs: list[T], options: Any, keywords: dict[str, Any]) -> None:
     check(single(name, inputs, outputs, options), **keywords)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LiteRT rounds these halves otherwise on other processors")
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (-28, 227), (-228, 27)])
+@pytest.mark.parametrize("name", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_halves_between_the_codes_of_float_data(name: str, low: int, high: int) -> None:
+    """Data whose scale is 1: every code is the number itself, and halves lie between two."""
+    halves = [0.5, 1.5, -0.5, -1.5, 20.5, -20.5, 0.49999997, -0.49999997, 1e-3, 10.2, -10.7, -12.5, low, high, 0, 7]
+    product, depthwise = name == "FULLY_CONNECTED", name.startswith("DEPTHWISE")
+    shape = (1, 16) if product else (1, 1, 1, 16)
+    eye = np.full((1, 1, 1, 16), 100) if depthwise else 100 * np.eye(16, dtype=int)
+    kernel = eye if product else eye.reshape(1, 1, 1, 16) if depthwise else eye.reshape(16, 1, 1, 16)
+    scales = 0.01 if product else list(np.linspace(0.01, 0.02, 16))
+    weight = T(kernel.shape, "int8", kernel, scale=scales, zero=0, axis=3 if depthwise else 0)
+    kinds = {"CONV_2D": "Conv2DOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions"}
+    options: dict[str, Any] = {"strideW": 1, "strideH": 1} | ({"depthMultiplier": 1} if depthwise else {})
+    chosen = ("FullyConnectedOptions", {"asymmetricQuantizeInputs": True}) if product else (kinds[name], options)
+    model = single(name, [f(*shape), weight, floats(16)], [f(*shape)], chosen)
+    data = np.array(halves, "f").reshape(shape)
+    (wanted,) = outputs_of(opened(model), [data])
+    mod, specs = from_tflite(model)
+    (found,) = tw.compile(mod, cache=False).run({specs[0].name: data})
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)  # another code would be 1 away, or more

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, rank_of, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.preprocessing import encoded
 from tilewright.frontend.keras.registry import converts
@@ -123,8 +123,10 @@ def convert_text_vectorization(layer: Layer, inputs: Expr) -> Expr:
         layer.unsupported("standardize or split by a function, which is Python code that is never run")
     if layer.get("ragged") or layer.get("sparse"):
         layer.unsupported("a ragged or sparse result; make the layer with ragged=False and sparse=False")
-    if split is not None and rank_of(inputs) > 1:
-        inputs = reshape(inputs, shape_of(inputs)[:-1])
+    if (
+        split is not None and rank_of(inputs) > 1 and shape_of(inputs)[1:] != (1,)
+    ):  # a column of texts is a list of them
+        layer.wrong(f"texts of shape {[str(extent) for extent in shape_of(inputs)]} cannot be split")
     ngrams = layer.get("ngrams")
     runs = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
     length = layer.get("output_sequence_length")

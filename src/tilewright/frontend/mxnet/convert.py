@@ -10,6 +10,8 @@ import numpy as np
 from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.mxnet import (  # noqa: F401  (importing a family registers its converters)
+    attention,
+    detection,
     math,
     nn,
     shapes,

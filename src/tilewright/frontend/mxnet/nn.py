@@ -9,20 +9,18 @@ import numpy as np
 
 from tilewright.frontend.idioms import (
     cast,
-    concatenate,
     flatten,
     like,
     product,
     reshape,
     shape_of,
-    slice_axis,
-    transpose,
 )
 from tilewright.frontend.mxnet.node import MxnetNode
 from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
+from tilewright.relay.ir.expr import Constant, Expr
 
 
 def _window(node: MxnetNode) -> tuple[list[int], list[int], list[int], list[int]]:
@@ -217,37 +215,32 @@ def convert_roi_pooling(node: MxnetNode) -> Expr:
     return op.vision.roi_pool(node[0], node[1], pooled_size=size, spatial_scale=float(node.needed("spatial_scale")))
 
 
-#: Gates in the order of Relay's layers, by their place in MXNet: input, forget, cell, output; reset, update, new.
-_ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,)}
-_LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn_tanh": op.nn.rnn}
-
-
 @converts("RNN")
 def convert_rnn(node: MxnetNode) -> list[Expr]:
     """Layers in one or both directions, whose weights are one vector: all matrices, then all biases."""
     mode, hidden, layers = str(node.needed("mode")), int(node.needed("state_size")), int(node.needed("num_layers"))
-    if mode not in _LAYERS or node.attr("projection_size") is not None:
+    if mode not in known_modes() or node.attr("projection_size") is not None:
         node.unsupported(f"mode={mode}, or a projection, is not supported")
     directions = 2 if node.flag("bidirectional") else 1
     if not isinstance(node[1], Constant):
         node.unsupported("its parameters are computed at run time")
     weights = _split_weights(node, mode, hidden, layers, directions)
-    states = [node[2], node[3]] if mode == "lstm" else [node[2]]
-    data = node[0]
-    ends: list[list[Expr]] = [[] for _ in states]
-    for layer in range(layers):
-        first = layer * directions
-        initial = [slice_axis(state, 0, first, first + directions) for state in states]
-        data, *last = _layer(mode, data, weights[first : first + directions], initial)
-        for kept, end in zip(ends, last):
-            kept.append(end)
-    return [data, *(concatenate(one, 0) for one in ends)]
+    states = [_state(node, index, layers * directions, hidden) for index in range(2, 4 if mode == "lstm" else 3)]
+    return recurrent_layers(mode, node[0], weights, states, layers)
+
+
+def _state(node: MxnetNode, index: int, count: int, hidden: int) -> Expr:
+    """A state to begin with; Gluon's zeros leave the batch open as 0."""
+    shape, batch = node.shape(index), node.shape()[1]
+    if list(shape) == [count, 0, hidden] and batch != 0:
+        return op.zeros(shape=(count, batch, hidden), dtype=node.dtype())
+    return node[index]
 
 
 def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directions: int) -> list[list[np.ndarray]]:
-    """Of each layer and direction: matrices of the input and of the state, then their biases; gates reordered."""
+    """Of each layer and direction: matrices of the input and of the state, then their biases."""
     vector, at = node.static(1, "parameters").reshape(-1), 0
-    gates = len(_ORDER[mode])
+    rows = gate_count(mode) * hidden
     width = node.fixed()[2]
     found: list[list[np.ndarray]] = [[] for _ in range(layers * directions)]
 
@@ -257,36 +250,21 @@ def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directi
         if at + count > vector.size:
             node.bad(f"{vector.size} parameters are fewer than its {layers} layers of {hidden} units take")
         at += count
-        parts = vector[at - count : at].reshape(gates, hidden, *shape[1:])
-        return parts[list(_ORDER[mode])].reshape(shape)
+        return vector[at - count : at].reshape(shape)
 
     for index, one in enumerate(found):
         inputs = width if index < directions else hidden * directions
-        one += [take(gates * hidden, inputs), take(gates * hidden, hidden)]
+        one += [take(rows, inputs), take(rows, hidden)]
     for one in found:
-        one += [take(gates * hidden), take(gates * hidden)]
+        one += [take(rows), take(rows)]
     return found
 
 
-def _layer(mode: str, data: Expr, weights: list[list[np.ndarray]], states: list[Expr]) -> list[Expr]:
-    steps, batch, width = shape_of(data)
-    directions, hidden = len(weights), shape_of(states[0])[2]
-    rows = reshape(data, (steps * batch, width))
-    options: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
-    given, late = [], []
-    for matrix, _, bias, inner in weights:
-        if mode == "gru":  # the bias of the state of the new gate stands within the product with the reset gate
-            late.append(inner[2 * hidden :])
-            inner = np.concatenate([inner[: 2 * hidden], np.zeros_like(inner[2 * hidden :])])
-        given.append(op.nn.bias_add(op.nn.dense(rows, Constant(matrix.copy())), Constant(bias + inner), axis=1))
-    if mode == "gru":
-        options |= {"linear_before_reset": True, "bias": Constant(np.stack(late))}
-    joined = concatenate(given, 1)
-    gates = reshape(joined, (steps, batch, shape_of(joined)[1]))
-    layer = _LAYERS[mode](gates, Constant(np.stack([one[1] for one in weights])), *states, **options)
-    every = transpose(TupleGetItem(layer, 0), (0, 2, 1, 3))
-    lasts = [TupleGetItem(layer, index + 1) for index in range(len(states))]
-    return [reshape(every, (steps, batch, directions * hidden)), *lasts]
+@converts("_rnn_param_concat")
+def convert_rnn_parameters(node: MxnetNode) -> Expr:
+    """The weights of Gluon's recurrent layers, one behind the other, as RNN takes them."""
+    parts = [node.static(index, "parameters") for index in range(len(node.given()))]
+    return Constant(np.concatenate(parts, node.axis(int(node.attr("dim", 1)))))
 
 
 @converts("SequenceMask")

@@ -11,6 +11,7 @@ from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.paddle import (  # noqa: F401  (importing a family registers its converters)
     math,
     nn,
+    recurrent,
     shapes,
 )
 from tilewright.frontend.paddle.load import load

@@ -37,6 +37,9 @@ _INPUTS = {
     "take_along_axis": ("Input", "Index"), "shape": ("Input",), "full": (), "addmm": ("Input", "X", "Y"),
     "arange": ("Start", "End", "Step"),
 }  # fmt: skip
+#: The same of operators whose inputs are lists, and of those whose results are more than one.
+_INPUT_LISTS = {"rnn": ("Input", "PreState", "WeightList", "SequenceLength")}
+_RESULTS = {"rnn": ("Out", "State")}
 _MANY = ("concat", "stack", "add_n", "meshgrid")
 _LISTS = ("split", "unbind", "unstack")
 
@@ -99,9 +102,8 @@ def _operation(
     results = []
     order = [name for name in ("Out", "Output", "Y") if name in made] or list(made)[:1]
     order += [name for name in made if name not in order]
-    names = [
-        one for parameter in order for one in made[parameter] if parameter in order[:1] or kind in ("topk", "argsort")
-    ]
+    wanted = _RESULTS.get(kind, order if kind in ("topk", "argsort") else order[:1])
+    names = [one for parameter in wanted for one in made.get(parameter, ())]
     for name in names:  # a value may be written again: each writing is a value of its own
         versions[name] = f"{name}@{index}"
         results.append(versions[name])
@@ -119,6 +121,8 @@ def _operation(
 def _inputs(kind: str, given: dict[str, list[str]]) -> list[Any]:
     if kind in _MANY:
         return [list(given.get("X", []))]
+    if kind in _INPUT_LISTS:
+        return [list(given.get(name, [])) or None for name in _INPUT_LISTS[kind]]
     order = _INPUTS.get(kind, ("X", "Y"))
     return [given[name][0] if given.get(name) else None for name in order]
 

@@ -36,13 +36,17 @@ def _operation(program: Program, entry: dict[str, Any]) -> None:
     kind = str(entry["#"])
     if kind == "p":  # a parameter: its name is the last of four attributes
         value = _value(entry["O"], str(entry["A"][3]))
-        program.parameters.append((_key(entry["O"]), value))
+        if (entry.get("OA") or [1])[0]:  # the first says whether it is stored
+            program.parameters.append((_key(entry["O"]), value))
+        else:
+            program.unstored.add(_key(entry["O"]))
         return
     dialect, _, name = kind.partition(".")
     attrs = {str(one["N"]): _attribute(one["AT"]) for one in entry["A"]}
     outputs = entry["O"] if isinstance(entry["O"], list) else [entry["O"]]
     results = [_key(one) for one in outputs]
-    inputs = [None if int(one["%"]) <= 0 else _key(one) for one in entry["I"]]
+    keys = [None if int(one["%"]) <= 0 else _key(one) for one in entry["I"]]
+    inputs = [None if key in program.unstored else key for key in keys]
     if name == "data" or name == "feed":
         program.inputs.append((results[0], _value(outputs[0], str(attrs["name"]))))
     elif name == "fetch":

@@ -33,11 +33,15 @@ class Value:
 
 @dataclass
 class Program:
-    """The main block: inputs and parameters by name, operators in order, and the values that are its results."""
+    """The main block: inputs and parameters by name, operators in order, and the values that are its results.
+
+    `unstored` are the names of parameters that no file has, such as the state of dropout; nothing reads them.
+    """
 
     label: str
     inputs: list[tuple[str, Value]] = field(default_factory=list)
     parameters: list[tuple[str, Value]] = field(default_factory=list)
+    unstored: set[str] = field(default_factory=set)
     operations: list[Operation] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
 

@@ -152,28 +152,38 @@ def convert_depthwise_conv2d(node: Node) -> Expr:
 
 # ------------------------------------------------------------------------------------------------------- hybrid
 def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[Expr, Expr, Expr]:
-    """Floats as int32 numbers of 8 bits, with the scale and zero point of each row: what is reduced along `axes`."""
+    """Floats as int32 numbers of 8 bits, with the scale and zero point of each row: what is reduced along `axes`.
+
+    As in the kernels, to the last bit: a code is a float times the reciprocal of the scale, rounded by adding a half
+    and cutting off before the zero point is added. (The kernels round halves otherwise on Arm, and in the last elements
+    of a row, behind the last eight.)
+    """
     high = op.max(data, axis=axes, keepdims=True)
     low = op.min(data, axis=axes, keepdims=True)
     zero, one = like(0, data), like(1, data)
-    if asymmetric:
-        low, high = op.minimum(low, zero), op.maximum(high, zero)
-        empty = op.equal(low, high)
-        scale = op.where(empty, one, op.divide(op.subtract(high, low), like(255, data)))
-        from_low = op.subtract(like(-128, data), op.divide(low, scale))
-        from_high = op.subtract(like(127, data), op.divide(high, scale))
-        low_error = op.add(like(128, data), op.abs(op.divide(low, scale)))
-        high_error = op.add(like(127, data), op.abs(op.divide(high, scale)))
-        offset = op.where(op.less(low_error, high_error), from_low, from_high)
-        offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
-        codes = op.clip(round_half_away(op.add(offset, op.divide(data, scale))), -128, 127)
-        return cast(codes, "int32"), scale, cast(offset, "int32")
-    reach = op.maximum(op.abs(low), op.abs(high))
-    empty = op.equal(reach, zero)
-    scale = op.where(empty, one, op.divide(reach, like(127, data)))
-    factor = op.where(empty, zero, op.divide(like(127, data), reach))
-    codes = op.clip(round_half_away(op.multiply(data, factor)), -127, 127)
-    return cast(codes, "int32"), scale, constant(0, "int32")
+    if not asymmetric:
+        reach = op.maximum(op.abs(low), op.abs(high))
+        empty = op.equal(reach, zero)
+        scale = op.where(empty, one, op.divide(reach, like(127, data)))
+        factor = op.where(empty, zero, op.divide(like(127, data), reach))
+        codes = op.clip(_cut_off(op.multiply(data, factor)), -127, 127)
+        return cast(codes, "int32"), scale, constant(0, "int32")
+    low, high = op.minimum(low, zero), op.maximum(high, zero)
+    empty = op.equal(low, high)
+    scale = op.where(empty, one, op.divide(op.subtract(high, low), like(255, data)))
+    below, above = op.divide(low, scale), op.divide(high, scale)
+    nearer = op.less(op.add(like(128, data), op.abs(below)), op.add(like(127, data), op.abs(above)))
+    offset = op.where(nearer, op.subtract(like(-128, data), below), op.subtract(like(127, data), above))
+    offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
+    steps = _cut_off(op.multiply(data, op.divide(one, scale)))
+    codes = op.clip(op.add(offset, steps), -128, 127)
+    return cast(codes, "int32"), scale, cast(offset, "int32")
+
+
+def _cut_off(value: Expr) -> Expr:
+    """Floats as whole numbers: cut off after a half was added, which is another number just below a half."""
+    half = op.where(op.less(value, like(0, value)), like(-0.5, value), like(0.5, value))
+    return op.trunc(op.add(value, half))
 
 
 def weight_scales(node: Node, index: int, shape: Sequence[int]) -> Expr:
@@ -183,11 +193,19 @@ def weight_scales(node: Node, index: int, shape: Sequence[int]) -> Expr:
 
 
 def _hybrid_convolution(node: Node, data: Expr, weight: Expr, window: dict[str, Any], groups: int) -> Expr:
-    """Float data against integer weights: each image quantized by its own range, sums in integers, scaled back."""
-    per_channel = node.input_quantization(1).per_channel or node.name == "DEPTHWISE_CONV_2D"
-    codes, scale, zero = quantized_rows(data, (1, 2, 3), per_channel)
-    sums = op.nn.conv2d(op.subtract(codes, zero), cast(weight, "int32"), groups=groups, **window)
-    return op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, (1, -1, 1, 1))))
+    """Float data against integer weights: each image quantized by its own range, sums in integers, scaled back.
+
+    Scales that are all the same count as one, but not of a depthwise convolution, which always takes a zero point. What
+    is multiplied first is as in the kernels.
+    """
+    scales, depthwise = node.input_quantization(1).scale, node.name == "DEPTHWISE_CONV_2D"
+    several = bool((scales != scales.flat[0]).any())
+    codes, scale, zero = quantized_rows(data, (1, 2, 3), several or depthwise)
+    sums = cast(op.nn.conv2d(op.subtract(codes, zero), cast(weight, "int32"), groups=groups, **window), "float32")
+    weights = weight_scales(node, 1, (1, -1, 1, 1))
+    if several and not depthwise:
+        return op.multiply(op.multiply(sums, weights), scale)
+    return op.multiply(sums, op.multiply(scale, weights))
 
 
 # ----------------------------------------------------------------------------------------------------- products

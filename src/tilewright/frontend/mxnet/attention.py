@@ -1,0 +1,59 @@
+"""Attention as GluonNLP writes it: heads of queries, keys and values that lie beside each other in one product."""
+
+from __future__ import annotations
+
+from tilewright.frontend.idioms import index_axis, like, reshape, transpose
+from tilewright.frontend.mxnet.node import MxnetNode
+from tilewright.frontend.mxnet.registry import converts
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+
+
+def _part(node: MxnetNode, index: int, place: int, parts: int) -> Expr:
+    """[batch * heads, length, width]: one of the `parts` of each head of input `index` [length, batch, all]."""
+    heads = int(node.needed("heads"))
+    length, batch, width = node.shape(index)
+    if heads < 1 or width % (heads * parts):
+        node.bad(f"{width} numbers are no {parts} parts of {heads} heads")
+    split = reshape(node[index], (length, batch, heads, parts, width // (heads * parts)))
+    turned = transpose(index_axis(split, 3, place), (1, 2, 0, 3))
+    return reshape(turned, (batch * heads, length, width // (heads * parts)))
+
+
+def _scores(queries: Expr, keys: Expr, width: int) -> Expr:
+    return op.nn.batch_matmul(op.multiply(queries, like(width**-0.5, queries)), keys, transpose_b=True)
+
+
+def _mixed(node: MxnetNode, values: Expr) -> Expr:
+    """[length, batch, heads * width] of scores [batch * heads, length, other length] and values."""
+    heads, batch = int(node.needed("heads")), node.shape(0)[1]
+    made = op.nn.batch_matmul(node[1], values, transpose_b=False)
+    length, width = node.shape(made)[1:]
+    split = reshape(made, (batch, heads, length, width))
+    return reshape(transpose(split, (2, 0, 1, 3)), (length, batch, heads * width))
+
+
+@converts("_contrib_interleaved_matmul_selfatt_qk")
+def convert_self_scores(node: MxnetNode) -> Expr:
+    """Queries times keys, of one input."""
+    queries = _part(node, 0, 0, 3)
+    return _scores(queries, _part(node, 0, 1, 3), node.shape(queries)[2])
+
+
+@converts("_contrib_interleaved_matmul_selfatt_valatt")
+def convert_self_values(node: MxnetNode) -> Expr:
+    """Scores times values."""
+    return _mixed(node, _part(node, 0, 2, 3))
+
+
+@converts("_contrib_interleaved_matmul_encdec_qk")
+def convert_cross_scores(node: MxnetNode) -> Expr:
+    """Queries times keys of another input."""
+    queries = _part(node, 0, 0, 1)
+    return _scores(queries, _part(node, 1, 0, 2), node.shape(queries)[2])
+
+
+@converts("_contrib_interleaved_matmul_encdec_valatt")
+def convert_cross_values(node: MxnetNode) -> Expr:
+    """Scores times values of another input."""
+    return _mixed(node, _part(node, 0, 1, 2))
