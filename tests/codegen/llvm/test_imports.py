@@ -70,7 +70,7 @@ def test_functions_that_a_program_brings_are_called(tmp_path: Path) -> None:
 
 
 def test_two_texts_may_define_a_function_alike() -> None:
-    """As two runs of a compiler give it: other metadata, the same instructions. Another global of one name is refused."""
+    """As two runs of a compiler give it: other attributes, the same instructions. Another body is refused."""
     plain = "define i32 @add_factor(ptr %y, ptr %x, i32 %n) {BODY\n  ret i32 0\n}\nATTRIBUTES"
     more = "define i32 @unused() { ret i32 1 }\n" + plain.replace("%n) {", "%n) #0 {")
     texts = [plain.replace("ATTRIBUTES", ""), more.replace("ATTRIBUTES", "attributes #0 = { nounwind }")]

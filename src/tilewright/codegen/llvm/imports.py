@@ -49,7 +49,7 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
 
 
 def _body(function: Any) -> str:
-    """The text of a definition without attributes, remarks and the numbers of metadata, which each module counts anew."""
+    """The text of a definition without attributes, remarks and the numbers of metadata, which modules count anew."""
     return " ".join(re.sub(r"[#!]\d+|;.*", "", str(function)).split())
 
 

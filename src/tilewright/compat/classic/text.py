@@ -17,8 +17,8 @@ def parse(
 ) -> IRModule:
     """The module that `source` spells, with what `init_module` defines; errors name the text `source_name`.
 
-    Its types are inferred, as far as it has types: a program that has faults in them is given as it stands, and tells of
-    them where types are asked for. `init_meta_table["relay.Constant"]` are the constants that the text names by number.
+    Its types are inferred; a program that has faults in them is given as it stands, and tells of them where types are
+    asked for. `init_meta_table["relay.Constant"]` are the constants that the text names by number.
     Raises `ParseError`.
     """
     constants = dict(init_meta_table or {}).pop("relay.Constant", ())
