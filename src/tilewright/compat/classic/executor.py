@@ -18,7 +18,7 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind_params_by_name
 from tilewright.compat.classic.functions import get_global_func
 from tilewright.compat.classic.graph_json import Graph, GraphProgram, graph_of
-from tilewright.compat.classic.linked import is_model, is_object, own_parts
+from tilewright.compat.classic.linked import is_model, is_object, is_shared, own_parts
 from tilewright.compat.classic.model_library import is_graph, is_library, kernels_of, saved, write_model, write_own
 from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
@@ -314,7 +314,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory 
             single = Path(folder) / "model"
             single.write_bytes(parts[0])
             return ExecutorFactory(load(single), None, None)
-    return CompiledModule.load(path) if parts else load_packed(path)
+    return load_packed(path) if not parts and is_shared(path) else CompiledModule.load(path)
 
 
 def load_packed(path: str | os.PathLike[str]) -> ExecutorFactory | CompiledModule:

@@ -60,6 +60,12 @@ def is_object(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def is_shared(path: str | os.PathLike[str]) -> bool:
+    """True if an object file of ELF is a shared library."""
+    with open(path, "rb") as file:
+        return file.read(18)[16:] == b"\x03\0"
+
+
 def own_parts(path: str | os.PathLike[str]) -> list[bytes]:
     """The files of this package within an object file or library, in their order. Raises `ArtifactError`."""
     try:
