@@ -46,7 +46,7 @@ def conv_bn_relu(data: relay.Expr, name: str, layout: str = "NCHW", **attrs: Any
     return relay.nn.relu(batch_norm_infer(value, axis=layout.index("C"), name=f"{name}_bn"))
 
 
-def layouts(layout: str, is_depthwise: bool = False) -> dict[str, str]:
+def layouts(layout: str, is_depthwise: bool = False) -> dict[str, Any]:
     """The attributes of a convolution of images in `layout`, "NCHW" or "NHWC". Raises `InputError` for another."""
     if layout not in ("NCHW", "NHWC"):
         raise InputError(f"networks are built in the layouts NCHW and NHWC, not in {layout}")
