@@ -21,7 +21,7 @@ CHOOSING = ("topi/schedule", "relay/transform", "tir/transform")
 FORMATS = (
     "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
     "runtime/gpu/cuda.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
-    "runtime/wasm.py",
+    "runtime/shared_library.py", "runtime/wasm.py",
 )  # fmt: skip
 
 #: Constants that no processor changes, by the reason.

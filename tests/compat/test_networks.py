@@ -10,6 +10,7 @@ import pytest
 from tilewright import relay
 from tilewright.compat.classic.executor import GraphModule, build
 from tilewright.compat.networks import dcgan, densenet, dqn, lstm, mlp, mobilenet, resnet, squeezenet, synthetic, vgg
+from tilewright.compat.networks.workload import create_workload
 from tilewright.errors import InputError
 
 #: Small enough for the interpreter.
@@ -66,5 +67,29 @@ def test_other_depths_and_layouts_are_refused() -> None:
         vgg.get_workload(1, num_layers=12)
     with pytest.raises(InputError, match=r"no SqueezeNet 2\.0"):
         squeezenet.get_workload(version="2.0")
-    with pytest.raises(InputError, match="built in NCHW, not NHWC"):
-        mobilenet.get_workload(layout="NHWC")
+    with pytest.raises(InputError, match="layouts NCHW and NHWC, not in HWCN"):
+        mobilenet.get_workload(layout="HWCN")
+
+
+@pytest.mark.parametrize("net", ["mobilenet", "resnet"])
+def test_networks_in_both_layouts_compute_the_same(net: str) -> None:
+    def made(shape: tuple[int, ...], layout: str) -> tuple[Any, Any]:
+        if net == "mobilenet":
+            return create_workload(mobilenet.get_net(10, (1, *shape), alpha=0.125, layout=layout))
+        return create_workload(resnet.get_net(1, 10, 18, shape, layout=layout))
+
+    first, values = made((3, 32, 32), "NCHW")
+    second, like = made((32, 32, 3), "NHWC")
+    moved = {}
+    for name, value in values.items():
+        array = value.numpy()
+        if array.ndim == 4:
+            array = array.transpose((2, 3, 0, 1) if "depthwise" in name else (2, 3, 1, 0))
+        assert array.shape == like[name].shape
+        moved[name] = array
+    x = np.random.default_rng(3).random((1, 3, 32, 32), np.float32)
+    results = []
+    for mod, given, image in ((first, values, x), (second, moved, x.transpose(0, 2, 3, 1))):
+        args = [image if p.name == "data" else np.asarray(given[p.name]) for p in mod["main"].params]
+        results.append(relay.evaluate(mod, args))
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-6)

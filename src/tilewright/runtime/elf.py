@@ -21,7 +21,7 @@ from tilewright.errors import ArtifactError
 X86_64, AARCH64 = 62, 183
 
 # Section types (sh_type) and flags (sh_flags).
-SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL = 2, 4, 8, 9
+SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 2, 4, 8, 9, 11
 SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY = 14, 15, 16
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 0x1, 0x2, 0x4, 0x400
 
@@ -33,7 +33,8 @@ STT_SECTION, STT_TLS, STT_GNU_IFUNC = 3, 6, 10
 _ET_REL = 1
 _IDENT = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian, version 1
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+#: A section header.
+SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
@@ -111,11 +112,9 @@ def parse_object(code: bytes) -> ElfObject:
         raise ArtifactError(
             "the object code is no relocatable 64-bit little-endian ELF object; compile the model again"
         )
-    if entry_bytes != _SECTION.size or names >= count:
+    if entry_bytes != SECTION.size or names >= count:
         _damaged("its header describes its sections wrongly")
-    headers = [
-        _Header(*row) for row in _SECTION.iter_unpack(_part(view, table, count * _SECTION.size, "section table"))
-    ]
+    headers = [_Header(*row) for row in SECTION.iter_unpack(_part(view, table, count * SECTION.size, "section table"))]
     strings = _contents(view, headers[names])
     sections = [_section(view, header, strings) for header in headers]
     tables = [(i, header) for i, header in enumerate(headers) if header.kind == SHT_SYMTAB]

@@ -62,12 +62,14 @@ def load_objects(objects: Sequence[bytes], imports: Mapping[str, int], machine: 
 class Layout:
     """Where everything goes: offsets from the start of one region, before it is known where that will be.
 
-    `sections` and `commons` (by name), `stubs` and `slots` (by the symbol they are for) are offsets; code ends at
-    `code_end`, constants at `constants_end`, and what has contents at `contents_end`; from there to `size` are zeros.
+    `page` is what parts of different protection are aligned to. `sections` and `commons` (by name), `stubs` and `slots`
+    (by the symbol they are for) are offsets; code ends at `code_end`, constants at `constants_end`, and what has
+    contents at `contents_end`; from there to `size` are zeros.
     """
 
-    def __init__(self, objects: Sequence[ElfObject]) -> None:
+    def __init__(self, objects: Sequence[ElfObject], page: int = mmap.PAGESIZE) -> None:
         self.objects = objects
+        self._page = page
         self.defined = {name for _, symbol in _public(objects) if symbol.section and (name := symbol.name)}
         self.sections: dict[_Key, int] = {}
         self.commons: dict[str, int] = {}
@@ -82,10 +84,10 @@ class Layout:
         calls, slots = self._references()
         self._place(parts[0])
         self.stubs = {key: self._take(STUB_BYTES, STUB_BYTES) for key in calls}
-        self.code_end = self._take(0, mmap.PAGESIZE)
+        self.code_end = self._take(0, page)
         self._place(parts[1])
         self.slots = {key: self._take(_SLOT_BYTES, _SLOT_BYTES) for key in slots}
-        self.constants_end = self._take(0, mmap.PAGESIZE)
+        self.constants_end = self._take(0, page)
         self._place(parts[2])
         self.contents_end = self._end
         self._place(parts[3])
@@ -98,7 +100,7 @@ class Layout:
 
     def _take(self, size: int, alignment: int, name: str = "") -> int:
         """The offset of the next `size` bytes."""
-        if alignment > mmap.PAGESIZE:
+        if alignment > self._page:
             raise ArtifactError(f"section {name!r} of the object code is to be aligned to {alignment} bytes, too many")
         offset = round_up(self._end, alignment)
         self._end = offset + size
@@ -153,14 +155,18 @@ class Image:
         for (number, index), offset in layout.sections.items():
             data = layout.objects[number].sections[index].data
             self.contents[offset : offset + len(data)] = data
-        for key, offset in layout.stubs.items():
-            code = stub(layout.objects[key[0]].machine, self._address(key))
-            self.contents[offset : offset + STUB_BYTES] = code
-        for key, offset in layout.slots.items():
-            self.contents[offset : offset + _SLOT_BYTES] = self._address(key).to_bytes(_SLOT_BYTES, "little")
+        self._prepare()
         for number, one in enumerate(layout.objects):
             for index, relocation in _loaded_relocations(one):
                 self._apply(number, index, relocation)
+
+    def _prepare(self) -> None:
+        """Fill stubs and slots."""
+        for key, offset in self._layout.stubs.items():
+            code = stub(self._layout.objects[key[0]].machine, self._address(key))
+            self.contents[offset : offset + STUB_BYTES] = code
+        for key, offset in self._layout.slots.items():
+            self.contents[offset : offset + _SLOT_BYTES] = self._address(key).to_bytes(_SLOT_BYTES, "little")
 
     def _definitions(self) -> dict[str, int]:
         """Addresses of the public symbols. A weak definition gives way to another; two others are an error."""

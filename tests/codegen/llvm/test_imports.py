@@ -69,6 +69,21 @@ def test_functions_that_a_program_brings_are_called(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, a + 2)
 
 
+def test_two_texts_may_define_a_function_alike() -> None:
+    """As two runs of a compiler give it: other attributes, the same instructions. Another body is refused."""
+    plain = "define i32 @add_factor(ptr %y, ptr %x, i32 %n) {BODY\n  ret i32 0\n}\nATTRIBUTES"
+    more = "define i32 @unused() { ret i32 1 }\n" + plain.replace("%n) {", "%n) #0 {")
+    texts = [plain.replace("ATTRIBUTES", ""), more.replace("ATTRIBUTES", "attributes #0 = { nounwind }")]
+    body = "\n  %v = load <8 x float>, ptr %x, align 4\n  store <8 x float> %v, ptr %y, align 4"
+    made = codegen.build([scheduled(text.replace("BODY", body), f"f{i}") for i, text in enumerate(texts)])
+    for name in ("f0", "f1"):
+        out = np.zeros(32, "float32")
+        made[name](np.arange(32, dtype="float32"), out)
+        np.testing.assert_array_equal(out, np.arange(32))
+    with pytest.raises(InputError, match="does not fit the functions that call it"):
+        codegen.build([scheduled(texts[i].replace("BODY", body if i else ""), f"f{i}") for i in range(2)])
+
+
 def test_what_is_brought_must_be_llvm_ir(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="what it brings is no LLVM IR"):
         codegen.build(scheduled("int f() { return 1; }\n", "f"))

@@ -3,11 +3,13 @@
     s[C].pragma(axis, "import_llvm", text)      ->     func.attrs["import_llvm"] = (text,)
 
 The text, or a file ending in ".ll" or ".bc" that it names, defines functions that `call_extern` calls. Once linked they
-are the module's own: two modules may bring functions of one name.
+are the module's own: two modules may bring functions of one name. So may two texts for one module, where they define it
+alike; then the first definition stands.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,17 +31,26 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
     from llvmlite import binding as llvm
 
     module, own = llvm.parse_assembly(text), set()
+    bodies: dict[str, str] = {}
     for given in imports:
         other = _parsed(given)
         other.triple, other.data_layout = module.triple, module.data_layout
+        for one in other.functions:
+            if not one.is_declaration and _body(one) == bodies.setdefault(one.name, _body(one)) and one.name in own:
+                one.linkage = "available_externally"  # which gives way to the definition that is there
         own |= {one.name for one in (*other.functions, *other.global_variables) if not one.is_declaration}
         try:
             module.link_in(other)
         except RuntimeError as error:
             raise InputError(f"import_llvm: what it brings does not fit the functions that call it: {error}") from None
-    for name in own:  # not before all are linked: two of one name are an error
+    for name in own:  # not before all are linked: two that differ are an error
         _named(module, name).linkage = "internal"
     return str(module)
+
+
+def _body(function: Any) -> str:
+    """The text of a definition without attributes, remarks and the numbers of metadata, which modules count anew."""
+    return " ".join(re.sub(r"[#!]\d+|;.*", "", str(function)).split())
 
 
 def _parsed(given: str) -> Any:

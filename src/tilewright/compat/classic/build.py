@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import codegen, te
+from tilewright.codegen.build import Compiled, compiled
 from tilewright.codegen.build_device import emit_device
 from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import assembly, compile_object, emit_module
@@ -16,11 +17,13 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.functions import offer_host_functions
 from tilewright.compat.classic.intrinsic_rules import with_rules
 from tilewright.compat.classic.linked import as_data
+from tilewright.compat.classic.model_library import is_library, write_functions
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.errors import ArtifactError, EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime.module import Module
+from tilewright.runtime.shared_library import MACHINES
 from tilewright.target import DeviceTarget, Target, VtaTarget
 from tilewright.tir.stmt import PrimFunc
 
@@ -164,13 +167,23 @@ class BuiltModule(CompiledModule):
         workspace_dir: str | None = None,
         **options: Any,
     ) -> None:
-        """Write the module in this package's own format, which `tvm.runtime.load_module` reads.
+        """Write the module as a library with the classic packed interface (`.so`), else in this package's format.
 
-        No compiler is run, so `fcompile` and its options and a directory for its files change nothing. Raises
-        `UnsupportedError` for `addons`.
+        `tvm.runtime.load_module` reads both. No compiler is run, so `fcompile` and its options and a directory for its
+        files change nothing. Raises `UnsupportedError` for `addons`.
         """
         if addons:
             raise UnsupportedError("export_library(addons=…): save an object file, and link it with the others")
+        if is_library(file_name) and not isinstance(self.target, DeviceTarget) and self.target.architecture in MACHINES:
+            write_functions(file_name, self._object_code(), self.funcs, self.entry_name)
+            return
         if not hasattr(self._code, "save"):
             raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")
         self._code.save(file_name)
+
+    def _object_code(self) -> Compiled:
+        """The functions as object code, which may be for another machine."""
+        code = self._code
+        if isinstance(code, Module):
+            return Compiled(code.object_code, tuple(code.functions.values()), code.messages, code.target)
+        return compiled(self.funcs, self.target, here=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind_params_by_name
 from tilewright.compat.classic.functions import get_global_func
 from tilewright.compat.classic.graph_json import Graph, GraphProgram, graph_of
-from tilewright.compat.classic.linked import is_object
+from tilewright.compat.classic.linked import is_model, is_object, is_shared, own_parts
+from tilewright.compat.classic.model_library import is_graph, is_library, kernels_of, saved, write_model, write_own
 from tilewright.compat.classic.model_source import model_source
 from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.classic.packed_module import PackedModule
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
 from tilewright.compat.classic.runtime import to_classic
@@ -49,7 +53,7 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
-    mod = _with_params(as_module(ir_mod), params)
+    mod = with_params(as_module(ir_mod), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None
     return ExecutorFactory(model, mod, params, mod_name, chosen)
@@ -59,7 +63,7 @@ def optimize(
     mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, Mapping[str, Any]]:
     """The module after the graph passes, and the parameters, which are constants in it now."""
-    return IRModule.of(optimize_module(_with_params(as_module(mod), params), single_target(target))), params or {}
+    return IRModule.of(optimize_module(with_params(as_module(mod), params), single_target(target))), params or {}
 
 
 def single_target(target: Any) -> Target:
@@ -73,7 +77,8 @@ def single_target(target: Any) -> Target:
     return CurrentTarget(CurrentTarget.current() or "llvm" if target is None else target)
 
 
-def _with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+def with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+    """The module whose `main` has the values of parameters in place of these."""
     if not params:
         return mod
     changed = IRModule.of(mod.with_functions(mod.functions))
@@ -259,62 +264,67 @@ class ExecutorFactory:
         workspace_dir: str | None = None,
         **options: Any,
     ) -> None:
-        """Write the model to `file_name` in this package's own format, which `tvm.runtime.load_module` reads.
+        """Write the model as a shared library that classic runtimes load (`.so`), else in this package's own format.
 
-        No compiler is run, so `fcompile` and its options and a directory for its files change nothing. Raises
-        `UnsupportedError` for `addons`.
+        `tvm.runtime.load_module` reads both. A library has the graph of the model's kernels, these, and the weights;
+        programs with control flow or sizes of a run are there in our own form alone. No compiler is run, so `fcompile`
+        and its options and a directory for its files change nothing. Raises `UnsupportedError` for `addons`.
         """
         if addons:
             raise UnsupportedError(
                 "export_library(addons=…): a model is one file; link other objects with your program"
             )
-        self.executable.save(file_name)
+        if is_library(file_name):
+            self._write_library(file_name)
+        else:
+            self.executable.save(file_name)
 
+    def _write_library(self, path: str | os.PathLike[str]) -> None:
+        target, own = self.target or Target.host(), saved(self.executable)
+        optimized = self.optimized_graph()
+        funcs = kernels_of(optimized, target) if optimized is not None else []
+        if optimized is not None and funcs:
+            graph, constants = self._graph or graph_of(optimized)
+            write_model(path, own, graph, constants, self.libmod_name, funcs, target)
+        else:
+            write_own(path, own, target)
 
-class Executable(ExecutorFactory):
-    """A program compiled for the virtual machine, with the methods of the classic executable."""
-
-    @property
-    def globals(self) -> list[str]:
-        """The names of the program's functions; of a program read from a file the one that is entered."""
-        return ["main"] if self.ir_mod is None else [var.name for var in self.ir_mod.functions]
-
-    def save(self) -> tuple[bytearray, Executable]:
-        """What `load_exec` takes: a description of the program, and the program as a module to export."""
-        return bytearray(json.dumps(self._description()).encode()), self
-
-    @staticmethod
-    def load_exec(bytecode: bytes | bytearray, lib: ExecutorFactory) -> Executable:
-        """The program that `save` gave. Raises `ArtifactError` where `lib` is another than `bytecode` describes."""
-        made = Executable(lib.executable, lib.ir_mod, None)
-        try:
-            described = json.loads(bytes(bytecode))
-        except ValueError:
-            raise ArtifactError("load_exec: this is no code that save() gave here; bytecode is not read") from None
-        if described != made._description():
-            raise ArtifactError(
-                f"load_exec: the code is of a program {described}, the library of {made._description()}"
-            )
-        return made
-
-    def _description(self) -> dict[str, Any]:
-        """What a program takes and gives, as data of JSON."""
-        ends = {"inputs": self.executable.inputs, "outputs": self.executable.outputs}
-        described = {key: [[one.name, str(one.dtype), str(one.shape)] for one in specs] for key, specs in ends.items()}
-        return {"format": "tilewright virtual machine", **described}
+    def optimized_graph(self) -> Any:
+        """The module whose kernels a classic executor can run in a row; None where there is none, as of a file read."""
+        if self.ir_mod is None or not hasattr(self.executable, "manifest"):
+            return None
+        optimized = optimize_module(self.ir_mod, self.target or Target.host())
+        return optimized if is_graph(optimized) else None
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> ExecutorFactory | CompiledModule:
     """The model, or the functions, that `export_library` wrote to `path`; of a linked library, those in its objects.
 
-    Raises `ArtifactError` for anything else.
+    A shared library of another compiler has its functions by the classic packed interface. Raises `ArtifactError` for
+    anything else.
     """
-    try:
-        return CompiledModule.load(path)
-    except ArtifactError:  # a model, or neither of both, which reading it as one says
-        if is_object(path):
-            raise
-        return ExecutorFactory(load(path), None, None)
+    if not is_object(path):
+        try:
+            return CompiledModule.load(path)
+        except ArtifactError:  # a model, or neither of both, which reading it as one says
+            return ExecutorFactory(load(path), None, None)
+    parts = own_parts(path)
+    if len(parts) == 1 and is_model(parts[0]):
+        with tempfile.TemporaryDirectory() as folder:
+            single = Path(folder) / "model"
+            single.write_bytes(parts[0])
+            return ExecutorFactory(load(single), None, None)
+    return load_packed(path) if not parts and is_shared(path) else CompiledModule.load(path)
+
+
+def load_packed(path: str | os.PathLike[str]) -> ExecutorFactory | CompiledModule:
+    """The functions, or the graph over them, in a shared library with the classic packed interface."""
+    module = PackedModule(path)
+    graph = module.library.graph()
+    if graph is None:
+        return module
+    program: Any = GraphProgram(graph.graph, module)
+    return ExecutorFactory(program, None, graph.params, graph.name)
 
 
 class GraphModule:
@@ -327,6 +337,8 @@ class GraphModule:
         self.module = module.with_entries(lambda: self._inputs, run=self.run)
         self.executable = module.executable
         self._outputs: Sequence[NDArray] = []
+        if isinstance(self.executable, GraphProgram):  # whose parameters are inputs
+            self._inputs.update(module._given)
 
     def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """Set the input called `key`, or number `key`, and those named by keywords; parameters may be among these."""
@@ -430,11 +442,3 @@ def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:
         return GraphModule(libmod.with_graph(graph_json_str))
     program: Any = GraphProgram(graph_json_str, libmod, device)
     return GraphModule(ExecutorFactory(program, None, None))
-
-
-def vm_compile(
-    mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
-) -> Executable:
-    """Compile a module for the virtual machine: control flow, shapes that vary, data types."""
-    bound = _with_params(as_module(mod), params)
-    return Executable(compile_model(bound, single_target(target), executor="vm"), bound, params)

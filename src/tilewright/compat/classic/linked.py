@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.errors import ArtifactError, InputError
-from tilewright.runtime.container import MAGIC, contained
-from tilewright.runtime.module import Function, Module
+from tilewright.runtime.container import MAGIC, contained, container_format
+from tilewright.runtime.module import FORMAT, Function, Module
 
 #: How object files of ELF and Mach-O (64 bits) begin.
 _OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe")
@@ -60,21 +60,42 @@ def is_object(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def load_linked(path: str | os.PathLike[str]) -> LinkedModules:
-    """The modules within an object file or library. Raises `ArtifactError` where there are none."""
+def is_shared(path: str | os.PathLike[str]) -> bool:
+    """True if an object file of ELF is a shared library."""
+    with open(path, "rb") as file:
+        return file.read(18)[16:] == b"\x03\0"
+
+
+def own_parts(path: str | os.PathLike[str]) -> list[bytes]:
+    """The files of this package within an object file or library, in their order. Raises `ArtifactError`."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
-    found: list[Module] = []
+    found = []
     start = content.find(MAGIC)
+    while start >= 0:
+        found.append(contained(content[start:]))
+        start = content.find(MAGIC, start + max(len(found[-1]), 1))
+    return found
+
+
+def is_model(part: bytes) -> bool:
+    """Whether a file of this package, as bytes, is a compiled model rather than a module of functions."""
     with tempfile.TemporaryDirectory() as folder:
-        while start >= 0:
-            part = contained(content[start:])
+        path = Path(folder) / "part"
+        path.write_bytes(part)
+        return container_format(path) != FORMAT
+
+
+def load_linked(path: str | os.PathLike[str]) -> LinkedModules:
+    """The modules within an object file or library. Raises `ArtifactError` where there are none."""
+    found: list[Module] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for part in own_parts(path):
             single = Path(folder) / str(len(found))
             single.write_bytes(part)
             found.append(Module.load(single))
-            start = content.find(MAGIC, start + max(len(part), 1))
     if not found:
         raise ArtifactError(f"{path} has no module in it; objects are saved by the module that tvm.build gives")
     return LinkedModules(found)

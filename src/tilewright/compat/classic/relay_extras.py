@@ -9,8 +9,9 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.convolutions import pads
-from tilewright.compat.classic.executor import ExecutorFactory, optimize, vm_compile
+from tilewright.compat.classic.executor import ExecutorFactory, optimize
 from tilewright.compat.classic.target import Target
+from tilewright.compat.classic.vm_executable import vm_compile
 from tilewright.driver.lower import lower_function
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op

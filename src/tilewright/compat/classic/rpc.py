@@ -25,7 +25,7 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.device import Device, device
 from tilewright.compat.classic.executor import ExecutorFactory, load_module
 from tilewright.compat.classic.functions import get_global_func
-from tilewright.compat.classic.linked import is_object, load_linked
+from tilewright.compat.classic.linked import is_object, load_linked, own_parts
 from tilewright.compat.classic.remote import RemoteDevice, RemoteFactory, RemoteModule
 from tilewright.errors import EnvironmentError_, InputError, RpcError, UnsupportedError
 from tilewright.rpc.frames import spelled
@@ -103,8 +103,14 @@ class RPCSession(_Devices):
             self._uploads[target or os.path.basename(data)] = self._sent(data)
 
     def _sent(self, path: str | os.PathLike[str]) -> str:
-        """The digest of a file that is there now; of an object that `save` wrote, of the module within."""
-        return self.session.upload(load_linked(path) if is_object(path) else path)
+        """The digest of a file that is there now; of an object or library, of the module or model within."""
+        parts = own_parts(path) if is_object(path) else []
+        if len(parts) != 1:
+            return self.session.upload(load_linked(path) if is_object(path) else path)
+        with tempfile.TemporaryDirectory() as folder:
+            single = Path(folder) / "part"
+            single.write_bytes(parts[0])
+            return self.session.upload(single)
 
     def load_module(self, path: str) -> RemoteModule | RemoteFactory:
         """The module or model that was uploaded under that name, loaded there. Raises `InputError` for another name."""

@@ -34,7 +34,7 @@ class ADT(tuple[Any, ...]):
 def to_classic(value: Any) -> Any:
     """NumPy arrays as `NDArray`s; tuples, and values of data types that a compiled program made, as `ADT`s of them."""
     if isinstance(value, list | tuple):
-        return ADT(0, [to_classic(item) for item in value])
+        return ADT(getattr(value, "tag", 0), [to_classic(item) for item in value])
     if isinstance(value, Data):
         return ADT(value.tag, [to_classic(item) for item in value.fields])
     if isinstance(value, ConstructorValue):

@@ -6,9 +6,10 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
-from tilewright.errors import ParseError, UnsupportedError
+from tilewright.errors import ParseError, UnsupportedError, UserError
 from tilewright.relay.ir import json as relay_json
 from tilewright.relay.ir import parser
+from tilewright.relay.ir.infer_type import infer_type
 
 
 def parse(
@@ -16,13 +17,19 @@ def parse(
 ) -> IRModule:
     """The module that `source` spells, with what `init_module` defines; errors name the text `source_name`.
 
-    `init_meta_table["relay.Constant"]` are the constants that the text names by number. Raises `ParseError`.
+    Its types are inferred; a program that has faults in them is given as it stands, and tells of them where types are
+    asked for. `init_meta_table["relay.Constant"]` are the constants that the text names by number.
+    Raises `ParseError`.
     """
     constants = dict(init_meta_table or {}).pop("relay.Constant", ())
     try:
-        return IRModule.of(parser.parse(source, init_module, constants))
+        found = parser.parse(source, init_module, constants)
     except ParseError as error:
         raise ParseError(str(error) if source_name == "from_string" else f"{source_name}: {error}") from None
+    try:
+        return IRModule.of(infer_type(found))
+    except UserError:
+        return IRModule.of(found)
 
 
 def parse_expr(source: str) -> relay.Expr:

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.classic.array import require_cpu, to_numpy
 from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.bytecode_machine import BytecodeProgram
 from tilewright.compat.classic.evaluation import unflatten
 from tilewright.compat.classic.executor import ExecutorFactory
 from tilewright.compat.classic.runtime import to_classic
@@ -22,14 +23,15 @@ class VirtualMachine:
     def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
         require_cpu(device if not isinstance(device, list | tuple) else device[0])
         self._exe = exe.with_entries(invoke=self.invoke)
-        self._model = exe.executable
+        self._model: Any = exe.executable
         self._type = _result_type(exe)
         self._inputs: dict[str, list[Any]] = {}
         self._outputs: Sequence[Any] | None = None
 
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Set the inputs that the next run without arguments takes."""
-        specs = self._model.inputs[len(args) :]
+        is_entered = isinstance(self._model, BytecodeProgram)
+        specs = (self._model.entered_at(func_name) if is_entered else self._model).inputs[len(args) :]
         self._inputs[func_name] = [*args, *[named[spec.name] for spec in specs]]
 
     def set_one_input(self, func_name: str, *args: Any, **named: Any) -> None:
@@ -50,12 +52,15 @@ class VirtualMachine:
 
     def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
         """Run the function `main`: its value, an `ADT` of the fields where it is a tuple or of a data type."""
-        if func_name != "main":
+        model = self._model
+        if isinstance(model, BytecodeProgram):
+            model = model.entered_at(func_name)
+        elif func_name != "main":
             raise UnsupportedError(f"compiled programs are entered at 'main', not at {func_name!r}")
         if args or named:
             self.set_input(func_name, *args, **named)
         values = [to_numpy(value) for value in self._inputs.get(func_name, [])]
-        found = self._model(*map(_fitting, values, self._model.inputs))
+        found = model(*map(_fitting, values, model.inputs))
         leaves = found if isinstance(found, list) else [found]
         value = to_classic(found if self._type is None else unflatten(leaves, self._type))
         self._outputs = flatten(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
+from tilewright.errors import InputError
 
 
 def conv2d(data: relay.Expr, weight: relay.Expr | None = None, **attrs: Any) -> relay.Expr:
@@ -39,14 +40,23 @@ def batch_norm_infer(
     return relay.nn.batch_norm(data, gamma, beta, mean, var, **attrs)[0]
 
 
-def conv_bn_relu(data: relay.Expr, name: str, **attrs: Any) -> relay.Expr:
+def conv_bn_relu(data: relay.Expr, name: str, layout: str = "NCHW", **attrs: Any) -> relay.Expr:
     """Convolution, batch norm, relu."""
-    return relay.nn.relu(batch_norm_infer(conv2d(data, name=f"{name}_conv", **attrs), name=f"{name}_bn"))
+    value = conv2d(data, name=f"{name}_conv", **layouts(layout, attrs.get("groups", 1) > 1), **attrs)
+    return relay.nn.relu(batch_norm_infer(value, axis=layout.index("C"), name=f"{name}_bn"))
 
 
-def classify(data: relay.Expr, classes: int, name: str = "fc") -> relay.Expr:
+def layouts(layout: str, is_depthwise: bool = False) -> dict[str, Any]:
+    """The attributes of a convolution of images in `layout`, "NCHW" or "NHWC". Raises `InputError` for another."""
+    if layout not in ("NCHW", "NHWC"):
+        raise InputError(f"networks are built in the layouts NCHW and NHWC, not in {layout}")
+    kernel = "OIHW" if layout == "NCHW" else "HWOI" if is_depthwise else "HWIO"
+    return {"data_layout": layout, "kernel_layout": kernel}
+
+
+def classify(data: relay.Expr, classes: int, name: str = "fc", layout: str = "NCHW") -> relay.Expr:
     """Global average, a dense layer, softmax."""
-    flat = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(data))
+    flat = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(data, layout=layout))
     return relay.nn.softmax(dense_add_bias(flat, units=classes, name=name))
 
 

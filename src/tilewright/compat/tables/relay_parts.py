@@ -20,7 +20,7 @@ _BUILD = {
     **leads_to(f"{_CLASSIC}.expr", "bind_params_by_name"),
 }
 _VM = {
-    **leads_to(f"{_CLASSIC}.executor", "Executable", compile="vm_compile"),
+    **leads_to(f"{_CLASSIC}.vm_executable", "Executable", compile="vm_compile"),
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }

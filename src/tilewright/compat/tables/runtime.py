@@ -9,7 +9,7 @@ _ND = {
                context="device", gpu="cuda"),
 }  # fmt: skip
 _VM = {
-    **leads_to(f"{_CLASSIC}.executor", "Executable"),
+    **leads_to(f"{_CLASSIC}.vm_executable", "Executable"),
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
 }
 

@@ -1,5 +1,7 @@
-// Threads of a block as fibers that take turns at barriers (see emulation.py).
+// Threads of a block as fibers that take turns at barriers (see emulation.py). A fiber is begun as a context, and left
+// and taken up again by jumps: switching contexts asks the system for the mask of signals each time.
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
@@ -12,17 +14,29 @@ static tilewright_dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 struct tilewright_fiber {
   ucontext_t context;
+  jmp_buf place;
   tilewright_dim3 index;
   std::vector<char> stack;
-  bool done = false;
+  bool begun = false, done = false;
   unsigned long long exchanged = 0;
 };
 static std::vector<tilewright_fiber> tilewright_fibers;
-static ucontext_t tilewright_scheduler;
+static jmp_buf tilewright_scheduler;
 static size_t tilewright_current;
 static std::function<void()> tilewright_body;
 
-static void tilewright_wait() { swapcontext(&tilewright_fibers[tilewright_current].context, &tilewright_scheduler); }
+__attribute__((noinline)) static void tilewright_wait() {
+  if (!_setjmp(tilewright_fibers[tilewright_current].place)) _longjmp(tilewright_scheduler, 1);
+}
+
+// Run the current fiber from where it waits, or from its start, to its next barrier or its end.
+__attribute__((noinline)) static void tilewright_resume() {
+  auto& fiber = tilewright_fibers[tilewright_current];
+  if (_setjmp(tilewright_scheduler)) return;
+  if (fiber.begun) _longjmp(fiber.place, 1);
+  fiber.begun = true;
+  setcontext(&fiber.context);
+}
 
 // A shuffle is two meetings of all threads: everybody offers a value, then everybody takes one.
 template <class T> T tilewright_exchange(T value, size_t from) {
@@ -42,17 +56,17 @@ template <class T> T tilewright_exchange(T value, size_t from) {
 static void tilewright_enter() {
   tilewright_body();
   tilewright_fibers[tilewright_current].done = true;
-  setcontext(&tilewright_scheduler);
+  _longjmp(tilewright_scheduler, 1);
 }
 
 // 0, or 1 where threads of one block ended and others still wait at a barrier.
 static int tilewright_run_block() {
   for (auto& fiber : tilewright_fibers) {
-    fiber.done = false;
+    fiber.begun = fiber.done = false;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
     fiber.context.uc_stack.ss_size = fiber.stack.size();
-    fiber.context.uc_link = &tilewright_scheduler;
+    fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, tilewright_enter, 0);
   }
   for (;;) {
@@ -60,9 +74,7 @@ static int tilewright_run_block() {
     for (tilewright_current = 0; tilewright_current < tilewright_fibers.size(); ++tilewright_current) {
       auto& fiber = tilewright_fibers[tilewright_current];
       threadIdx = fiber.index;
-      volatile size_t place = tilewright_current;
-      swapcontext(&tilewright_scheduler, &fiber.context);
-      tilewright_current = place;
+      tilewright_resume();
       ended += fiber.done;
     }
     if (ended == tilewright_fibers.size()) return 0;
