@@ -1,7 +1,7 @@
 """How many of PyTorch's own operator samples (OpInfo, float32) import and agree with eager mode.
 
-    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--compiled] [--file FILE] [--seconds 500]
-        [PATTERN ...]
+    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--from 0] [--compiled] [--file FILE]
+        [--seconds 500] [PATTERN ...]
 
 Each sample's function is exported by `torch.export` with its tensors as inputs. What torch.export does not take counts
 as "not exported" and is left out of the share. Where PyTorch's own tests compare a function of the results, because
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("patterns", nargs="*", help="names of operators (regular expressions)")
     parser.add_argument("--samples", type=int, default=3, help="samples an operator; 0 for all")
     parser.add_argument("--part", default="0/1", help="K/N: every N-th operator from the K-th on")
+    parser.add_argument("--from", dest="begin", type=int, default=0, help="leave out so many operators before")
     parser.add_argument("--compiled", action="store_true", help="compile instead of interpreting")
     parser.add_argument("--file", type=Path, help="add outcomes to this file; operators that it has are not run again")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no operator after this time")
@@ -156,7 +157,7 @@ def main() -> None:
     if options.file is not None and options.file.exists():
         outcomes = [tuple(one) for line in options.file.read_text().splitlines() for one in json.loads(line)]
     done = {name for name, _, _ in outcomes}
-    for entry in chosen[first::step]:
+    for entry in chosen[options.begin :][first::step]:
         name = f"{entry.name} {entry.variant_test_name}".strip()
         if name in done or time.monotonic() - began > options.seconds:
             continue

@@ -99,7 +99,7 @@ class GraphImporter:
         import torch
 
         value = node.meta.get("val")
-        if _is_number(value) and not _reads_element(node.target):
+        if not wants_converter(node):
             return self.number(value, node.name)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
@@ -206,6 +206,11 @@ class GraphImporter:
 def _reads_element(target: Any) -> bool:
     """True for what gives the one element of a tensor, which is a number to PyTorch and a tensor here."""
     return str(target) in ("aten.item.default", "aten._local_scalar_dense.default")
+
+
+def wants_converter(node: Any) -> bool:
+    """True for a call whose result the importer does not know without one: not for numbers computed from sizes."""
+    return not _is_number(node.meta.get("val")) or _reads_element(node.target)
 
 
 def _is_number(value: Any) -> bool:

@@ -11,6 +11,7 @@ from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "aten.abs": op.abs,
@@ -147,43 +148,66 @@ def operands(node: TorchNode) -> tuple[Expr, Expr]:
     return node.tensor("self"), node.tensor("other")
 
 
+def in_computing_type(node: TorchNode, compute: Callable[[Expr, Expr], Expr], always: bool = False) -> Expr:
+    """What `compute` makes of `self` and `other`, in the type in which torch computes it.
+
+    That is float32 for floats of 16 bits; here only where it can be seen: where a number is not one of 16 bits, or
+    `always`, for results that jump.
+    """
+    dtype = node.dtype
+    short = dtype.is_float and dtype.bits == 16
+    wide = short and (always or any(not _has_value(node.get(name, 1), dtype) for name in ("self", "other", "alpha")))
+    computing = "float32" if wide else dtype
+    return cast(compute(node.tensor("self", computing), node.tensor("other", computing)), dtype)
+
+
+def _has_value(value: Any, dtype: DType) -> bool:
+    """False for a number that `dtype` has not."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return True
+    return float(constant(value, dtype).data.astype("float64")) == value
+
+
 @converts("aten.add", "aten.sub", "aten.subtract", "aten.rsub")
 def convert_add(node: TorchNode) -> Expr:
     """self ± alpha * other; of truth values either, or one but not the other."""
-    left, right = operands(node)
     alpha = node.get("alpha", 1)
     minus = "sub" in node.target
     if node.dtype.is_bool:
+        left, right = operands(node)
         return op.logical_xor(left, right) if minus else op.logical_or(left, right) if alpha else left
-    if "rsub" in node.target:
-        left, right = right, left
-    if alpha != 1:
-        right = op.multiply(right, node.as_tensor(alpha))
-    return op.subtract(left, right) if minus else op.add(left, right)
+
+    def compute(left: Expr, right: Expr) -> Expr:
+        if "rsub" in node.target:
+            left, right = right, left
+        if alpha != 1:
+            right = op.multiply(right, node.as_tensor(alpha, element_type(right)))
+        return op.subtract(left, right) if minus else op.add(left, right)
+
+    return in_computing_type(node, compute)
 
 
 @converts("aten.mul", "aten.multiply")
 def convert_mul(node: TorchNode) -> Expr:
     """The product; of truth values both."""
-    left, right = operands(node)
-    return op.logical_and(left, right) if node.dtype.is_bool else op.multiply(left, right)
+    return op.logical_and(*operands(node)) if node.dtype.is_bool else in_computing_type(node, op.multiply)
 
 
 @converts("aten.div", "aten.divide", "aten.true_divide")
 def convert_div(node: TorchNode) -> Expr:
     """The true quotient, or rounded down or toward zero; integers are floats before they are divided truly."""
-    left, right = operands(node)
     mode = node.get("rounding_mode")
     if mode == "floor":
-        return _floor_divide(left, right)
-    quotient = op.divide(left, right)
-    return op.trunc(quotient) if mode == "trunc" and node.dtype.is_float else quotient
+        return convert_floor_divide(node)
+    if mode == "trunc" and node.dtype.is_float:
+        return in_computing_type(node, lambda left, right: op.trunc(op.divide(left, right)), always=True)
+    return in_computing_type(node, op.divide)
 
 
 @converts("aten.floor_divide")
 def convert_floor_divide(node: TorchNode) -> Expr:
     """The quotient rounded down."""
-    return _floor_divide(*operands(node))
+    return in_computing_type(node, _floor_divide, always=True)
 
 
 def _floor_divide(left: Expr, right: Expr) -> Expr:
@@ -207,9 +231,10 @@ def _floor_divide(left: Expr, right: Expr) -> Expr:
 @converts("aten.remainder")
 def convert_remainder(node: TorchNode) -> Expr:
     """The remainder with the sign of the divisor."""
-    left, right = operands(node)
-    if not node.dtype.is_float:
-        return op.floor_mod(left, right)
+    return in_computing_type(node, _remainder if node.dtype.is_float else op.floor_mod, always=True)
+
+
+def _remainder(left: Expr, right: Expr) -> Expr:
     remainder, zero = op.mod(left, right), like(0, left)
     opposite = op.not_equal(op.less(remainder, zero), op.less(right, zero))
     return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, right), remainder)
@@ -218,7 +243,7 @@ def convert_remainder(node: TorchNode) -> Expr:
 @converts("aten.fmod")
 def convert_fmod(node: TorchNode) -> Expr:
     """The remainder with the sign of the dividend."""
-    return op.mod(*operands(node))
+    return in_computing_type(node, op.mod, always=True)
 
 
 @converts("aten.pow", "aten.float_power")
