@@ -4,9 +4,10 @@
 
 Each module is made and called as PyTorch's tests do, for inference and, in training mode, with a backward pass: outputs
 and gradients are compared. "fallback" is a graph that ran in PyTorch, with the warning that says why. Modules that draw
-random numbers are compared in inference only. Graphs that Dynamo itself breaks are counted by the way. `--samples` takes
-so many of the calls of each module and mode, spread over all. With `--file`, a line of JSON is added for each module,
-and modules that it has are not run again; `--seconds` begins no module after that time. Needs torch, expecttest and hypothesis.
+random numbers are compared in inference only. Graphs that Dynamo itself breaks are counted by the way. `--samples`
+takes so many of the calls of each module and mode, spread over all. With `--file`, a line of JSON is added for each
+module, and modules that it has are not run again; `--seconds` begins no module after that time. Needs torch, expecttest
+and hypothesis.
 """
 
 from __future__ import annotations

@@ -142,7 +142,9 @@ def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
     """The results on tensors, as tensors."""
     if model is None:
         return []
-    return [_tensor(one) for one in model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})]
+    return [
+        _tensor(one) for one in model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})
+    ]
 
 
 def _tensor(array: Any) -> Any:

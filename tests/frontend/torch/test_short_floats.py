@@ -35,10 +35,11 @@ CASES: dict[str, tuple[Any, int]] = {
         0,
     ),
     "sums": (lambda x: (x.sum(1), x.mean((1, 2)), x.cumsum(2), x.prod(1)), 2),
-    "spread": (lambda x: (x.std(1), x.var(-1), x.norm(dim=1), torch.logsumexp(x, 1)), 2),
+    "spread": (lambda x: ((x * 300).std(1), (x * 99).var(-1), (x * 300).norm(dim=1), torch.logsumexp(x, 1)), 2),
     "softmax": (lambda x: (x.softmax(-1), x.log_softmax(1)), 2),
     "products": (lambda x: (x @ x.transpose(1, 2), torch.einsum("bij,bkj->bik", x, x)), 2),
-    "norms": (lambda x: (functional.layer_norm(x, (8,)), functional.rms_norm(x, (8,)), functional.normalize(x)), 3),
+    "layer_norm": (lambda x: functional.layer_norm(x * 300, (8,)), 3),
+    "rms_norm": (lambda x: tuple(functional.rms_norm(x * scale, (8,)) for scale in (300, 1, 1e-4)), 3),
     "attention": (lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True), 3),
     "activations": (lambda x: (functional.gelu(x), functional.silu(x), functional.mish(x), functional.elu(x)), 3),
     "orders": (lambda x: (x.sort(-1).values, x.topk(3).values, x.argmax(1), x.median(), x.clamp(-0.5, 0.5)), 0),
@@ -46,9 +47,12 @@ CASES: dict[str, tuple[Any, int]] = {
 
 PLANES: dict[str, tuple[Any, int]] = {
     "convolution": (lambda x: functional.conv2d(x, x[:, :, :3, :3], padding=1), 2),
-    "pooling": (lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3), functional.adaptive_avg_pool2d(x, 2)), 2),
+    "pooling": (
+        lambda x: (functional.max_pool2d(x, 2), functional.avg_pool2d(x, 3), functional.adaptive_avg_pool2d(x, 2)),
+        2,
+    ),
     "resized": (lambda x: functional.interpolate(x, size=(5, 13), mode="bilinear"), 2),
-    "group_norm": (lambda x: functional.group_norm(x, 2), 3),
+    "group_norm": (lambda x: functional.group_norm(x * 300, 2), 3),
 }
 
 

@@ -118,7 +118,9 @@ def _heads(node: TorchNode, query: Expr, key: Expr, value: Expr, count: int) -> 
         made = affine(data, slice_axis(weight, 0, *rows), slice_axis(bias, 0, *rows))
         batch, steps, _ = shape_of(made)
         parts.append(transpose(reshape(made, (batch, steps, count, width // count)), (0, 2, 1, 3)))
-    scores = matmul(op.multiply(parts[0], like(1 / math.sqrt(width // count), query)), transpose(parts[1], (0, 1, 3, 2)))
+    scores = matmul(
+        op.multiply(parts[0], like(1 / math.sqrt(width // count), query)), transpose(parts[1], (0, 1, 3, 2))
+    )
     mask = node["mask"]
     if mask is not None:
         forbidden = cast(mask, "bool")  # of rows, of keys a sample, or of everything

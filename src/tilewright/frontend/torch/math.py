@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-from tilewright.support.dtype import DType
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "aten.abs": op.abs,
@@ -143,31 +143,6 @@ def convert_signbit(node: TorchNode) -> Expr:
 # Binary operators
 
 
-def operands(node: TorchNode) -> tuple[Expr, Expr]:
-    """`self` and `other` in the type of the result."""
-    return node.tensor("self"), node.tensor("other")
-
-
-def in_computing_type(node: TorchNode, compute: Callable[[Expr, Expr], Expr], always: bool = False) -> Expr:
-    """What `compute` makes of `self` and `other`, in the type in which torch computes it.
-
-    That is float32 for floats of 16 bits; here only where it can be seen: where a number is not one of 16 bits, or
-    `always`, for results that jump.
-    """
-    dtype = node.dtype
-    short = dtype.is_float and dtype.bits == 16
-    wide = short and (always or any(not _has_value(node.get(name, 1), dtype) for name in ("self", "other", "alpha")))
-    computing = "float32" if wide else dtype
-    return cast(compute(node.tensor("self", computing), node.tensor("other", computing)), dtype)
-
-
-def _has_value(value: Any, dtype: DType) -> bool:
-    """False for a number that `dtype` has not."""
-    if not isinstance(value, float) or not math.isfinite(value):
-        return True
-    return float(constant(value, dtype).data.astype("float64")) == value
-
-
 @converts("aten.add", "aten.sub", "aten.subtract", "aten.rsub")
 def convert_add(node: TorchNode) -> Expr:
     """self ± alpha * other; of truth values either, or one but not the other."""
@@ -181,16 +156,18 @@ def convert_add(node: TorchNode) -> Expr:
         if "rsub" in node.target:
             left, right = right, left
         if alpha != 1:
-            right = op.multiply(right, node.as_tensor(alpha, element_type(right)))
+            right = op.multiply(right, cast(node.as_tensor(alpha), element_type(right)))
         return op.subtract(left, right) if minus else op.add(left, right)
 
-    return in_computing_type(node, compute)
+    return in_computing_type(node, compute, alpha != 1, rounded=True)
 
 
 @converts("aten.mul", "aten.multiply")
 def convert_mul(node: TorchNode) -> Expr:
     """The product; of truth values both."""
-    return op.logical_and(*operands(node)) if node.dtype.is_bool else in_computing_type(node, op.multiply)
+    if node.dtype.is_bool:
+        return op.logical_and(*operands(node))
+    return in_computing_type(node, op.multiply, not has_value(node["other"], node.dtype))
 
 
 @converts("aten.div", "aten.divide", "aten.true_divide")
@@ -199,15 +176,16 @@ def convert_div(node: TorchNode) -> Expr:
     mode = node.get("rounding_mode")
     if mode == "floor":
         return convert_floor_divide(node)
+    precise = not has_value(node["other"], node.dtype)
     if mode == "trunc" and node.dtype.is_float:
-        return in_computing_type(node, lambda left, right: op.trunc(op.divide(left, right)), always=True)
-    return in_computing_type(node, op.divide)
+        return in_computing_type(node, lambda left, right: op.trunc(op.divide(left, right)), precise)
+    return in_computing_type(node, op.divide, precise)
 
 
 @converts("aten.floor_divide")
 def convert_floor_divide(node: TorchNode) -> Expr:
     """The quotient rounded down."""
-    return in_computing_type(node, _floor_divide, always=True)
+    return in_computing_type(node, _floor_divide)
 
 
 def _floor_divide(left: Expr, right: Expr) -> Expr:
@@ -231,7 +209,7 @@ def _floor_divide(left: Expr, right: Expr) -> Expr:
 @converts("aten.remainder")
 def convert_remainder(node: TorchNode) -> Expr:
     """The remainder with the sign of the divisor."""
-    return in_computing_type(node, _remainder if node.dtype.is_float else op.floor_mod, always=True)
+    return in_computing_type(node, _remainder if node.dtype.is_float else op.floor_mod, rounded=True)
 
 
 def _remainder(left: Expr, right: Expr) -> Expr:
@@ -243,7 +221,7 @@ def _remainder(left: Expr, right: Expr) -> Expr:
 @converts("aten.fmod")
 def convert_fmod(node: TorchNode) -> Expr:
     """The remainder with the sign of the dividend."""
-    return in_computing_type(node, op.mod, always=True)
+    return in_computing_type(node, op.mod, rounded=True)
 
 
 @converts("aten.pow", "aten.float_power")
