@@ -6,9 +6,9 @@
 Each sample's function is exported by `torch.export` with its tensors as inputs. What torch.export does not take counts
 as "not exported" and is left out of the share. Where PyTorch's own tests compare a function of the results, because
 not all of them is determined, so does this. The imported module is evaluated by the interpreter, or compiled with
-`--compiled`. A sample that takes more than a minute has failed. With `--file`, a line of JSON is added for each
-operator, and operators that it has are not run again; `--seconds` begins no operator after that time, and the report is
-of all that the file has. Needs torch, expecttest, hypothesis and scipy.
+`--compiled`. A sample that takes more than a minute of the processor has failed. With `--file`, a line of JSON is added
+for each operator, and operators that it has are not run again; `--seconds` begins no operator after that time, and the
+report is of all that the file has. Needs torch, expecttest, hypothesis and scipy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tilewright.relay.interpreter.interpreter import interpret
 _UNDETERMINED = re.compile(r"rand|dropout|bernoulli|multinomial|normal$|^empty|new_empty|exponential|cauchy|geometric|"
                            r"log_normal|lowrank|uniform|rrelu|normal_|fractional_max_pool")  # fmt: skip
 
-#: Seconds that a sample may take.
+#: Seconds of the processor that a sample may take.
 _LIMIT = 60
 
 
@@ -124,13 +124,13 @@ def _too_long(*_: Any) -> None:
 
 def judged_in_time(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
     """How a sample went, within the limit."""
-    signal.alarm(_LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, _LIMIT)
     try:
         return judge(entry, sample, compiled)
     except TimeoutError as error:
         return "failed", str(error)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     first, step = map(int, options.part.split("/"))
     chosen = [entry for entry in op_db if torch.float32 in entry.dtypes and not _UNDETERMINED.search(entry.name)]
     chosen = [

@@ -98,6 +98,16 @@ PLANES = {
     "group_norm": lambda x: functional.group_norm(x, 2),
     "conv same": lambda x: functional.conv2d(x, torch.ones(2, 2, 2, 3), groups=2, padding="same"),
     "conv_transpose": lambda x: functional.conv_transpose2d(x, torch.ones(4, 2, 3, 3), stride=2, output_padding=1),
+    "grid_sample": lambda x: [
+        functional.grid_sample(x, x.reshape(2, 7, -1, 2) * 1.5, mode, padding, corners)
+        for mode, padding, corners in (
+            ("bilinear", "reflection", True),
+            ("bicubic", "zeros", False),
+            ("bicubic", "border", False),
+            ("bicubic", "reflection", True),
+            ("bicubic", "reflection", False),
+        )
+    ],
     "pixel_shuffle": lambda x: functional.pixel_shuffle(x, 2),
 }
 

@@ -162,7 +162,8 @@ def convert_unique_consecutive(node: TorchNode) -> list[Expr]:
     axis = 0 if axis is None else node.normalize(axis, rank_of(data))
     extent = shape_of(data)[axis]
     if extent == 0:
-        return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, full(0, shape, "int64"), _numbers(_zero()))]
+        back = full(0, shape if node.get("dim") is None else (0,), "int64")
+        return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, back, _numbers(_zero()))]
     after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
     if element_type(data).is_bool:
         after, before = cast(after, "uint8"), cast(before, "uint8")
