@@ -127,6 +127,7 @@ def test_recurrent_layers_stay_whole(kind: str) -> None:
     layer = getattr(torch.nn, kind)(4, 5, num_layers=2, bidirectional=True, batch_first=True).eval()
     text = str(check(layer, X.reshape(1, 3, 4)))
     assert text.count(f"nn.{kind.lower()}(") == 2
+    check(layer.double(), X.double().reshape(1, 3, 4))
 
 
 def test_a_network_compiles() -> None:

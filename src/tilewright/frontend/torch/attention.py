@@ -42,13 +42,13 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
         mask = _causal(node, query, key)
     if mask is None:
         made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1)), value)
-        return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
+        return _with_log_sum(node, made, scores)
     if element_type(mask).is_bool:
         scores = op.where(mask, scores, like(-math.inf, scores))
     else:
         scores = op.add(scores, cast(mask, element_type(scores)))
     made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
-    return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
+    return _with_log_sum(node, made, scores)
 
 
 def _dropped(node: TorchNode, weights: Expr) -> Expr:
@@ -56,8 +56,15 @@ def _dropped(node: TorchNode, weights: Expr) -> Expr:
     return dropped(node, weights, share)[0] if share else weights
 
 
+def _with_log_sum(node: TorchNode, made: Expr, scores: Expr) -> Expr | list[Expr]:
+    """The result, and where PyTorch wants it, in its type, what the backward pass reads."""
+    if not isinstance(node.value, tuple | list):
+        return made
+    return [made, _log_sum(cast(scores, node.dtype_at(1)))]
+
+
 def _log_sum(scores: Expr) -> Expr:
-    """The logarithm of the sum of exponentials of each row, which the backward pass reads."""
+    """The logarithm of the sum of exponentials of each row."""
     axis = (rank_of(scores) - 1,)
     peak = op.max(scores, axis=axis, keepdims=True)
     return op.squeeze(
