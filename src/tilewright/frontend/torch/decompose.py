@@ -35,7 +35,11 @@ def decomposed(program: Any) -> Any:
         if not more:
             break
         table |= more
-        program = _run(program, table)
+        try:
+            program = _run(program, table)
+        except UnsupportedError:  # where a rule of Python does not trace, that of the library may
+            table |= {operator: _composite()[operator] for operator in more if operator in _composite()}
+            program = _run(program, table)
     return program
 
 
