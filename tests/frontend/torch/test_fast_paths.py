@@ -47,10 +47,12 @@ def test_encoder_layers(mask: str, norm_first: bool) -> None:
     agree(layer.eval(), torch.randn(2, 5, 8), **MASKS[mask])
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_attention_of_several_heads(average: bool) -> None:
+@pytest.mark.parametrize(
+    "options", [{"average_attn_weights": False}, {"average_attn_weights": True}, {"need_weights": False}], ids=str
+)
+def test_attention_of_several_heads(options: dict[str, bool]) -> None:
     layer, x = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(2, 5, 8)
-    agree(layer, x, x, x, average_attn_weights=average)
+    agree(layer, x, x, x, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)

@@ -84,11 +84,11 @@ def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
 
 
 @converts("aten._native_multi_head_attention")
-def convert_multi_head_attention(node: TorchNode) -> list[Expr | None]:
+def convert_multi_head_attention(node: TorchNode) -> list[Expr]:
     """The layer that PyTorch takes for inference of `MultiheadAttention`: its result, and weights where asked for."""
     made, weights = _heads(node, node["query"], node["key"], node["value"], node["num_head"])
     if not node["need_weights"]:
-        return [made, None]
+        return [made, op.zeros(shape=(0,), dtype=str(node.dtype))]
     return [made, op.mean(weights, axis=(1,)) if node["average_attn_weights"] else weights]
 
 
