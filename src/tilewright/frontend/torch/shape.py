@@ -225,6 +225,10 @@ def convert_split(node: TorchNode) -> list[Expr]:
     rank = rank_of(node["self"])
     fixed = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(node.target.split(".")[1])
     axis = node.axis() if fixed is None else fixed
+    places = node.get("tensor_indices_or_sections")
+    if isinstance(places, Expr):
+        cuts = [None, *(index_axis(places, 0, index) for index in range(len(node.value) - 1)), None]
+        return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in zip(cuts, cuts[1:])]
     parts, begin = [], 0
     for index in range(len(node.value)):
         end = as_dim(begin + node.shape_at(index)[axis])
