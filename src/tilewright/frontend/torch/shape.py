@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -228,7 +229,7 @@ def convert_split(node: TorchNode) -> list[Expr]:
     places = node.get("tensor_indices_or_sections")
     if isinstance(places, Expr):
         cuts = [None, *(index_axis(places, 0, index) for index in range(len(node.value) - 1)), None]
-        return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in zip(cuts, cuts[1:])]
+        return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in pairwise(cuts)]
     parts, begin = [], 0
     for index in range(len(node.value)):
         end = as_dim(begin + node.shape_at(index)[axis])
