@@ -126,3 +126,19 @@ def test_a_training_step_gives_the_same_weights() -> None:
             optimizer.step()
     for wanted, found in zip(module.state_dict().values(), other.state_dict().values()):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+def test_short_floats(dtype: Any, training: bool) -> None:
+    module = network().to(dtype).train(training)
+    other, x = copy.deepcopy(module), torch.randn(4, 6).to(dtype)
+    with torch.set_grad_enabled(training), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        found, wanted = torch.compile(module, backend=tilewright)(x), other(x)
+        torch.testing.assert_close(found, wanted, rtol=0.05, atol=0.05)
+        if training:
+            found.float().sum().backward()
+            wanted.float().sum().backward()
+            for one, two in zip(module.parameters(), other.parameters()):
+                torch.testing.assert_close(one.grad, two.grad, rtol=0.1, atol=0.1)

@@ -1,12 +1,13 @@
 """PyTorch's own modules (ModuleInfo, float32) through `torch.compile(backend="tilewright")`, beside eager mode.
 
-    python bench/frontends/torch_modules.py [--file FILE] [--seconds 500] [NAME ...]
+    python bench/frontends/torch_modules.py [--samples 0] [--file FILE] [--seconds 500] [NAME ...]
 
 Each module is made and called as PyTorch's tests do, for inference and, in training mode, with a backward pass: outputs
 and gradients are compared. "fallback" is a graph that ran in PyTorch, with the warning that says why. Modules that draw
-random numbers are compared in inference only. Graphs that Dynamo itself breaks are counted by the way. With `--file`, a
-line of JSON is added for each module, and modules that it has are not run again; `--seconds` begins no module after
-that time. Needs torch, expecttest and hypothesis.
+random numbers are compared in inference only. Graphs that Dynamo itself breaks are counted by the way. `--samples`
+takes so many of the calls of each module and mode, spread over all. With `--file`, a line of JSON is added for each
+module, and modules that it has are not run again; `--seconds` begins no module after that time. Needs torch, expecttest
+and hypothesis.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def _is_lazy(module: Any) -> bool:
     return isinstance(module, torch.nn.modules.lazy.LazyModuleMixin)
 
 
-def of_module(info: Any) -> list[tuple[str, str, str, str]]:
-    """Name, mode, outcome and reason of each sample of a module, in both modes."""
+def of_module(info: Any, most: int) -> list[tuple[str, str, str, str]]:
+    """Name, mode, outcome and reason of each sample of a module, or of `most`, in both modes."""
     found = []
     for training in (False, True):
         mode = "training" if training else "inference"
@@ -103,9 +104,9 @@ def of_module(info: Any) -> list[tuple[str, str, str, str]]:
         samples = info.module_inputs_func(
             info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
         )
-        for sample in samples:
-            if sample.forward_input is not None:
-                found.append((info.name, mode, *judge(info, sample, training)))
+        called = [sample for sample in samples if sample.forward_input is not None]
+        for sample in called[:: -(-len(called) // most) if most else 1]:
+            found.append((info.name, mode, *judge(info, sample, training)))
     return found
 
 
@@ -113,6 +114,7 @@ def main() -> None:
     """Print what became of the modules, and everything that did not agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--samples", type=int, default=0, help="calls a module and mode; 0 for all")
     parser.add_argument("--file", type=Path, help="add outcomes to this file; modules that it has are not run again")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no module after this time")
     options = parser.parse_args()
@@ -127,7 +129,7 @@ def main() -> None:
         late = time.monotonic() - began > options.seconds
         if info.name in done or late or (options.names and info.name not in options.names):
             continue
-        found = [list(one) for one in of_module(info)]
+        found = [list(one) for one in of_module(info, options.samples)]
         outcomes += found
         if options.file is not None:
             with options.file.open("a") as file:

@@ -1,14 +1,15 @@
 """How many of PyTorch's own operator samples (OpInfo, float32) import and agree with eager mode.
 
-    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--compiled] [--file FILE] [--seconds 500]
-        [PATTERN ...]
+    python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--from 0] [--compiled] [--file FILE]
+        [--seconds 500] [PATTERN ...]
 
 Each sample's function is exported by `torch.export` with its tensors as inputs. What torch.export does not take counts
-as "not exported" and is left out of the share. Where PyTorch's own tests compare a function of the results, because
-not all of them is determined, so does this. The imported module is evaluated by the interpreter, or compiled with
-`--compiled`. A sample that takes more than a minute has failed. With `--file`, a line of JSON is added for each
-operator, and operators that it has are not run again; `--seconds` begins no operator after that time, and the report is
-of all that the file has. Needs torch, expecttest, hypothesis and scipy.
+as "not exported", and what draws random numbers as "random"; both are left out of the share. Where PyTorch's own tests
+compare a function of the results, because not all of them is determined, so does this. The imported module is evaluated
+by the interpreter, or compiled with `--compiled`. A sample that takes more than a minute of the processor has failed.
+With `--file`, a line of JSON is added for each operator, and operators that it has are not run again; `--seconds`
+begins no operator after that time, and the report is of all that the file has. Needs torch, expecttest, hypothesis and
+scipy.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from tilewright.relay.interpreter.interpreter import interpret
 _UNDETERMINED = re.compile(r"rand|dropout|bernoulli|multinomial|normal$|^empty|new_empty|exponential|cauchy|geometric|"
                            r"log_normal|lowrank|uniform|rrelu|normal_|fractional_max_pool")  # fmt: skip
 
-#: Seconds that a sample may take.
+#: Seconds of the processor that a sample may take.
 _LIMIT = 60
 
 
@@ -71,6 +72,17 @@ def plain(value: Any) -> Any:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
+def draws(program: Any) -> bool:
+    """True where a program draws random numbers, so that there is nothing to compare with."""
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            names = [argument.name for argument in node.target._schema.arguments]
+            given = {**dict(zip(names, node.args)), **node.kwargs}
+            if given.get("train", True) and given.get("p", given.get("dropout_p", 1)):
+                return True
+    return False
+
+
 def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
     """How a sample went, in a word, and why."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
@@ -82,6 +94,8 @@ def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
         program = torch.export.export(call, tuple(tensors), strict=False)
     except Exception as error:
         return "not exported", f"{type(error).__name__}: {error}"[:200]
+    if draws(program):
+        return "random", ""
     expected = [plain(leaf) for leaf in pytree.tree_leaves(wanted) if isinstance(leaf, torch.Tensor | float)]
     try:
         module, specs = from_pytorch(program)
@@ -124,13 +138,13 @@ def _too_long(*_: Any) -> None:
 
 def judged_in_time(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
     """How a sample went, within the limit."""
-    signal.alarm(_LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, _LIMIT)
     try:
         return judge(entry, sample, compiled)
     except TimeoutError as error:
         return "failed", str(error)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main() -> None:
@@ -139,13 +153,14 @@ def main() -> None:
     parser.add_argument("patterns", nargs="*", help="names of operators (regular expressions)")
     parser.add_argument("--samples", type=int, default=3, help="samples an operator; 0 for all")
     parser.add_argument("--part", default="0/1", help="K/N: every N-th operator from the K-th on")
+    parser.add_argument("--from", dest="begin", type=int, default=0, help="leave out so many operators before")
     parser.add_argument("--compiled", action="store_true", help="compile instead of interpreting")
     parser.add_argument("--file", type=Path, help="add outcomes to this file; operators that it has are not run again")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no operator after this time")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     first, step = map(int, options.part.split("/"))
     chosen = [entry for entry in op_db if torch.float32 in entry.dtypes and not _UNDETERMINED.search(entry.name)]
     chosen = [
@@ -156,7 +171,7 @@ def main() -> None:
     if options.file is not None and options.file.exists():
         outcomes = [tuple(one) for line in options.file.read_text().splitlines() for one in json.loads(line)]
     done = {name for name, _, _ in outcomes}
-    for entry in chosen[first::step]:
+    for entry in chosen[options.begin :][first::step]:
         name = f"{entry.name} {entry.variant_test_name}".strip()
         if name in done or time.monotonic() - began > options.seconds:
             continue
@@ -172,7 +187,7 @@ def main() -> None:
 def report(outcomes: list[tuple[str, str, str]]) -> None:
     """Print what became of the samples."""
     totals = Counter(outcome for _, outcome, _ in outcomes)
-    taken = len(outcomes) - totals["not exported"]
+    taken = len(outcomes) - totals["not exported"] - totals["random"]
     by_name: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: dict[str, str] = {}
     lacking: Counter[str] = Counter()

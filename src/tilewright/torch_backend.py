@@ -142,13 +142,19 @@ def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
     """The results on tensors, as tensors."""
     if model is None:
         return []
+    return [
+        _tensor(one) for one in model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})
+    ]
+
+
+def _tensor(array: Any) -> Any:
+    """A tensor on the memory of an array."""
     # torch is optional
     import torch
 
-    results = model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})
-    return [
-        torch.from_numpy(result) if result.dtype.kind in "fiub" else torch.from_dlpack(result) for result in results
-    ]
+    if array.dtype.kind in "fiub":
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(getattr(torch, array.dtype.name))
 
 
 def _random_key() -> Any:

@@ -41,6 +41,7 @@ CASES = {
     "a planned inverse": (lambda z: torch.fft.ifft2(z, norm="ortho"), Z),
     "there and back": (lambda x: torch.fft.irfftn(torch.fft.rfftn(x) * 2, (3, 8)), X),
     "hermitian": (lambda x: torch.fft.hfft(torch.fft.ihfft(x)), X),
+    "hermitian in two axes": (lambda x: (torch.fft.hfft2(x), torch.fft.ihfft2(x), torch.fft.ihfftn(x, (4,))), X),
     "padded": (lambda x: torch.fft.rfft(x, 11), X),
     "stft": (lambda x: torch.stft(x, 16, 4, window=WINDOW, return_complex=True), X.reshape(1, 24)),
     "a rotary embedding": (

@@ -98,6 +98,16 @@ PLANES = {
     "group_norm": lambda x: functional.group_norm(x, 2),
     "conv same": lambda x: functional.conv2d(x, torch.ones(2, 2, 2, 3), groups=2, padding="same"),
     "conv_transpose": lambda x: functional.conv_transpose2d(x, torch.ones(4, 2, 3, 3), stride=2, output_padding=1),
+    "grid_sample": lambda x: [
+        functional.grid_sample(x, x.reshape(2, 7, -1, 2) * 1.5, mode, padding, corners)
+        for mode, padding, corners in (
+            ("bilinear", "reflection", True),
+            ("bicubic", "zeros", False),
+            ("bicubic", "border", False),
+            ("bicubic", "reflection", True),
+            ("bicubic", "reflection", False),
+        )
+    ],
     "pixel_shuffle": lambda x: functional.pixel_shuffle(x, 2),
 }
 
@@ -117,6 +127,7 @@ def test_recurrent_layers_stay_whole(kind: str) -> None:
     layer = getattr(torch.nn, kind)(4, 5, num_layers=2, bidirectional=True, batch_first=True).eval()
     text = str(check(layer, X.reshape(1, 3, 4)))
     assert text.count(f"nn.{kind.lower()}(") == 2
+    check(layer.double(), X.double().reshape(1, 3, 4))
 
 
 def test_a_network_compiles() -> None:

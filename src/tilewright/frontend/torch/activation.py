@@ -85,8 +85,16 @@ def convert_gelu(node: TorchNode) -> Expr:
         cube = op.multiply(op.multiply(data, data), data)
         inner = op.add(data, op.multiply(cube, like(0.044715, data)))
         bell = op.tanh(op.multiply(inner, like(math.sqrt(2 / math.pi), data)))
-    else:
-        bell = op.erf(op.multiply(data, like(math.sqrt(0.5), data)))
+        return _under(bell, data)
+    return gelu(data)
+
+
+def gelu(data: Expr) -> Expr:
+    """x times the normal distribution function."""
+    return _under(op.erf(op.multiply(data, like(math.sqrt(0.5), data))), data)
+
+
+def _under(bell: Expr, data: Expr) -> Expr:
     return op.multiply(op.multiply(data, like(0.5, data)), op.add(bell, like(1, data)))
 
 

@@ -6,9 +6,19 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.torch.activation import softmax
-from tilewright.frontend.torch.build import cast, constant, element_type, like, rank_of, shape_of, transpose
-from tilewright.frontend.torch.nn import matmul
+from tilewright.frontend.torch.activation import gelu, softmax
+from tilewright.frontend.torch.build import (
+    cast,
+    constant,
+    element_type,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.torch.nn import affine, matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped
 from tilewright.frontend.torch.registry import converts
@@ -32,13 +42,13 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
         mask = _causal(node, query, key)
     if mask is None:
         made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1)), value)
-        return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
+        return _with_log_sum(node, made, scores)
     if element_type(mask).is_bool:
         scores = op.where(mask, scores, like(-math.inf, scores))
     else:
         scores = op.add(scores, cast(mask, element_type(scores)))
     made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
-    return [made, _log_sum(scores)] if isinstance(node.value, tuple | list) else made
+    return _with_log_sum(node, made, scores)
 
 
 def _dropped(node: TorchNode, weights: Expr) -> Expr:
@@ -46,8 +56,15 @@ def _dropped(node: TorchNode, weights: Expr) -> Expr:
     return dropped(node, weights, share)[0] if share else weights
 
 
+def _with_log_sum(node: TorchNode, made: Expr, scores: Expr) -> Expr | list[Expr]:
+    """The result, and where PyTorch wants it, in its type, what the backward pass reads."""
+    if not isinstance(node.value, tuple | list):
+        return made
+    return [made, _log_sum(cast(scores, node.dtype_at(1)))]
+
+
 def _log_sum(scores: Expr) -> Expr:
-    """The logarithm of the sum of exponentials of each row, which the backward pass reads."""
+    """The logarithm of the sum of exponentials of each row."""
     axis = (rank_of(scores) - 1,)
     peak = op.max(scores, axis=axis, keepdims=True)
     return op.squeeze(
@@ -64,3 +81,59 @@ def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
         op.cumsum(op.broadcast_to(constant(1, "int64"), shape=(extent,)), axis=0) for extent in (rows, columns)
     )
     return op.less_equal(second, op.expand_dims(first, axis=1))
+
+
+@converts("aten._native_multi_head_attention")
+def convert_multi_head_attention(node: TorchNode) -> list[Expr]:
+    """The layer that PyTorch takes for inference of `MultiheadAttention`: its result, and weights where asked for."""
+    made, weights = _heads(node, node["query"], node["key"], node["value"], node["num_head"])
+    if not node["need_weights"]:
+        return [made, op.zeros(shape=(0,), dtype=str(node.dtype))]
+    return [made, op.mean(weights, axis=(1,)) if node["average_attn_weights"] else weights]
+
+
+@converts("aten._transformer_encoder_layer_fwd")
+def convert_encoder_layer(node: TorchNode) -> Expr:
+    """The layer that PyTorch takes for inference of `TransformerEncoderLayer`."""
+
+    def normed(value: Expr, place: int) -> Expr:
+        gamma, beta = node[f"norm_weight_{place}"], node[f"norm_bias_{place}"]
+        return op.nn.layer_norm(value, gamma, beta, axis=-1, epsilon=float(node["eps"]))
+
+    def attended(value: Expr) -> Expr:
+        return _heads(node, value, value, value, node["num_heads"])[0]
+
+    def forward(value: Expr) -> Expr:
+        wide = affine(value, node["ffn_weight_1"], node["ffn_bias_1"])
+        wide = gelu(wide) if node["use_gelu"] else op.nn.relu(wide)
+        return affine(wide, node["ffn_weight_2"], node["ffn_bias_2"])
+
+    data = node["src"]
+    if node["norm_first"]:
+        data = op.add(data, attended(normed(data, 1)))
+        return op.add(data, forward(normed(data, 2)))
+    data = normed(op.add(data, attended(data)), 1)
+    return normed(op.add(data, forward(data)), 2)
+
+
+def _heads(node: TorchNode, query: Expr, key: Expr, value: Expr, count: int) -> tuple[Expr, Expr]:
+    """Attention of several heads with the weights of `node`: the result, and the weights of each head."""
+    width, weight, bias = node["embed_dim"], node["qkv_weight"], node["qkv_bias"]
+    parts = []
+    for place, data in enumerate((query, key, value)):
+        rows = (place * width, (place + 1) * width)
+        made = affine(data, slice_axis(weight, 0, *rows), slice_axis(bias, 0, *rows))
+        batch, steps, _ = shape_of(made)
+        parts.append(transpose(reshape(made, (batch, steps, count, width // count)), (0, 2, 1, 3)))
+    scores = matmul(
+        op.multiply(parts[0], like(1 / math.sqrt(width // count), query)), transpose(parts[1], (0, 1, 3, 2))
+    )
+    mask = node["mask"]
+    if mask is not None:
+        forbidden = cast(mask, "bool")  # of rows, of keys a sample, or of everything
+        if node["mask_type"] == 1:
+            forbidden = op.expand_dims(forbidden, axis=1, num_newaxis=2)
+        scores = op.where(forbidden, like(-math.inf, scores), scores)
+    weights = softmax(scores, 3)
+    joined = reshape(transpose(matmul(weights, parts[2]), (0, 2, 1, 3)), (*shape_of(query)[:2], width))
+    return affine(joined, node["proj_weight"], node["proj_bias"]), weights

@@ -159,7 +159,8 @@ def convert_complex(node: TorchNode) -> Complex:
     return of_polar(first, second) if "polar" in node.target else Complex(first, second)
 
 
-@converts_complex("aten._conj", "aten.conj", "aten.conj_physical", "aten._conj_physical", "aten._conj_copy")
+@converts_complex("aten._conj", "aten.conj", "aten.conj_physical", "aten._conj_physical", "aten._conj_copy",
+                  "prims.conj_physical")  # fmt: skip
 def convert_conj(node: TorchNode) -> Complex:
     """The imaginary part with the other sign."""
     return conjugate(_operand(node))

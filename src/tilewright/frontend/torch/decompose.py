@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.importer import converter_of
+from tilewright.frontend.torch.importer import converter_of, wants_converter
 
 #: Decompositions may give operators that want decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
@@ -27,12 +28,18 @@ def decomposed(program: Any) -> Any:
     """`program` without mutation, with what has no converter decomposed where PyTorch knows how."""
     if any(node.target._schema.is_mutable for node in calls(program)):
         program = _run(program, {})
+    table: dict[Any, Any] = {}
     for _ in range(_MOST_ROUNDS):
-        missing = {node.target for node in calls(program) if converter_of(node) is None}
-        table = _decompositions(missing)
-        if not table:
+        missing = {node.target for node in calls(program) if wants_converter(node) and converter_of(node) is None}
+        more = _decompositions(missing - set(table))  # what is left of others is not decomposed another time either
+        if not more:
             break
-        program = _run(program, table)
+        table |= more
+        try:
+            program = _run(program, table)
+        except UnsupportedError:  # where a rule of Python does not trace, that of the library may
+            table |= {operator: _composite()[operator] for operator in more if operator in _composite()}
+            program = _run(program, table)
     return program
 
 
@@ -80,10 +87,9 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
     """What PyTorch decomposes each of `operators` into, of those that it does."""
     if not operators:
         return {}
-    import torch
     from torch._decomp import decomposition_table
 
-    composite = torch.export.default_decompositions()
+    composite = _composite()
     found: dict[Any, Any] = {}
     for operator in operators:
         if operator in decomposition_table:
@@ -91,3 +97,12 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
         elif operator in composite:
             found[operator] = composite[operator]
     return found
+
+
+@cache
+def _composite() -> Any:
+    """The decompositions that `torch.export` has by default, which take PyTorch a while to list."""
+    # torch is optional
+    import torch
+
+    return torch.export.default_decompositions()

@@ -23,6 +23,9 @@ from tilewright.relay.ir.type_of import tensor_type_of
 #: A weight whose elements share memory may take so many times that memory as a constant, and this in any case.
 _MOST_REPEATED, _ALWAYS_ALLOWED = 1024, 1 << 28
 
+#: Operators whose results PyTorch itself says to have another shape than they have: along any axis as along the first.
+_MISDESCRIBED = ("aten.unique_consecutive",)
+
 
 class GraphImporter:
     """Converts the nodes of one graph; `problems` has one line for each node that cannot be converted.
@@ -99,7 +102,7 @@ class GraphImporter:
         import torch
 
         value = node.meta.get("val")
-        if _is_number(value) and not _reads_element(node.target):
+        if not wants_converter(node):
             return self.number(value, node.name)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
@@ -190,6 +193,8 @@ class GraphImporter:
         fits = len(wanted) == found.ndim and all(
             a == b for a, b in zip(wanted, found.shape) if isinstance(a, int) and isinstance(b, int)
         )
+        if node.target.rpartition(".")[0] in _MISDESCRIBED:
+            return value
         if not fits or found.dtype != node.dtype_at(index):
             raise InternalError(f"{node.label} became {found} instead of {wanted} of {node.dtype_at(index)}.")
         return value
@@ -206,6 +211,11 @@ class GraphImporter:
 def _reads_element(target: Any) -> bool:
     """True for what gives the one element of a tensor, which is a number to PyTorch and a tensor here."""
     return str(target) in ("aten.item.default", "aten._local_scalar_dense.default")
+
+
+def wants_converter(node: Any) -> bool:
+    """True for a call whose result the importer does not know without one: not for numbers computed from sizes."""
+    return not _is_number(node.meta.get("val")) or _reads_element(node.target)
 
 
 def _is_number(value: Any) -> bool:

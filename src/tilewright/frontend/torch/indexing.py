@@ -21,6 +21,7 @@ from tilewright.frontend.torch.build import (
     transpose,
 )
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.selection import index_by_mask
 from tilewright.frontend.torch.types import is_static
@@ -51,6 +52,19 @@ def _extent(extent: object, indices: Expr) -> Expr:
 def convert_embedding(node: TorchNode) -> Expr:
     """Rows of the weight."""
     return op.take(node["weight"], node["indices"], axis=0, mode="clip")
+
+
+@converts("aten.embedding_renorm")
+def convert_embedding_renorm(node: TorchNode) -> Expr:
+    """The rows that are looked up made shorter where they are longer than `max_norm`."""
+    weight, bound = node["self"], node["max_norm"]
+    size = p_norm(weight, (1,), float(node["norm_type"]), True)
+    factor = op.divide(like(bound, size), op.add(size, like(1e-7, size)))
+    count = shape_of(weight)[0]
+    places = reshape(node["indices"], (product(shape_of(node["indices"])), 1))
+    met = op.any(op.equal(places, constant(np.arange(count), element_type(places))), axis=(0,))
+    shorter = op.logical_and(reshape(met, (count, 1)), op.greater(size, like(bound, size)))
+    return op.where(shorter, op.multiply(weight, factor), weight)
 
 
 @converts("aten.index_select")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -142,48 +143,49 @@ def convert_signbit(node: TorchNode) -> Expr:
 # Binary operators
 
 
-def operands(node: TorchNode) -> tuple[Expr, Expr]:
-    """`self` and `other` in the type of the result."""
-    return node.tensor("self"), node.tensor("other")
-
-
 @converts("aten.add", "aten.sub", "aten.subtract", "aten.rsub")
 def convert_add(node: TorchNode) -> Expr:
     """self ± alpha * other; of truth values either, or one but not the other."""
-    left, right = operands(node)
     alpha = node.get("alpha", 1)
     minus = "sub" in node.target
     if node.dtype.is_bool:
+        left, right = operands(node)
         return op.logical_xor(left, right) if minus else op.logical_or(left, right) if alpha else left
-    if "rsub" in node.target:
-        left, right = right, left
-    if alpha != 1:
-        right = op.multiply(right, node.as_tensor(alpha))
-    return op.subtract(left, right) if minus else op.add(left, right)
+
+    def compute(left: Expr, right: Expr) -> Expr:
+        if "rsub" in node.target:
+            left, right = right, left
+        if alpha != 1:
+            right = op.multiply(right, cast(node.as_tensor(alpha), element_type(right)))
+        return op.subtract(left, right) if minus else op.add(left, right)
+
+    return in_computing_type(node, compute, alpha != 1, rounded=True)
 
 
 @converts("aten.mul", "aten.multiply")
 def convert_mul(node: TorchNode) -> Expr:
     """The product; of truth values both."""
-    left, right = operands(node)
-    return op.logical_and(left, right) if node.dtype.is_bool else op.multiply(left, right)
+    if node.dtype.is_bool:
+        return op.logical_and(*operands(node))
+    return in_computing_type(node, op.multiply, not has_value(node["other"], node.dtype))
 
 
 @converts("aten.div", "aten.divide", "aten.true_divide")
 def convert_div(node: TorchNode) -> Expr:
     """The true quotient, or rounded down or toward zero; integers are floats before they are divided truly."""
-    left, right = operands(node)
     mode = node.get("rounding_mode")
     if mode == "floor":
-        return _floor_divide(left, right)
-    quotient = op.divide(left, right)
-    return op.trunc(quotient) if mode == "trunc" and node.dtype.is_float else quotient
+        return convert_floor_divide(node)
+    precise = not has_value(node["other"], node.dtype)
+    if mode == "trunc" and node.dtype.is_float:
+        return in_computing_type(node, lambda left, right: op.trunc(op.divide(left, right)), precise)
+    return in_computing_type(node, op.divide, precise)
 
 
 @converts("aten.floor_divide")
 def convert_floor_divide(node: TorchNode) -> Expr:
     """The quotient rounded down."""
-    return _floor_divide(*operands(node))
+    return in_computing_type(node, _floor_divide)
 
 
 def _floor_divide(left: Expr, right: Expr) -> Expr:
@@ -207,9 +209,10 @@ def _floor_divide(left: Expr, right: Expr) -> Expr:
 @converts("aten.remainder")
 def convert_remainder(node: TorchNode) -> Expr:
     """The remainder with the sign of the divisor."""
-    left, right = operands(node)
-    if not node.dtype.is_float:
-        return op.floor_mod(left, right)
+    return in_computing_type(node, _remainder if node.dtype.is_float else op.floor_mod, rounded=True)
+
+
+def _remainder(left: Expr, right: Expr) -> Expr:
     remainder, zero = op.mod(left, right), like(0, left)
     opposite = op.not_equal(op.less(remainder, zero), op.less(right, zero))
     return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, right), remainder)
@@ -218,7 +221,7 @@ def convert_remainder(node: TorchNode) -> Expr:
 @converts("aten.fmod")
 def convert_fmod(node: TorchNode) -> Expr:
     """The remainder with the sign of the dividend."""
-    return op.mod(*operands(node))
+    return in_computing_type(node, op.mod, rounded=True)
 
 
 @converts("aten.pow", "aten.float_power")

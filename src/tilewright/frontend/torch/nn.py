@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from tilewright.frontend.product import einsum
 from tilewright.frontend.torch.build import (
     broadcast_to,
     like,
@@ -31,6 +32,11 @@ def convert_linear(node: TorchNode) -> Expr:
     if rank_of(weight) == 1:
         made = matmul(data, weight)
         return made if bias is None else op.add(made, bias)
+    return affine(data, weight, bias)
+
+
+def affine(data: Expr, weight: Expr, bias: Expr | None) -> Expr:
+    """Rows of any number of axes times the transpose of a matrix, and a bias where there is one."""
     made = _dense(data, weight)
     if bias is None:
         return made
@@ -230,9 +236,7 @@ def _transposed_by_conv(
 @converts("aten.einsum")
 def convert_einsum(node: TorchNode) -> Expr:
     """Einstein summation."""
-    equation = str(node["equation"]).replace(" ", "")
-    values = [node.as_tensor(value) for value in node["tensors"]]
-    return op.einsum(values, equation=equation)
+    return einsum(str(node["equation"]), [node.as_tensor(value) for value in node["tensors"]])
 
 
 @converts("aten.channel_shuffle", "aten.native_channel_shuffle")

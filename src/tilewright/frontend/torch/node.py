@@ -30,6 +30,7 @@ class TorchNode:
     value: Any
     sizes: Sizes = field(repr=False)
     draws: Any = field(default=None, repr=False)  # what random numbers come from: `random_numbers.Draws`
+    wide: bool = False  # results that are floats of 16 bits are to be made in float32
 
     @property
     def label(self) -> str:
@@ -55,7 +56,8 @@ class TorchNode:
 
     def dtype_at(self, index: int | None) -> DType:
         """The element type of one of several results; of complex numbers that of their parts."""
-        return part_type(self._value(index).dtype, self.label)
+        dtype = part_type(self._value(index).dtype, self.label)
+        return DType("float32") if self.wide and dtype.is_float and dtype.bits == 16 else dtype
 
     def shape_at(self, index: int | None) -> tuple[Any, ...]:
         """The extents of one of several results."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.torch.build import constant, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -63,6 +64,7 @@ def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr
 
 
 @converts("aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats")
+@in_float32
 def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
     """Batch normalization in training, and the statistics to be kept: moved by `momentum` towards the batch's."""
     data = node["input"]
@@ -90,6 +92,7 @@ def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
 
 
 @converts("aten.layer_norm", "aten.native_layer_norm")
+@in_float32
 def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
     """Normalization over the last axes; the native form gives mean and one over the deviation too."""
     data, shape = node["input"], shape_of(node["input"])
@@ -109,6 +112,7 @@ def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
 
 
 @converts("aten.rms_norm", "aten._fused_rms_norm")
+@in_float32
 def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
     """x over the root of its mean square over the last axes."""
     data = node["input"]
@@ -122,6 +126,7 @@ def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
 
 
 @converts("aten.group_norm", "aten.native_group_norm", "aten.instance_norm")
+@in_float32
 def convert_group_norm(node: TorchNode) -> Expr | list[Expr]:
     """Normalization over groups of channels of each sample; over each channel for instance_norm."""
     data = node["input"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import concatenate, constant, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.torch.build import concatenate, like, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -66,7 +66,7 @@ def _layer(kind: str, name: str, data: Expr, weights: list[list[Expr]], states: 
             recurrent = part[3]
             if kind == "gru":  # the candidate's recurrent bias is gated, so the layer adds it
                 keep = np.arange(3 * hidden) < 2 * hidden
-                recurrent = op.multiply(recurrent, constant(keep, "float32"))
+                recurrent = op.multiply(recurrent, like(keep, recurrent))
             biases.append(op.add(part[2], recurrent))
         product = op.nn.bias_add(product, concatenate(biases, 0), axis=1)
         if kind == "gru":

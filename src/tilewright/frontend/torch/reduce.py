@@ -20,6 +20,7 @@ from tilewright.frontend.torch.build import (
     shape_of,
     slice_axis,
 )
+from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -131,6 +132,7 @@ def convert_any(node: TorchNode) -> Expr:
 
 
 @converts("aten.var", "aten.std", "aten.var_mean", "aten.std_mean")
+@in_float32
 def convert_var(node: TorchNode) -> Expr | list[Expr]:
     """The mean square distance from the mean, over count - correction elements; for std its root."""
     data, axes, keepdim = node["self"], node.axes(), bool(node.get("keepdim", False))
@@ -167,6 +169,7 @@ def _logsumexp(data: Expr, axes: tuple[int, ...], keepdim: bool) -> Expr:
 
 
 @converts("aten.norm", "aten.linalg_vector_norm", "aten.frobenius_norm")
+@in_float32
 def convert_norm(node: TorchNode) -> Expr:
     """The p-norm over axes."""
     order = node.get("ord", node.get("p", 2))

@@ -244,12 +244,57 @@ def convert_grid_sample(node: TorchNode) -> Expr:
     method = ("bilinear", "nearest", "bicubic")[node["interpolation_mode"]]
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]
     if method == "bicubic" and padding != "zeros":
-        node.unsupported(f"bicubic sampling with the padding {padding}")
+        return _sampled_by_cubes(node)
     grid = transpose(node["grid"], (0, rank + 1, *range(1, rank + 1)))
     return op.image.grid_sample(
         node["input"], grid, method=method, layout="NCHW",
         padding_mode=padding, align_corners=bool(node["align_corners"]),
     )  # fmt: skip
+
+
+def _sampled_by_cubes(node: TorchNode) -> Expr:
+    """Along two axes: the sixteen elements around the place, each of which is looked for within the data, weighted."""
+    data, grid, padding = node["input"], node["grid"], node["padding_mode"]
+    batch, channels, *extents = shape_of(data)
+    if not is_static(extents):
+        node.unsupported("bicubic sampling of a symbolic extent")
+    corners, count = bool(node["align_corners"]), product(shape_of(grid)[1:3])
+    flat = reshape(data, (batch, channels, product(extents)))
+    taps = []
+    for axis, extent in enumerate(extents):
+        place = _unnormalized(index_axis(grid, 3, 1 - axis), extent, corners)
+        first = op.floor(place)
+        steps = ((op.add(first, like(step, first)), step) for step in (-1, 0, 1, 2))
+        taps.append(
+            [
+                (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(op.subtract(place, first), step))
+                for at, step in steps
+            ]
+        )
+    total: Expr | None = None
+    for row, high in taps[0]:
+        for column, wide in taps[1]:
+            index = op.add(op.multiply(row, constant(extents[1], "int64")), column)
+            spread = op.broadcast_to(reshape(index, (batch, 1, count)), shape=(batch, channels, count))
+            taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
+            term = op.multiply(taken, op.expand_dims(op.multiply(high, wide), axis=1))
+            total = term if total is None else op.add(total, term)
+    assert total is not None
+    return total
+
+
+def _cubic_weight(part: Expr, step: int) -> Expr:
+    """The weight of the element `step` behind the one before a place, which lies `part` behind that."""
+    powers = {
+        -1: (_CUBIC, -2 * _CUBIC, _CUBIC, 0.0),
+        0: (_CUBIC + 2, -(_CUBIC + 3), 0.0, 1.0),
+        1: (-(_CUBIC + 2), 2 * _CUBIC + 3, -_CUBIC, 0.0),
+        2: (-_CUBIC, _CUBIC, 0.0, 0.0),
+    }[step]
+    weight: Expr = like(powers[0], part)
+    for power in powers[1:]:
+        weight = op.add(op.multiply(weight, part), like(power, part))
+    return weight
 
 
 def _sampled_in_space(node: TorchNode) -> Expr:
@@ -286,14 +331,22 @@ def _sampled_in_space(node: TorchNode) -> Expr:
 
 
 def _place(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
-    """Coordinates from -1 to 1 as places in the data: as they are (0), clipped (1) or mirrored (2) at its ends."""
+    """Coordinates from -1 to 1 as places in the data, bounded."""
+    return _bounded(_unnormalized(value, extent, corners), extent, corners, padding)
+
+
+def _unnormalized(value: Expr, extent: int, corners: bool) -> Expr:
+    """Coordinates from -1 to 1 as places in the data."""
     if corners:
-        place = op.multiply(op.add(value, like(1, value)), like((extent - 1) / 2, value))
-    else:
-        place = op.multiply(
-            op.subtract(op.multiply(op.add(value, like(1, value)), like(extent, value)), like(1, value)),
-            like(0.5, value),
-        )
+        return op.multiply(op.add(value, like(1, value)), like((extent - 1) / 2, value))
+    return op.multiply(
+        op.subtract(op.multiply(op.add(value, like(1, value)), like(extent, value)), like(1, value)),
+        like(0.5, value),
+    )
+
+
+def _bounded(place: Expr, extent: int, corners: bool, padding: int) -> Expr:
+    """Places in the data as they are (0), clipped (1) or mirrored (2) at its ends."""
     if padding == 2:
         low, span = (0.0, extent - 1.0) if corners else (-0.5, float(extent))
         if span == 0:

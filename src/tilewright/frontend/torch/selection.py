@@ -102,6 +102,24 @@ def _numbers(count: Expr) -> Expr:
     return host_call("Range", [_zero(), count, constant(1, "int64")], TensorType((AnyDim(),), "int64"))
 
 
+def place_of_run(node: TorchNode, place: Any, extent: Any) -> Expr:
+    """A place on an axis of `extent` elements that a run computes, as a scalar counted from the front."""
+    found = reshape(node.as_tensor(place, "int64"), ())
+    return op.where(op.less(found, _zero()), op.add(found, node.as_tensor(extent, "int64")), found)
+
+
+def slice_of_run(node: TorchNode, data: Expr, axis: int, start: Any, end: Any, step: int) -> Expr:
+    """Elements from `start` to `end` of an axis, of which a run computes one or both."""
+    extent = shape_of(data)[axis]
+    last = node.as_tensor(extent, "int64")
+    begin, stop = (
+        op.minimum(op.maximum(place_of_run(node, place, extent), _zero()), last)
+        for place in (0 if start is None else start, extent if end is None else end)
+    )
+    places = host_call("Range", [begin, stop, constant(step, "int64")], TensorType((AnyDim(),), "int64"))
+    return op.take(data, places, axis=axis, mode="clip")
+
+
 @converts("aten._unique2", "aten.unique_dim", "aten._unique")
 def convert_unique(node: TorchNode) -> list[Expr]:
     """The distinct elements, or slices of an axis, in order; the way back, and how many of each there are."""
@@ -144,7 +162,8 @@ def convert_unique_consecutive(node: TorchNode) -> list[Expr]:
     axis = 0 if axis is None else node.normalize(axis, rank_of(data))
     extent = shape_of(data)[axis]
     if extent == 0:
-        return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, full(0, shape, "int64"), _numbers(_zero()))]
+        back = full(0, shape if node.get("dim") is None else (0,), "int64")
+        return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, back, _numbers(_zero()))]
     after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
     if element_type(data).is_bool:
         after, before = cast(after, "uint8"), cast(before, "uint8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tilewright.frontend.torch.build import (
 )
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.selection import place_of_run, slice_of_run
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -52,8 +54,10 @@ def convert_copy(node: TorchNode) -> Expr:
     "aten.squeeze", "aten.squeeze_copy", "aten.unsqueeze", "aten.unsqueeze_copy", "aten.ravel", "aten.view_as",
     "aten.reshape_as", "aten._reshape_alias", "aten.atleast_1d", "aten.atleast_2d", "aten.atleast_3d",
 )  # fmt: skip
-def convert_reshape(node: TorchNode) -> Expr:
-    """The elements in order under another shape."""
+def convert_reshape(node: TorchNode) -> Expr | list[Expr]:
+    """The elements in order under another shape; those of several tensors where there are."""
+    if node.get("tensors") is not None:
+        return [reshape(value, node.shape_at(index)) for index, value in enumerate(node["tensors"])]
     data = node["self"]
     if node.target == "aten.view.dtype":
         return data if element_type(data) == node.dtype else op.reinterpret(data, dtype=str(node.dtype))
@@ -123,6 +127,8 @@ def convert_slice(node: TorchNode) -> Expr:
     data, axis = node["self"], node.axis()
     extent, step = shape_of(data)[axis], int(node["step"])
     start, end = node["start"], node["end"]
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        return slice_of_run(node, data, axis, start, end, step)
     begin, stop = _bounds(extent, start, end)
     return slice_axis(data, axis, begin, stop, step)
 
@@ -185,6 +191,8 @@ def convert_diagonal_scatter(node: TorchNode) -> Expr:
 def convert_select(node: TorchNode) -> Expr:
     """One slice of an axis, which disappears."""
     data, axis, position = node["self"], node.axis(), node["index"]
+    if isinstance(position, Expr):
+        return op.take(data, place_of_run(node, position, shape_of(data)[axis]), axis=axis, mode="clip")
     if isinstance(position, int) and position < 0:
         position = as_dim(shape_of(data)[axis] + position)
     return index_axis(data, axis, position)
@@ -194,8 +202,9 @@ def convert_select(node: TorchNode) -> Expr:
 def convert_narrow(node: TorchNode) -> Expr:
     """`length` elements of an axis from `start` on."""
     data, axis, start = node["self"], node.axis(), node["start"]
-    if not isinstance(start, int):
-        node.unsupported("a start that is a tensor")
+    if isinstance(start, Expr):
+        first = place_of_run(node, start, shape_of(data)[axis])
+        return slice_of_run(node, data, axis, first, op.add(first, node.as_tensor(node["length"], "int64")), 1)
     start = as_dim(shape_of(data)[axis] + start) if start < 0 else start
     return slice_axis(data, axis, start, as_dim(start + node["length"]))
 
@@ -217,6 +226,10 @@ def convert_split(node: TorchNode) -> list[Expr]:
     rank = rank_of(node["self"])
     fixed = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(node.target.split(".")[1])
     axis = node.axis() if fixed is None else fixed
+    places = node.get("tensor_indices_or_sections")
+    if isinstance(places, Expr):
+        cuts = [None, *(index_axis(places, 0, index) for index in range(len(node.value) - 1)), None]
+        return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in pairwise(cuts)]
     parts, begin = [], 0
     for index in range(len(node.value)):
         end = as_dim(begin + node.shape_at(index)[axis])

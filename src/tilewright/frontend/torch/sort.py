@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from tilewright.frontend.torch.build import (
     cast,
     constant,
     element_type,
+    full,
+    like,
     product,
     rank_of,
     reshape,
@@ -121,16 +121,23 @@ def convert_searchsorted(node: TorchNode) -> Expr:
 
 @converts("aten.histc")
 def convert_histc(node: TorchNode) -> Expr:
-    """How many elements lie in each of equal parts of a range."""
-    low, high, count = float(node["min"]), float(node["max"]), node["bins"]
-    if low == high or not math.isfinite(high - low):
-        node.unsupported("a range that the values set")
-    data = node["self"]
+    """How many elements lie in each of equal parts of a range; one of no extent stands for that of the elements."""
+    data, count = node["self"], node["bins"]
+    if not product(shape_of(data)):
+        return full(0, node.shape, node.dtype)
     flat = reshape(data, (product(shape_of(data)), 1))
-    scaled = op.multiply(op.subtract(flat, constant(low, node.dtype)), constant(count / (high - low), node.dtype))
-    last = op.minimum(op.floor(scaled), constant(count - 1, node.dtype))
-    inside = op.logical_and(
-        op.greater_equal(flat, constant(low, node.dtype)), op.less_equal(flat, constant(high, node.dtype))
-    )
+    low, high = _range(flat, float(node["min"]), float(node["max"]))
+    scaled = op.multiply(op.divide(op.subtract(flat, low), op.subtract(high, low)), like(count, flat))
+    last = op.minimum(op.floor(scaled), like(count - 1, flat))
+    inside = op.logical_and(op.greater_equal(flat, low), op.less_equal(flat, high))
     same = op.equal(last, constant(list(range(count)), node.dtype))
     return op.sum(cast(op.logical_and(same, inside), node.dtype), axis=(0,))
+
+
+def _range(data: Expr, low: float, high: float) -> tuple[Expr, Expr]:
+    """The bounds that are given, or those of the data, one below and above where they are the same."""
+    if low != high:
+        return like(low, data), like(high, data)
+    first, last, one = op.min(data), op.max(data), like(1, data)
+    same = op.equal(first, last)
+    return op.where(same, op.subtract(first, one), first), op.where(same, op.add(last, one), last)

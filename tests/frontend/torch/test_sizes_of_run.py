@@ -1,0 +1,65 @@
+"""Slices whose bounds a run computes, and sums of products with an ellipsis, against eager PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.frontend.torch import from_pytorch
+from tilewright.relay.interpreter.interpreter import interpret
+
+torch = pytest.importorskip("torch", reason="needs the torch package")
+
+X = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: Any) -> Any:
+        return self.function(*tensors)
+
+
+def agree(function: Any, *tensors: Any, others: Any = ()) -> None:
+    """The compiled and the interpreted program give what eager mode gives, on other inputs of the same shapes too."""
+    module, specs = from_pytorch(torch.export.export(Call(function), tensors, strict=False))
+    model = tilewright.compile(module, cache=False)
+    for given in (tensors, *others):
+        arrays = [tensor.numpy() for tensor in given]
+        wanted = torch.utils._pytree.tree_leaves(function(*given))
+        by_name = {spec.name: value for spec, value in zip(specs, arrays, strict=True)}
+        for results in (interpret(module, arrays), model.run(by_name)):
+            for found, right in zip(results, wanted, strict=True):
+                np.testing.assert_allclose(found, right.numpy(), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_tensor_says_where_to_split(axis: int) -> None:
+    places = (torch.tensor([1, 3]), torch.tensor([2, 9]), torch.tensor([0, -1]), torch.tensor([4, 2]))
+    agree(lambda x, at: torch.tensor_split(x, at, axis), X, places[0], others=[(X, place) for place in places[1:]])
+
+
+EQUATIONS = {
+    "i...->...": (X,),
+    "...ik,...j->ij": (X[None], X[0]),
+    "...ij,jk": (X[None], X.T),
+    "ii->i": (X[:4],),
+    "...a,...b->...ab": (X, X),
+    "bi,bj->": (X, X),
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_sums_of_products(equation: str) -> None:
+    agree(lambda *operands: torch.einsum(equation, *operands), *EQUATIONS[equation])
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_several_tensors_get_axes(rank: int) -> None:
+    several = getattr(torch, f"atleast_{rank}d")
+    agree(lambda *tensors: several(list(tensors)), X, X[0], X[0, 0])
