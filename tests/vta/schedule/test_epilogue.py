@@ -13,7 +13,7 @@ ISA, CHANNELS, PIXELS = Isa(), 40, 6
 
 
 def stored(epilogue: Epilogue, dram: Dram, sums: np.ndarray) -> np.ndarray:
-    """The bytes that are stored of two tiles of sums, one behind the other in the same accumulators, and of the first."""
+    """The bytes that are stored of two tiles of sums, one behind the other in the same accumulators."""
     isa, blocks = ISA, -(-CHANNELS // 16)
     commands = Commands(isa, dram)
     out = dram.reserve("OUT", 2 * blocks * PIXELS)

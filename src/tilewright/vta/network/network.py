@@ -22,8 +22,8 @@ import numpy as np
 from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram, largest_element
-from tilewright.vta.isa import Isa
 from tilewright.vta.hardware import Hardware
+from tilewright.vta.isa import Isa
 from tilewright.vta.schedule import alu, choice, conv2d
 from tilewright.vta.schedule.epilogue import Epilogue, Step
 from tilewright.vta.schedule.geometry import Conv2D

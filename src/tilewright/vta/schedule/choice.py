@@ -8,18 +8,21 @@ before the first product and behind the last, and what an instruction costs besi
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from tilewright.errors import InputError, UnsupportedError
+from tilewright.support.cache import digest, open_cache
+from tilewright.support.fingerprint import compiler_fingerprint
 from tilewright.vta.config import EXTENDED, Config
 from tilewright.vta.hardware import Hardware
 from tilewright.vta.schedule.conv2d import gemm_plan, most_uops
 from tilewright.vta.schedule.geometry import Conv2D, Tiling
-from tilewright.vta.schedule.predict import isa_of, usage_of
+from tilewright.vta.schedule.predict import isa_of, usage_of, usual_room
 
 #: Sizes that are tried grow at least by this factor.
 _GROWTH = 1.2
@@ -32,7 +35,7 @@ _PARTS = Tiling.parts
 #: A tiling this close to the bound is not worth improving on.
 _NEAR = 1.03
 #: Tilings that are simulated.
-TRIALS = 6
+TRIALS = 5
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,11 @@ def tilings_of(conv: Conv2D, threads: int) -> Tilings:
     """The tilings that are tried."""
     columns = [c for c in _halves(conv.out_width) if c >= _LEAST_COLUMNS or c in (conv.out_width, 1)]
     sizes = (_sizes(conv.out_height), columns, _sizes(conv.outputs), _halves(conv.inputs))
-    found = [Tiling(*size, threads, keep) for *size, keep in itertools.product(*sizes, _KEEPS)]
+    found = [Tiling(*size, threads, keep) for size in itertools.product(*sizes) for keep in _KEEPS]
     r, w, o, i = (np.array([getattr(t, name) for t in found]) for name in ("rows", "columns", "outputs", "inputs"))
     keeps_image, keeps_weights = (np.array([t.keep == name for t in found]) for name in ("image", "weights"))
-    image, weights = conv.rows_of(r) * conv.columns_of(w), o * conv.taps
+    image = np.array([conv.rows_of(t.rows) * conv.columns_of(t.columns) for t in found])
+    weights = o * conv.taps
     places = conv.images * -(-conv.out_height // r) * -(-conv.out_width // w)
     blocks = -(-conv.outputs // o)
     slabs = np.where(keeps_image, conv.groups * places, np.where(keeps_weights, conv.groups * blocks, 0))
@@ -154,8 +158,7 @@ def _chain(sums: np.ndarray, products: np.ndarray, steps: np.ndarray, passes: in
 
 def layer_bound(config: Config, hardware: Hardware, conv: Conv2D) -> float:
     """The least cycles that a layer can take with two virtual threads; infinite where no tiling fits."""
-    passes_reserved = conv.groups * conv.outputs
-    return float(estimates(config, hardware, conv, 2, min(passes_reserved, 1 << config.log_acc_depth >> 3)).bound.min())
+    return float(estimates(config, hardware, conv, 2, *usual_room(config, conv)).bound.min())
 
 
 # --------------------------------------------------------------------------------------------------------- choice
@@ -183,7 +186,7 @@ def ranked(
             yield tiling
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def tune(
     config: Config,
     hardware: Hardware,
@@ -193,27 +196,39 @@ def tune(
     most_outputs: int = 1 << 16,
     trials: int = TRIALS,
 ) -> Tuned:
-    """Simulate the `trials` best tilings by estimate; near the bound is enough.
+    """Simulate the `trials` best tilings by estimate; near the bound is enough. The disk cache remembers them.
 
     Where two virtual threads find no room, there is one. Raises `UnsupportedError` where not even the smallest tiles
     fit on the chip.
     """
+    asked = (config.to_json(), hardware, conv, threads, reserved, most_outputs, trials)
+    cache, key = open_cache(), digest(compiler_fingerprint(), *map(repr, asked))
+    if (known := cache.get("vta", key)) is not None:
+        row = json.loads(known)
+        return Tuned(conv, Tiling(**row["tiling"]), row["cycles"])
+    found = _search(config, hardware, conv, threads, (reserved, most_outputs), trials)
+    cache.put("vta", key, json.dumps({"tiling": asdict(found.tiling), "cycles": found.cycles}).encode())
+    return found
+
+
+def _search(
+    config: Config, hardware: Hardware, conv: Conv2D, threads: int, room: tuple[int, int], trials: int
+) -> Tuned:
     best: Tuned | None = None
-    bound = float(estimates(config, hardware, conv, threads, reserved, most_outputs).bound.min())
-    candidates = ranked(config, hardware, conv, threads, reserved, most_outputs)
-    for tiling in itertools.islice(candidates, trials):
+    bound = float(estimates(config, hardware, conv, threads, *room).bound.min())
+    for tiling in itertools.islice(ranked(config, hardware, conv, threads, *room), trials):
         best = _better(best, config, hardware, conv, tiling)
         if best is not None and best.cycles <= _NEAR * bound:
             return best
-    if best is None:
-        if threads > 1:
-            return tune(config, hardware, conv, threads - 1, reserved, most_outputs, trials)
-        raise UnsupportedError(
-            f"{conv} does not fit on the accelerator {config.name}: one row of one block needs "
-            f"{conv.rows_of(1) * conv.columns_of(1)} tiles of inputs and {conv.taps} of weights; "
-            "take larger memories"
-        )
-    return best
+    if best is not None:
+        return best
+    if threads > 1:
+        return _search(config, hardware, conv, threads - 1, room, trials)
+    raise UnsupportedError(
+        f"{conv} does not fit on the accelerator {config.name}: one row of one block needs "
+        f"{conv.rows_of(1) * conv.columns_of(1)} tiles of inputs and {conv.taps} of weights; "
+        "take larger memories"
+    )
 
 
 def _better(best: Tuned | None, config: Config, hardware: Hardware, conv: Conv2D, tiling: Tiling) -> Tuned | None:

@@ -15,13 +15,13 @@ With m a multiple of 256 the byte that is stored of y - m is that of y: four ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.vta.codec import make_uop
-from tilewright.vta.commands import Commands, Slice
+from tilewright.vta.commands import Commands
 from tilewright.vta.dram import Dram
 from tilewright.vta.isa import Isa
 
@@ -145,7 +145,7 @@ class Epilogue:
             uops = commands.uops((make_uop(commands.isa, base, at + (on.first if self.resident else 0)),))
             commands.alu(step.op, uops, (on.blocks, on.pixels, 1, 0), (on.pixels, 1, 0, 0))
         else:
-            uops: Slice = commands.uops((make_uop(commands.isa, base),))
+            uops = commands.uops((make_uop(commands.isa, base),))
             commands.alu(step.op, uops, inner=(on.blocks * on.pixels, 1, 0, 0), imm=step.right)
 
     def _start(self, commands: Commands, thread: int, threads: int) -> int:
@@ -171,7 +171,7 @@ def _joined(isa: Isa, steps: Sequence[Step]) -> list[Step]:
     return made
 
 
-def _ops(isa: Isa) -> dict[str, int]:
+def _ops(isa: Isa) -> Mapping[str, int]:
     return isa.formats["ALU"].by_name["op"].names or {}
 
 

@@ -65,7 +65,7 @@ class Conv2D:
 
     @property
     def skips(self) -> tuple[int, int]:
-        """How far apart rows and columns of the image lie that are brought onto the chip: what is not read stays away."""
+        """How far apart the rows and columns of the image lie that are brought onto the chip."""
         return tuple(s if k == 1 else 1 for s, k in zip(self.strides, self.kernel))  # type: ignore[return-value]
 
     @property

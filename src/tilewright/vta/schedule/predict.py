@@ -36,6 +36,14 @@ def requantization(isa: Isa, dram: Dram, conv: Conv2D, shift: int = 8) -> Epilog
     return Epilogue.of(isa, dram, blocks, steps, zeros)
 
 
+@lru_cache(maxsize=4096)
+def usual_room(config: Config, conv: Conv2D) -> tuple[int, int]:
+    """The accumulators of a thread that its biases have, and the blocks of outputs that a tile may have then."""
+    isa, nowhere = isa_of(config), Dram(isa_of(config), 2 * conv.groups * conv.outputs * config.element_bytes("acc"))
+    epilogue = requantization(isa, nowhere, conv)
+    return epilogue.reserved, epilogue.most_outputs()
+
+
 def usage_of(config: Config, hardware: Hardware, conv: Conv2D, tiling: Tiling) -> Usage:
     """What the units do. Raises `InputError` for more micro-ops than the chip holds."""
     isa = isa_of(config)
