@@ -113,6 +113,7 @@ def test_an_exploration_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(choice, "usage_of", counted)
     point = Point(DEFAULT, 0)
+    choice.tune.cache_clear()
     with pytest.raises(KeyboardInterrupt):
         tuned_point(point, [LAYERS], 1)
     for _ in range(2):
