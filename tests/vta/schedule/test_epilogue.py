@@ -81,5 +81,7 @@ def test_sums_that_begin_with_zero(steps: list[Step], largest: np.ndarray | None
 
 def test_version_2_moves_the_bias() -> None:
     isa = Isa(Config(isa_version=2))
-    epilogue = Epilogue.of(isa, Dram(isa, 1 << 16), 3, USUAL)
+    epilogue = Epilogue.of(isa, Dram(isa, 1 << 16), 3, USUAL, np.full(CHANNELS, 1000))
     assert [step.op for step in epilogue.steps] == ["MOV", "SHR", "CLIP"] and epilogue.begins
+    pooled = Epilogue.of(isa, Dram(isa, 1 << 16), 3, USUAL)
+    assert [step.op for step in pooled.steps] == ["ADD", "SHR", "CLIP"] and not pooled.begins

@@ -74,7 +74,8 @@ class Epilogue:
     ) -> Epilogue:
         """Place the vectors of `blocks` × block channels in DRAM; missing channels are zeros.
 
-        `largest` says of each channel how far from zero its sums can be, if that is known.
+        `largest` says of each channel how far from zero its sums can be. Without it sums do not begin with the bias:
+        where they are none, as in pooling, or where nothing is known of them.
         """
         depth = isa.memories["ACC"].depth
         made, begins = _joined(isa, steps), False
@@ -85,12 +86,6 @@ class Epilogue:
         used = sum(at >= 0 for at in vectors)
         most = min(used * blocks, depth // _SHARE)
         return cls(tuple(made), tuple(vectors), blocks, most, used * blocks <= depth // _SHARE, begins)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What of it matters for time: two of the same key take the same."""
-        kinds = tuple((s.op, isinstance(s.right, np.ndarray)) for s in self.steps)
-        return kinds, self.blocks, self.reserved, self.resident, self.begins
 
     def most_outputs(self) -> int:
         """Blocks of outputs that a tile may have, for its vectors to find room."""
@@ -181,11 +176,11 @@ def _byte(step: Step) -> bool:
 
 def _begun(isa: Isa, blocks: int, steps: Sequence[Step], largest: np.ndarray | None) -> list[Step] | None:
     """The steps with one before the sums in place of the addition of the bias; None where there is no such step."""
-    if not steps or steps[0].op != "ADD" or not isinstance(steps[0].right, np.ndarray):
+    if largest is None or not steps or steps[0].op != "ADD" or not isinstance(steps[0].right, np.ndarray):
         return None
     if "MOV" in _ops(isa):
         return [Step("MOV", steps[0].right), *steps[1:]]
-    if largest is None or [step.op for step in steps] != ["ADD", "SHR", "MAX", "MIN"]:
+    if [step.op for step in steps] != ["ADD", "SHR", "MAX", "MIN"]:
         return None
     shift, low, high = (step.right for step in steps[1:])
     if not isinstance(low, int) or not isinstance(high, int):
