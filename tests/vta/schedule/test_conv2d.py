@@ -97,6 +97,18 @@ GEOMETRIES = {
     "depthwise": {"data": (1, 12, 8, 8), "weight": (12, 1, 3, 3), "groups": 12, "pad": (1, 1, 1, 1)},
     "groups": {"data": (1, 16, 6, 6), "weight": (24, 8, 3, 3), "groups": 2, "stride": (2, 2)},
     "groups of 3": {"data": (1, 9, 5, 5), "weight": (6, 3, 3, 3), "groups": 3},
+    "columns left out, rows padded": {
+        "data": (1, 6, 9, 9),
+        "weight": (4, 6, 3, 1),
+        "pad": (1, 0, 1, 0),
+        "stride": (1, 2),
+    },
+    "rows left out, columns padded": {
+        "data": (1, 6, 9, 9),
+        "weight": (4, 6, 1, 3),
+        "pad": (0, 1, 0, 1),
+        "stride": (2, 1),
+    },
     "one column": {"data": (1, 4, 17, 1), "weight": (8, 4, 5, 1), "pad": (2, 0, 2, 0)},
 }
 

@@ -65,13 +65,17 @@ class Conv2D:
 
     @property
     def skips(self) -> tuple[int, int]:
-        """How far apart the rows and columns of the image lie that are brought onto the chip."""
-        return tuple(s if k == 1 else 1 for s, k in zip(self.strides, self.kernel))  # type: ignore[return-value]
+        """How far apart the rows and columns of the image lie that are brought onto the chip.
+
+        Columns are left out only without padding: then each row is a load of its own, which cannot pad rows.
+        """
+        down = self.strides[0] if self.kernel[0] == 1 else 1
+        return down, self.strides[1] if self.kernel[1] == 1 and not any(self.padding) else 1
 
     @property
     def steps(self) -> tuple[int, int]:
         """Rows and columns on the chip from one output to the next."""
-        return tuple(s // skip for s, skip in zip(self.strides, self.skips))  # type: ignore[return-value]
+        return self.strides[0] // self.skips[0], self.strides[1] // self.skips[1]
 
     def refusal(self) -> str:
         """Why the accelerator cannot do it; "" where it can."""
