@@ -21,7 +21,7 @@ def vta_command() -> None:
     help="the largest area, in times the default configuration's",
 )  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=1), default=10, show_default=True, help="chips that are tuned")
-@click.option("--trials", type=click.IntRange(min=1), default=6, show_default=True, help="tilings tried for a layer")
+@click.option("--trials", type=click.IntRange(min=1), default=5, show_default=True, help="tilings tried for a layer")
 @click.option("-o", "--output", metavar="DIR", default="vta_bundle", show_default=True, help="where to put the bundle")
 def explore_command(models: tuple[str, ...], budget: float, keep: int, trials: int, output: str) -> None:
     """Find the chip on which MODELS are fastest, within an area, and write all that is needed to build it."""

@@ -14,6 +14,8 @@ keeps its place in DRAM, and, until their memory is full, its place on the chip.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +61,7 @@ class Commands:
         self._resident: dict[Words, int] = {}
         self._placed: dict[Words, int] = {}
         self._used = 0
+        self._ahead: list[int] | None = None
 
     # -------------------------------------------------------------------------------------------------- tokens
     def wait(self, unit: str, source: str) -> None:
@@ -144,8 +147,12 @@ class Commands:
             raise InputError(f"{len(words)} micro-ops do not fit on the chip, which holds {depth}; take smaller tiles")
         if words not in self._resident:
             if self._used + len(words) > depth:
-                self._resident.clear()
-                self._used = 0
+                self._drop_uops()
+            if self._ahead is not None:
+                self._ahead += words
+                self._resident[words] = self._used
+                self._used += len(words)
+                return self.uops(words)
             if words not in self._placed:
                 self._placed[words] = self.dram.place("UOP", np.array(words, np.uint32))
             self.load("UOP", self._used, self._placed[words], (1, len(words)), len(words))
@@ -153,6 +160,29 @@ class Commands:
             self._used += len(words)
         begin = self._resident[words]
         return Slice(begin, begin + len(words))
+
+    def _drop_uops(self) -> None:
+        """Nothing is taken to be on the chip any more; what is needed from here on is loaded where it is."""
+        self._resident.clear()
+        self._used, self._ahead = 0, None
+
+    @contextmanager
+    def loading_ahead(self) -> Iterator[None]:
+        """New micro-ops of what is recorded within are loaded at once, where this begins, while there is room.
+
+        A load in between would wait until all products are done, and they for it.
+        """
+        if self._used > self.isa.memories["UOP"].depth // 2:
+            self._drop_uops()
+        first, words, at = self._used, list[int](), len(self._recorded)
+        self._ahead = words
+        yield
+        self._ahead = None
+        if words:
+            address = self.dram.place("UOP", np.array(words, np.uint32))
+            size = {"y_size": 1, "x_size": len(words), "x_stride": len(words)}
+            load = _Recorded("LOAD", "compute", {"mem_id": "UOP", "sram": first, "dram": address, **size})
+            self._recorded.insert(at, load)
 
     # --------------------------------------------------------------------------------------------- the program
     @property
@@ -164,12 +194,16 @@ class Commands:
         """The instructions recorded so far."""
         return [make(self.isa, recorded.name, **recorded.fields) for recorded in self._recorded]
 
-    def finish(self) -> tuple[int, int]:
-        """End with FINISH, behind all that was recorded, and place the program: its first byte, its instructions."""
+    def end(self) -> None:
+        """End with FINISH, behind all that was recorded."""
         for unit in ("load", "store"):
             if unit in self._last or self._waiting[unit]:
                 self.signal(unit, "compute")
                 self.wait("compute", unit)
         self._record("FINISH", "compute")
+
+    def finish(self) -> tuple[int, int]:
+        """`end`, and place the program: its first byte, its instructions."""
+        self.end()
         program = self.program()
         return self.dram.place_bytes(pack(self.isa, program)), len(program)

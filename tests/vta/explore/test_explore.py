@@ -15,12 +15,16 @@ from tilewright.cli.vta import vta_command
 from tilewright.errors import InputError, UserError
 from tilewright.vta import Config
 from tilewright.vta.explore.bundle import write_bundle
-from tilewright.vta.explore.convs import Conv
-from tilewright.vta.explore.explore import DEFAULT, bound_of, explore
-from tilewright.vta.explore.networks import Work, work_of
+from tilewright.vta.explore.explore import DEFAULT, Point, bound_of, explore, tuned_point
+from tilewright.vta.explore.networks import Layer, Work, work_of
 from tilewright.vta.explore.space import Candidate, area_model, candidates, port_of
+from tilewright.vta.hardware import Hardware
+from tilewright.vta.schedule import choice
+from tilewright.vta.schedule.geometry import Conv2D, Tiling
+from tilewright.vta.usage import Usage
 
-LAYERS = Work(Counter({Conv(14, 14, 64, 64, 3, 1, 1): 2, Conv(1, 1, 64, 32, 1, 1, 0): 1}), ["nn.conv2d with groups=64"])
+SQUARE = Layer((1, 64, 14, 14), (64, 64, 3, 3), padding=(1, 1, 1, 1))
+LAYERS = Work(Counter({SQUARE: 2, Layer((1, 64, 1, 1), (32, 64, 1, 1)): 1}), ["nn.conv2d of another layout"])
 
 
 def test_the_space_has_more_than_a_thousand_and_says_why_others_drop_out() -> None:
@@ -63,7 +67,7 @@ def test_an_exploration_and_its_bundle(tmp_path: Path) -> None:
     assert sum(row["cycles"] * row["count"] for row in rows) == found.chosen.cycles
     report = (tmp_path / "report.md").read_text()
     assert "(chosen)" in report
-    assert "nn.conv2d with groups=64" in report
+    assert "nn.conv2d of another layout" in report
     assert ("vta.v" in files) == ("The Verilog is missing" not in report)
     ElementTree.fromstring((tmp_path / "pareto.svg").read_text())
 
@@ -78,11 +82,44 @@ def test_the_layers_of_a_graph() -> None:
     y = relay.nn.dense(relay.nn.batch_flatten(relay.nn.global_avg_pool2d(y)), dense)
     mod = relay.IRModule.from_expr(relay.Function([x, w, grouped, dense], y))
     found = work_of(mod)
-    assert found.layers == Counter({Conv(32, 32, 3, 16, 3, 2, 1): 1, Conv(1, 1, 16, 10, 1, 1, 0): 1})
-    assert len(found.left_out) == 1
-    assert "groups=16" in found.left_out[0]
-    assert found.macs == 16 * 16 * 16 * 27 + 160
-    assert found.for_blocks(Config()) == Counter({Conv(16, 16, 27, 16, 1, 1, 0): 1, Conv(1, 1, 16, 10, 1, 1, 0): 1})
+    first = Layer((1, 3, 32, 32), (16, 3, 3, 3), (2, 2), (1, 1, 1, 1))
+    depthwise = Layer((1, 16, 16, 16), (16, 1, 3, 3), (1, 1), (1, 1, 1, 1), groups=16)
+    assert found.layers == Counter({first: 1, depthwise: 1, Layer((1, 16, 1, 1), (10, 16, 1, 1)): 1})
+    assert found.macs == 16 * 16 * 16 * 27 + 16 * 16 * 16 * 9 + 160
+    patches = Conv2D(1, 2, 1, 16, 16)
+    side_by_side = Conv2D(1, 1, 1, 16, 16, (3, 3), padding=(1, 1, 1, 1))
+    assert found.on(Config()) == Counter({patches: 1, side_by_side: 1, Conv2D(1, 1, 1, 1, 1): 1})
+
+
+def test_layers_that_the_accelerator_does_not_do_are_named() -> None:
+    x, w = (
+        relay.var(name, shape=shape, dtype="float32") for name, shape in (("x", (1, 8, 8, 16)), ("w", (3, 3, 16, 4)))
+    )
+    y = relay.nn.conv2d(x, w, channels=4, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO")
+    found = work_of(relay.IRModule.from_expr(relay.Function([x, w], y)))
+    assert not found.layers and "NHWC" in found.left_out[0]
+
+
+def test_an_exploration_that_was_broken_off_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    simulated: list[Conv2D] = []
+    usage = choice.usage_of
+
+    def counted(config: Config, hardware: Hardware, conv: Conv2D, tiling: Tiling) -> Usage:
+        simulated.append(conv)
+        if len(simulated) == 2:
+            raise KeyboardInterrupt
+        return usage(config, hardware, conv, tiling)
+
+    monkeypatch.setattr(choice, "usage_of", counted)
+    point = Point(DEFAULT, 0)
+    choice.tune.cache_clear()
+    with pytest.raises(KeyboardInterrupt):
+        tuned_point(point, [LAYERS], 1)
+    for _ in range(2):
+        choice.tune.cache_clear()
+        assert tuned_point(point, [LAYERS], 1).cycles
+    assert len(simulated) == 3  # one was done, one broken off and done again
 
 
 def test_what_cannot_be_explored() -> None:

@@ -88,6 +88,14 @@ def test_programs_that_wait_for_ever_or_reach_too_far() -> None:
         assert error.value.kind == kind
 
 
+def test_an_instruction_of_many_steps_is_no_deadlock() -> None:
+    isa, _, _, dram, _ = made(1)
+    text = "LOAD mem_id=UOP y_size=1 x_size=1 x_stride=1\nALU op=MUL use_imm uop_end=1 iter_out=160 iter_in=160\nFINISH"
+    dram[:4] = 0
+    _, cycles = execute(VerilatedDriver, isa, assemble(isa, text), dram, Hardware())
+    assert 25_600 < cycles < 25_800
+
+
 def test_hardware_that_cannot_be_built() -> None:
     for wrong, says in [
         ({"port_bytes": 12}, "port_bytes"),

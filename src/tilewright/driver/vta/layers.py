@@ -16,7 +16,7 @@ from tilewright.relay.op import view_rules
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.vta.network.network import Network, Patches, Tensor, convolution
 from tilewright.vta.schedule.alu import Pool, pool_tiling
-from tilewright.vta.schedule.conv2d import fits
+from tilewright.vta.schedule.geometry import fits
 from tilewright.vta.schedule.layout import Array, blocks_of
 
 #: Operators whose result is what they are given, under another shape.

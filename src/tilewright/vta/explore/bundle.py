@@ -75,10 +75,9 @@ def report(found: Exploration, note: str) -> str:
             f"{point.cycles} | {use_of_gemm(point):.1%} |"
         )
     lines += ["", "| layer of the chosen chip | times | tiling | cycles | use of GEMM |", "|---|---|---|---|---|"]
-    isa = Isa(found.chosen.candidate.config)
     for tuned, count in found.chosen.layers:
-        t, use = tuned.tiling, tuned.conv.gemm_steps(isa) / tuned.cycles
-        tile = f"{t.rows} rows, {t.out_blocks} × {t.in_blocks} blocks"
+        t, use = tuned.tiling, tuned.conv.gemm_steps / tuned.cycles
+        tile = f"{t.rows} rows, {t.columns} columns, {t.outputs} × {t.inputs} blocks, {t.keep or 'nothing'} kept"
         lines.append(f"| {tuned.conv} | {count} | {tile} | {tuned.cycles} | {use:.1%} |")
     if found.left_out:
         lines += ["", "Left out, as GEMM does not do them in these streams:", ""]
@@ -88,8 +87,7 @@ def report(found: Exploration, note: str) -> str:
 
 def use_of_gemm(point: Point) -> float:
     """The part of all cycles in which GEMM works."""
-    isa = Isa(point.candidate.config)
-    return sum(tuned.conv.gemm_steps(isa) * count for tuned, count in point.layers) / max(point.cycles or 0, 1)
+    return sum(tuned.conv.gemm_steps * count for tuned, count in point.layers) / max(point.cycles or 0, 1)
 
 
 def pareto(found: Exploration) -> str:

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from tilewright.errors import InputError, UserError
 from tilewright.vta.config import Config
-from tilewright.vta.explore.bounds import layer_bound
-from tilewright.vta.explore.convs import Conv
 from tilewright.vta.explore.networks import Work
 from tilewright.vta.explore.space import Candidate, candidates
-from tilewright.vta.explore.tune import Tuned, tune_layer
 from tilewright.vta.hardware import Hardware
-from tilewright.vta.isa import Isa
+from tilewright.vta.schedule.choice import TRIALS, Tuned, layer_bound, tune
+from tilewright.vta.schedule.geometry import Conv2D
+from tilewright.vta.schedule.predict import usual_room
 
 #: The chip that others are compared with.
 DEFAULT = Candidate(Config(), Hardware())
@@ -59,12 +58,13 @@ def explore(
     networks: Sequence[Work],
     budget: float = 1.5,
     keep: int = 10,
-    trials: int = 6,
+    trials: int = TRIALS,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Exploration:
     """Look for the fastest chip of at most `budget` times the default's area.
 
-    `keep` chips are tuned, each layer with `trials` tilings. Raises `UserError` where nothing fits.
+    `keep` chips are tuned, each layer with `trials` tilings. What was tuned is kept in the disk cache, so that a run
+    that was broken off goes on where it was. Raises `UserError` where nothing fits.
     """
     if not any(work.layers for work in networks):
         raise InputError("the networks have no convolution or dense layer that GEMM could do")
@@ -78,9 +78,9 @@ def explore(
         raise UserError(f"no configuration of at most {budget} times the default's area runs these networks")
     tuned = []
     for point in prune(bounded, keep):
-        tuned.append(tune(point, networks, trials))
+        tuned.append(tuned_point(point, networks, trials, progress))
         progress(f"{point.candidate.name}: {tuned[-1].cycles} cycles, area {point.candidate.area / DEFAULT.area:.2f}")
-    default = tune(Point(DEFAULT, bound_of(DEFAULT, networks)), networks, trials)
+    default = tuned_point(Point(DEFAULT, bound_of(DEFAULT, networks)), networks, trials)
     chosen = min(tuned, key=lambda p: (p.cycles, p.candidate.area))
     left_out = [text for work in networks for text in work.left_out]
     too_large = len(encodable) - len(affordable)
@@ -89,15 +89,15 @@ def explore(
     )  # fmt: skip
 
 
-def layers_of(networks: Sequence[Work], config: Config) -> Counter[Conv]:
+def layers_of(networks: Sequence[Work], config: Config) -> Counter[Conv2D]:
     """The layers of all networks as a configuration runs them."""
-    return sum((work.for_blocks(config) for work in networks), Counter())
+    return sum((work.on(config) for work in networks), Counter())
 
 
 def bound_of(candidate: Candidate, networks: Sequence[Work]) -> float:
     """Least cycles by the roofline."""
     layers = layers_of(networks, candidate.config)
-    return sum(count * layer_bound(conv, candidate.config, candidate.hardware) for conv, count in layers.items())
+    return sum(count * layer_bound(candidate.config, candidate.hardware, conv) for conv, count in layers.items())
 
 
 def prune(points: list[Point], keep: int) -> list[Point]:
@@ -122,11 +122,14 @@ def _like(point: Point, others: list[Point]) -> int:
     return sum(shape == (p.candidate.config.block, p.candidate.hardware.port_bytes) for p in others)
 
 
-def tune(point: Point, networks: Sequence[Work], trials: int) -> Point:
+def tuned_point(
+    point: Point, networks: Sequence[Work], trials: int, progress: Callable[[str], None] = lambda text: None
+) -> Point:
     """The point with what the cycle simulator says of its layers."""
-    candidate, isa = point.candidate, Isa(point.candidate.config)
-    layers = tuple(
-        (tune_layer(isa, candidate.hardware, conv, trials), count)
-        for conv, count in layers_of(networks, candidate.config).items()
-    )
-    return Point(candidate, point.bound, sum(found.cycles * count for found, count in layers), layers)
+    config, hardware = point.candidate.config, point.candidate.hardware
+    layers = []
+    for conv, count in layers_of(networks, config).items():
+        found = tune(config, hardware, conv, 2, *usual_room(config, conv), trials)
+        layers.append((found, count))
+        progress(f"  {conv}: {found.cycles} cycles, {count} times")
+    return Point(point.candidate, point.bound, sum(found.cycles * count for found, count in layers), tuple(layers))

@@ -1,4 +1,4 @@
-"""What of a network is work for GEMM: its convolutions and dense layers as `Conv`, each with how often it occurs."""
+"""What of a network is work for GEMM: its convolutions and dense layers, each with how often it occurs."""
 
 from __future__ import annotations
 
@@ -12,31 +12,60 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order
 from tilewright.vta.config import Config
-from tilewright.vta.explore.convs import Conv
+from tilewright.vta.network.network import convolution
+from tilewright.vta.schedule.geometry import Conv2D
+from tilewright.vta.schedule.layout import blocks_of
 
 _CONVOLUTIONS, _DENSE = ("nn.conv2d", "qnn.conv2d"), ("nn.dense", "qnn.dense")
+_NO_PAD = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer before it is cut into tiles: shapes of image and weights, (above, left, below, right) of padding."""
+
+    image: tuple[int, int, int, int]
+    weight: tuple[int, int, int, int]
+    strides: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = _NO_PAD
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+    def on(self, config: Config) -> Conv2D:
+        """The layer as a configuration runs it: with few channels as a product of patches, which the host gathers."""
+        how = self.strides, self.padding, self.dilation
+        plain = convolution(config, self.image, self.weight, *how, self.groups)
+        channels, taps = self.weight[1], self.weight[2] * self.weight[3]
+        if self.groups != 1 or 2 * blocks_of(channels * taps, config) > blocks_of(channels, config) * taps:
+            return plain
+        image = self.image[0], channels * taps, plain.out_height, plain.out_width
+        return convolution(config, image, (self.weight[0], channels * taps, 1, 1))
+
+    @property
+    def macs(self) -> int:
+        """Products that it adds up."""
+        rows = convolution(Config(), self.image, self.weight, self.strides, self.padding, self.dilation, self.groups)
+        pixels = self.image[0] * rows.out_height * rows.out_width
+        return pixels * self.weight[0] * self.weight[1] * self.weight[2] * self.weight[3]
 
 
 @dataclass
 class Work:
     """Layers with their number, and in words what was left out."""
 
-    layers: Counter[Conv] = field(default_factory=Counter)
+    layers: Counter[Layer] = field(default_factory=Counter)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def macs(self) -> int:
         """Products of all layers."""
-        return sum(conv.macs * count for conv, count in self.layers.items())
+        return sum(layer.macs * count for layer, count in self.layers.items())
 
-    def for_blocks(self, config: Config) -> Counter[Conv]:
-        """The layers as they run: those with fewer channels than a block as products of patches (im2col)."""
-        found: Counter[Conv] = Counter()
-        for conv, count in self.layers.items():
-            if conv.channels < config.block and conv.kernel > 1:
-                channels = conv.channels * conv.kernel**2
-                conv = Conv(conv.out_height, conv.out_width, channels, conv.filters, 1, 1, 0)
-            found[conv] += count
+    def on(self, config: Config) -> Counter[Conv2D]:
+        """The layers as a configuration runs them."""
+        found: Counter[Conv2D] = Counter()
+        for layer, count in self.layers.items():
+            found[layer.on(config)] += count
         return found
 
 
@@ -62,14 +91,15 @@ def _note(call: Call, name: str, found: Work) -> None:
         return
     data, weight = shapes
     if name in _DENSE:
-        found.layers[Conv(1, 1, data[-1], weight[0], 1, 1, 0)] += 1
+        found.layers[Layer((data[0], data[-1], 1, 1), (*weight, 1, 1))] += 1
         return
     attrs = call.attrs
-    strides, padding = tuple(attrs["strides"]), tuple(attrs["padding"])
     layout = attrs["data_layout"], attrs["kernel_layout"]
-    even = len(set(padding)) == 1 and len(set(strides)) == 1 and weight[2] == weight[3]
-    if layout != ("NCHW", "OIHW") or attrs["groups"] != 1 or tuple(attrs["dilation"]) != (1, 1) or not even:
-        what = f"groups={attrs['groups']}, weights {weight}, strides {strides}, padding {padding}, {layout[0]}"
-        found.left_out.append(f"{name} with {what}")
+    strides, padding, dilation = (tuple(attrs[key]) for key in ("strides", "padding", "dilation"))
+    padding = padding * (4 // len(padding))
+    layer = Layer(data, weight, strides, padding, dilation, attrs["groups"])
+    refusal = layer.on(Config()).refusal() if layout == ("NCHW", "OIHW") else f"the layouts are {layout}"
+    if refusal:
+        found.left_out.append(f"{name} of {data} by {weight}: {refusal}")
         return
-    found.layers[Conv(data[2], data[3], data[1], weight[0], weight[2], strides[0], padding[0])] += 1
+    found.layers[layer] += 1

@@ -22,9 +22,11 @@ import numpy as np
 from tilewright.vta.commands import Commands
 from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram, largest_element
+from tilewright.vta.hardware import Hardware
 from tilewright.vta.isa import Isa
-from tilewright.vta.schedule import alu, conv2d
+from tilewright.vta.schedule import alu, choice, conv2d
 from tilewright.vta.schedule.epilogue import Epilogue, Step
+from tilewright.vta.schedule.geometry import Conv2D
 from tilewright.vta.schedule.layout import Array, blocks_of, group_blocks, pack_weights
 
 _PAGES = 1 << 31
@@ -82,10 +84,11 @@ class Compiled:
 
 @dataclass
 class Network:
-    """A network under construction, for tiles in `threads` virtual threads."""
+    """A network under construction, for tiles in `threads` virtual threads, its tilings chosen for `hardware`."""
 
     config: Config = field(default_factory=Config)
     threads: int = 2
+    hardware: Hardware = field(default_factory=Hardware)
 
     def __post_init__(self) -> None:
         self.isa = Isa(self.config)
@@ -124,13 +127,14 @@ class Network:
         out = Tensor((data.shape[0], weight.shape[0], layer.out_height, layer.out_width), planes=planes)
 
         def record(commands: Commands) -> str:
-            epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps)
-            tiling = conv2d.choose_tiling(self.config, layer, self.threads, epilogue.reserved, epilogue.most_outputs())
+            epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps, largest_sums(weight))
+            room = epilogue.reserved, epilogue.most_outputs()
+            tuned = choice.tune(self.config, self.hardware, layer, self.threads, *room)
             at = conv2d.Addresses(
                 data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address
             )
-            conv2d.conv2d(commands, layer, at, epilogue, tiling, planes)
-            return f"{layer} {tiling}"
+            conv2d.conv2d(commands, layer, at, epilogue, tuned.tiling, planes)
+            return f"{layer} {tuned.tiling}, about {tuned.cycles} cycles"
 
         self.layers.append(_Layer(name, (data,), out, record))
         return out
@@ -241,12 +245,17 @@ def convolution(
     padding: tuple[int, int, int, int] = _NO_PAD,
     dilation: tuple[int, int] = _ONCE,
     groups: int = 1,
-) -> conv2d.Conv2D:
+) -> Conv2D:
     """The geometry of a convolution in tiles; shapes as for `Network.conv2d`."""
     left, outputs, inputs = group_blocks(groups, weight[1], weight[0] // groups, config)
     images = -(-image[0] // config.batch)
     kernel = (weight[2], weight[3])
-    return conv2d.Conv2D(left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images)
+    return Conv2D(left, inputs, outputs, image[2], image[3], kernel, strides, padding, dilation, images)
+
+
+def largest_sums(weight: Array) -> Array:
+    """How far from zero the sums of each output channel can be, by its weights, whatever the int8 image."""
+    return abs(weight.reshape(weight.shape[0], -1).astype(np.int64)).sum(axis=1) << 7
 
 
 def _four(shape: Sequence[int]) -> tuple[int, int, int, int]:

@@ -14,8 +14,8 @@ from tilewright.vta.codec import make_uop
 from tilewright.vta.commands import Commands, Loop
 from tilewright.vta.config import Config
 from tilewright.vta.schedule import loops
-from tilewright.vta.schedule.epilogue import Epilogue
-from tilewright.vta.schedule.pipeline import Tile, run_tiles
+from tilewright.vta.schedule.epilogue import Epilogue, Stretch
+from tilewright.vta.schedule.pipeline import Piece, Tile, run_tiles
 
 _LOWEST = -128
 
@@ -47,12 +47,12 @@ def add(commands: Commands, total: Sum, epilogue: Epilogue, threads: int = 2) ->
                     uops = commands.uops((make_uop(commands.isa, at),))
                     commands.alu("SHR", uops, inner=(count, 1, 0, 0), imm=-shift)
             commands.alu("ADD", commands.uops((make_uop(commands.isa, base, base + size),)), inner=(count, 1, 1, 0))
-            epilogue.apply(commands, thread, threads, 0, 1, count)
+            epilogue.apply(commands, threads, Stretch(thread, 0, 0, 1, count))
 
         def store(thread: int) -> None:
             commands.store(thread * part, total.out + first, (1, count), count)
 
-        return Tile(begin=compute, steps=(), end=lambda thread: None, store=store)
+        return Tile((Piece(compute, lambda thread: None, store),))
 
     run_tiles(commands, (tile(first) for first in range(0, total.count, size)), threads)
 
@@ -122,14 +122,16 @@ class _Pooling:
                 yield self._tile(block, row, size)
 
     def _tile(self, block: int, row: int, size: tuple[int, int]) -> Tile:
-        return Tile(
+        def end(thread: int) -> None:
+            on = Stretch(thread, 0, block, size[0], size[1] * self.layer.out_width)
+            self.epilogue.apply(self.commands, self.threads, on)
+
+        piece = Piece(
             begin=lambda thread: self._compute(block, row, size, thread * self.part),
-            steps=(),
-            end=lambda thread: self.epilogue.apply(
-                self.commands, thread, self.threads, block, size[0], size[1] * self.layer.out_width
-            ),
+            end=end,
             store=lambda thread: self._store(block, row, size, thread * self.part),
         )
+        return Tile((piece,))
 
     def _store(self, block: int, row: int, size: tuple[int, int], acc: int) -> None:
         area = self.layer.out_height * self.layer.out_width

@@ -1,8 +1,6 @@
-"""A convolution as a program: tiles chosen by an analytic model, inputs and weights loaded while products are added.
+"""A convolution as a program: inputs and weights loaded while products are added, tiles ended while the next begins.
 
-All is counted in tiles of numbers, `batch` × `block`: an image is [channel block][row][column], weights are
-[output block][input block][row][column]. A matrix product is a convolution of an image of one pixel; groups that share
-no tile of channels are convolutions side by side (`layout.py` joins smaller groups).
+How it is cut is a `Tiling` (`geometry.py`), chosen by `choice.py` or by who explores.
 """
 
 from __future__ import annotations
@@ -12,94 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tilewright.errors import UnsupportedError
+from tilewright.errors import InputError
 from tilewright.vta.codec import make_uop
 from tilewright.vta.commands import Commands, Loop
-from tilewright.vta.config import Config
 from tilewright.vta.isa import Isa
 from tilewright.vta.schedule import loops
-from tilewright.vta.schedule.epilogue import Epilogue
-from tilewright.vta.schedule.pipeline import Step, Tile, run_tiles
+from tilewright.vta.schedule.epilogue import Epilogue, Stretch
+from tilewright.vta.schedule.geometry import MOST_STRIDE, Conv2D, Part, Tiling, parts_of
+from tilewright.vta.schedule.pipeline import Piece, Step, Tile, run_tiles
 
-#: What a load or store costs beside its bytes, in cycles, and the bytes that DRAM gives a cycle.
-_LATENCY, _BYTES_PER_CYCLE = 16, 8
-#: Most rows or elements of padding that an instruction adds on a side.
-_MOST_PAD = 15
-_MOST_STRIDE = (1 << 16) - 1
 _BYTE = 8
-#: Steps of ALU on an output that are expected: bias, shift and two bounds.
-_EPILOGUE = 4
-
-
-@dataclass(frozen=True)
-class Conv2D:
-    """The geometry: `images` images and `groups` side by side, blocks of input and output channels of a group.
-
-    `padding` is (above, left, below, right).
-    """
-
-    groups: int
-    inputs: int
-    outputs: int
-    height: int
-    width: int
-    kernel: tuple[int, int] = (1, 1)
-    strides: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
-    images: int = 1
-
-    @property
-    def out_height(self) -> int:
-        """Rows of the result."""
-        reach = (self.kernel[0] - 1) * self.dilation[0] + 1
-        return (self.height + self.padding[0] + self.padding[2] - reach) // self.strides[0] + 1
-
-    @property
-    def out_width(self) -> int:
-        """Columns of the result."""
-        reach = (self.kernel[1] - 1) * self.dilation[1] + 1
-        return (self.width + self.padding[1] + self.padding[3] - reach) // self.strides[1] + 1
-
-    @property
-    def taps(self) -> int:
-        """Tiles of weights between a block of inputs and one of outputs."""
-        return self.kernel[0] * self.kernel[1]
-
-    @property
-    def gemm_steps(self) -> int:
-        """Steps of GEMM that it takes, without those that only set zeros."""
-        pixels = self.images * self.out_height * self.out_width
-        return self.groups * self.inputs * self.outputs * self.taps * pixels
-
-    def refusal(self) -> str:
-        """Why the accelerator cannot do it; "" where it can."""
-        reach = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation)]
-        sides = list(zip(self.padding, (reach[0], reach[1], reach[0], reach[1])))
-        if any(pad >= size for pad, size in sides):
-            return f"padding {self.padding} is as wide as the kernel {self.kernel}"
-        if any(pad > _MOST_PAD for pad, _ in sides):
-            return f"padding {self.padding} is more than {_MOST_PAD} on a side"
-        return f"it has {self.width} columns, more than {_MOST_STRIDE}" if self.width > _MOST_STRIDE else ""
-
-    def rows_of(self, rows: int) -> int:
-        """Rows of inputs that `rows` rows of outputs read."""
-        return (rows - 1) * self.strides[0] + (self.kernel[0] - 1) * self.dilation[0] + 1
-
-    def columns_of(self, columns: int) -> int:
-        """Columns of inputs that `columns` columns of outputs read."""
-        return (columns - 1) * self.strides[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Rows, columns and output blocks of a tile, input blocks of a step, and virtual threads."""
-
-    rows: int
-    columns: int
-    outputs: int
-    inputs: int
-    threads: int = 2
 
 
 @dataclass(frozen=True)
@@ -111,130 +31,39 @@ class Addresses:
     out: int
 
 
-# ------------------------------------------------------------------------------------------------- choice of tiles
-@lru_cache(maxsize=1024)
-def choose_tiling(
-    config: Config, conv: Conv2D, threads: int = 2, reserved: int = 0, most_outputs: int = 1 << 16
-) -> Tiling:
-    """The tiles that are expected to take least time; `reserved` accumulators of a thread are the epilogue's.
-
-    A tile has at most `most_outputs` blocks of outputs. Where two virtual threads find no room, there is one.
-
-    Raises `UnsupportedError` where not even the smallest tiles fit on the chip.
-    """
-    fitting = [tiling for tiling in _tilings(conv, threads) if _fits(config, conv, tiling, reserved, most_outputs)]
-    most_uops = (1 << config.log_uop_depth) // (2 * threads)
-    for tiling in sorted(fitting, key=lambda tiling: _cycles(config, conv, tiling)):
-        if _gemm_plan(conv, tiling, most_uops) is not None:
-            return tiling
-    if threads > 1:
-        return choose_tiling(config, conv, threads - 1, reserved, most_outputs)
-    raise UnsupportedError(
-        f"{conv} does not fit on the accelerator {config.name}: one row of one block needs "
-        f"{conv.rows_of(1) * conv.columns_of(1)} tiles of inputs and {conv.taps} of weights; "
-        "take larger memories"
-    )
-
-
-def fits(config: Config, conv: Conv2D) -> bool:
-    """True if there are tiles that fit, whatever the epilogue."""
-    least = Tiling(1, 1, 1, 1, 1)
-    return _fits(config, conv, least, (1 << config.log_acc_depth) // 4, 1)
-
-
-def _pieces(size: int) -> list[int]:
-    """Sizes of pieces to try: those that make equal pieces, rounded up."""
-    return sorted({-(-size // pieces) for pieces in range(1, size + 1)})
-
-
-def _tilings(conv: Conv2D, threads: int) -> Iterator[Tiling]:
-    columns = [c for c in _pieces(conv.out_width) if c in (conv.out_width, 1) or c >= 4]
-    sizes = (_pieces(conv.out_height), columns, *map(_pieces, (conv.outputs, conv.inputs)))
-    for rows, width, outputs, inputs in itertools.product(*sizes):
-        yield Tiling(rows, width, outputs, inputs, threads)
-
-
-def _fits(config: Config, conv: Conv2D, tiling: Tiling, reserved: int, most_outputs: int) -> bool:
-    image = tiling.inputs * conv.rows_of(tiling.rows) * conv.columns_of(tiling.columns)
-    weights = tiling.inputs * tiling.outputs * conv.taps
-    sums = tiling.outputs * tiling.rows * tiling.columns
-    return (
-        tiling.outputs <= most_outputs
-        and image * tiling.threads <= 1 << config.log_inp_depth
-        and weights * tiling.threads <= 1 << config.log_wgt_depth
-        and sums + reserved <= (1 << config.log_acc_depth) // tiling.threads
-    )
-
-
-def _cycles(config: Config, conv: Conv2D, tiling: Tiling) -> float:
-    """About how many cycles the layer takes: the busier of loading and computing, or both where nothing overlaps."""
-    tiles = conv.groups * conv.images
-    for whole, part in (
-        (conv.out_height, tiling.rows),
-        (conv.out_width, tiling.columns),
-        (conv.outputs, tiling.outputs),
-    ):
-        tiles *= -(-whole // part)
-    chunks = -(-conv.inputs // tiling.inputs)
-    image = tiling.inputs * conv.rows_of(tiling.rows) * conv.columns_of(tiling.columns) * config.element_bytes("inp")
-    weights = tiling.inputs * tiling.outputs * conv.taps * config.element_bytes("wgt")
-    sums = tiling.outputs * tiling.rows * tiling.columns
-    load = (image + weights) / _BYTES_PER_CYCLE + _LATENCY * (1 + tiling.inputs)
-    products = sums * tiling.inputs * conv.taps + _LATENCY
-    store = sums * config.element_bytes("out") / _BYTES_PER_CYCLE + _LATENCY
-    zeros, rest = (0, _EPILOGUE + 1) if _clears_early(conv) else (sums, _EPILOGUE)
-    rest = rest * sums + _LATENCY
-    if tiling.threads == 1:
-        return tiles * (chunks * (load + products) + zeros + rest + store)
-    # While ALU ends a tile, GEMM does the steps of the next that are loaded: their tokens come in the program's order.
-    behind = max(0, chunks - tiling.threads)
-    begun = zeros + (chunks - behind) * products
-    compute = max(begun, rest + load if behind else rest) + behind * products
-    return tiles * max(chunks * load, compute, store) + load + rest + store
-
-
-def _clears_early(conv: Conv2D) -> bool:
-    """True where the vector unit has time to set accumulators to zero, which the matrix unit does otherwise."""
-    return conv.inputs * conv.taps > 2 * _EPILOGUE
-
-
-# ------------------------------------------------------------------------------------------------------ the program
 def conv2d(
     commands: Commands, conv: Conv2D, at: Addresses, epilogue: Epilogue, tiling: Tiling, planes: int = 1
 ) -> None:
     """Record the convolution; what `epilogue` makes of the sums is stored. All that came before must be stored.
 
     With several `planes` these are so many bytes of it, the lowest first, each an image of its own behind the other.
+    Raises `InputError` for tiles that do not fit on the chip.
     """
-    epilogue.begin(commands, tiling.threads)
-    run_tiles(commands, _Program(commands, conv, at, epilogue, tiling, planes).tiles(), tiling.threads)
+    if not tiling.fits(commands.isa.config, conv, epilogue.reserved, epilogue.most_outputs()):
+        raise InputError(f"{tiling} of {conv} does not fit on the accelerator {commands.isa.config.name}")
+    with commands.loading_ahead():
+        epilogue.begin(commands, tiling.threads)
+        run_tiles(commands, _Program(commands, conv, at, epilogue, tiling, planes).tiles(), tiling.threads)
 
 
 @lru_cache(maxsize=4096)
-def _gemm_plan(conv: Conv2D, tile: Tiling, most: int) -> loops.Plan | None:
-    """How to walk the products of one step."""
-    rows, columns = conv.rows_of(tile.rows), conv.columns_of(tile.columns)
+def gemm_plan(conv: Conv2D, rows: int, columns: int, outputs: int, inputs: int, most: int) -> loops.Plan | None:
+    """How to walk the products of one step with at most `most` micro-ops; None where there is no way."""
+    tall, wide = conv.rows_of(rows), conv.columns_of(columns)
     walk: tuple[Loop, ...] = (
-        (tile.inputs, 0, rows * columns, conv.taps),
-        (conv.kernel[0], 0, conv.dilation[0] * columns, conv.kernel[1]),
+        (inputs, 0, tall * wide, conv.taps),
+        (conv.kernel[0], 0, conv.dilation[0] * wide, conv.kernel[1]),
         (conv.kernel[1], 0, conv.dilation[1], 1),
-        (tile.outputs, tile.rows * tile.columns, 0, tile.inputs * conv.taps),
-        (tile.rows, tile.columns, conv.strides[0] * columns, 0),
-        (tile.columns, 1, conv.strides[1], 0),
+        (outputs, rows * columns, 0, inputs * conv.taps),
+        (rows, columns, conv.steps[0] * wide, 0),
+        (columns, 1, conv.steps[1], 0),
     )
     return loops.plan(walk, most)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A tile of the result: image, group, first block, row and column, and its size."""
-
-    image: int
-    group: int
-    block: int
-    row: int
-    column: int
-    size: Tiling
+def most_uops(isa: Isa, threads: int) -> int:
+    """How many micro-ops a step may have, for those of all turns to stay on the chip."""
+    return isa.memories["UOP"].depth // (2 * threads)
 
 
 class _Program:
@@ -245,120 +74,156 @@ class _Program:
         self.planes = planes
         isa: Isa = commands.isa
         depth, threads = {m.name: m.depth for m in isa.memories.values()}, tiling.threads
-        self.isa, self.most_uops = isa, depth["UOP"] // (2 * threads)
-        self.inp, self.wgt = depth["INP"] // threads, depth["WGT"] // threads
+        self.isa, self.most_uops = isa, most_uops(isa, threads)
         self.acc = epilogue.part(isa, threads)
+        kept = min(threads, tiling.slabs(conv))
+        self.turns = {"image": threads, "weights": threads}
+        if tiling.keep:
+            self.turns[tiling.keep] = kept
+        self.inp, self.wgt = depth["INP"] // self.turns["image"], depth["WGT"] // self.turns["weights"]
+        self.there: set[tuple[int, int]] = set()
+        self.bounded = not epilogue.begins_on_bounded
 
     def tiles(self) -> Iterator[Tile]:
-        """The tiles of the result, those that share weights next to each other."""
-        conv, t = self.conv, self.tiling
-        places = itertools.product(
-            range(conv.groups),
-            range(0, conv.outputs, t.outputs),
-            range(conv.images),
-            range(0, conv.out_height, t.rows),
-            range(0, conv.out_width, t.columns),
-        )
-        for group, block, image, row, column in places:
-            size = Tiling(
-                min(t.rows, conv.out_height - row),
-                min(t.columns, conv.out_width - column),
-                min(t.outputs, conv.outputs - block),
-                t.inputs,
+        """The tiles of the result."""
+        for part in parts_of(self.conv, self.tiling):
+            firsts = range(0, self.conv.inputs, self.tiling.inputs)
+            yield Tile(
+                pieces=tuple(self._pieces(part)),
+                steps=tuple(self._step(part, first) for first in firsts),
+                early=self.tiling.early,
             )
-            yield self._tile(_Part(image, group, block, row, column, size))
 
-    def _tile(self, part: _Part) -> Tile:
-        firsts = range(0, self.conv.inputs, self.tiling.inputs)
-        steps = [self._step(part, first, min(self.tiling.inputs, self.conv.inputs - first)) for first in firsts]
-        return Tile(
-            begin=lambda thread: self._zero(part, thread),
-            steps=tuple(steps),
-            end=partial(self._end, part),
-            store=partial(self._store, part, 0),
-            early=partial(self._clear, part) if _clears_early(self.conv) else None,
-            more=tuple(
-                (partial(self._next_byte, part), partial(self._store, part, plane)) for plane in range(1, self.planes)
-            ),
-        )
+    # --------------------------------------------------------------------------------------------------- pieces
+    def _pieces(self, part: Part) -> Iterator[Piece]:
+        """A tile in parts: of its blocks, or, where these are too few, of the rows of each."""
+        count = self.tiling.parts if self.planes == 1 else 1
+        of_rows = min(part.rows, max(1, count // part.outputs))
+        of_blocks = part.outputs if of_rows > 1 else min(count, part.outputs)
+        for blocks in itertools.pairwise(part.outputs * i // of_blocks for i in range(of_blocks + 1)):
+            for rows in itertools.pairwise(part.rows * i // of_rows for i in range(of_rows + 1)):
+                yield self._piece(part, blocks, rows)
 
-    def _step(self, part: _Part, first: int, count: int) -> Step:
-        def load(turn: int) -> None:
-            self._load_image(part, first, count, turn * self.inp)
-            self._load_weights(part, first, count, turn * self.wgt)
+    def _piece(self, part: Part, blocks: tuple[int, int], rows: tuple[int, int]) -> Piece:
+        low = blocks[0] * part.pixels + rows[0] * part.columns
+        count, pixels = blocks[1] - blocks[0], (rows[1] - rows[0]) * part.columns
+        first, threads = part.group * self.conv.outputs + part.block + blocks[0], self.tiling.threads
 
-        return Step(load, lambda thread, turn: self._products(part, count, thread, turn))
+        def on(thread: int) -> Stretch:
+            return Stretch(thread, low, first, count, pixels)
+
+        def begin(thread: int) -> None:
+            first = not self.bounded
+            if first:
+                self.epilogue.zero(self.commands, threads, on(thread), by_vector_unit=False)
+            self.epilogue.clear(self.commands, threads, on(thread), self.tiling.early)
+            if first and low + count * pixels == part.outputs * part.pixels:
+                self._bound(low + count * pixels)
+
+        def end(thread: int) -> None:
+            self.epilogue.apply(self.commands, self.tiling.threads, on(thread))
+
+        more = ((partial(self._next_byte, part), partial(self._store, part, p, blocks, rows)) for p in self._planes())
+        return Piece(begin, end, partial(self._store, part, 0, blocks, rows), low, low + count * pixels, tuple(more))
+
+    def _bound(self, done: int) -> None:
+        """Set all accumulators of tiles to zero but for those of the first tile, while loads are on their way."""
+        for thread in range(min(self.tiling.threads, sum(1 for _ in parts_of(self.conv, self.tiling)))):
+            low = 0 if thread else done
+            if low < self.tiling.sums:
+                rest = Stretch(thread, low, 0, 1, self.tiling.sums - low)
+                self.epilogue.zero(self.commands, self.tiling.threads, rest, by_vector_unit=True)
+        self.bounded = True
+
+    def _planes(self) -> range:
+        return range(1, self.planes)
+
+    def _next_byte(self, part: Part, thread: int) -> None:
+        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
+        self.commands.alu("SHR", uops, inner=(part.outputs * part.pixels, 1, 0, 0), imm=_BYTE)
 
     # ----------------------------------------------------------------------------------------------------- load
-    def _load_image(self, part: _Part, first: int, count: int, sram: int) -> None:
+    def _step(self, part: Part, first: int) -> Step:
+        conv, tiling = self.conv, self.tiling
+        count = min(tiling.inputs, conv.inputs - first)
+        image = conv.rows_of(part.rows) * conv.columns_of(part.columns)
+
+        def places(turn: int) -> tuple[int, int]:
+            """Where inputs and weights of the step lie: those that are kept behind those of the steps before."""
+            slot = part.slab % self.turns[tiling.keep] if tiling.keep else 0
+            inp = slot * self.inp + first * image if tiling.keep == "image" else turn * self.inp
+            weights = part.outputs * conv.taps
+            wgt = slot * self.wgt + first * weights if tiling.keep == "weights" else turn * self.wgt
+            return inp, wgt
+
+        def load(turn: int) -> None:
+            inp, wgt = places(turn)
+            again = (part.slab, first) in self.there
+            self.there.add((part.slab, first))
+            if not (again and tiling.keep == "image"):
+                self._load_image(part, first, count, inp)
+            if not (again and tiling.keep == "weights"):
+                self._load_weights(part, first, count, wgt)
+
+        def compute(thread: int, turn: int) -> None:
+            plan = gemm_plan(conv, part.rows, part.columns, part.outputs, count, self.most_uops)
+            assert plan is not None, "smaller tiles have fewer loops than the one that was chosen"
+            words = plan.words(self.isa, thread * self.acc, *places(turn))
+            self.commands.gemm(self.commands.uops(words), plan.outer, plan.inner)
+
+        return Step(load, compute)
+
+    def _load_image(self, part: Part, first: int, count: int, sram: int) -> None:
         """Input blocks `first` …, `count` of them, with zeros around the image."""
-        conv, size = self.conv, part.size
-        rows, columns = conv.rows_of(size.rows), conv.columns_of(size.columns)
+        conv = self.conv
+        rows, columns = conv.rows_of(part.rows), conv.columns_of(part.columns)
         top, left = part.row * conv.strides[0] - conv.padding[0], part.column * conv.strides[1] - conv.padding[1]
         above, before = max(0, -top), max(0, -left)
-        below, behind = max(0, top + rows - conv.height), max(0, left + columns - conv.width)
+        down, across = conv.skips
+        below = max(0, top + (rows - 1) * down + 1 - conv.height)
+        behind = max(0, left + (columns - 1) * across + 1 - conv.width)
         inner, wide = rows - above - below, columns - before - behind
-        block = (part.image * conv.groups + part.group) * conv.inputs + first
         area = conv.height * conv.width
-        start = self.at.data + block * area + (top + above) * conv.width + left + before
-        whole_rows = wide == conv.width or inner == 1
-        if not (above or below or before or behind) and whole_rows and area <= _MOST_STRIDE:
+        start = self.at.data + ((part.image * conv.groups + part.group) * conv.inputs + first) * area
+        start += (top + above) * conv.width + left + before
+        padded = above or below or before or behind
+        whole = (wide == conv.width and down == 1) or inner == 1
+        if not padded and whole and (across == 1 or wide == 1) and area <= MOST_STRIDE:
             self.commands.load("INP", sram, start, (count, inner * wide), area)
             return
         for index in range(count):
-            at, pad = sram + index * rows * columns, (above, below, before, behind)
-            self.commands.load("INP", at, start + index * area, (inner, wide), conv.width, pad)
+            at, block = sram + index * rows * columns, start + index * area
+            if across == 1 or wide == 1:
+                pad = (above, below, before, behind)
+                self.commands.load("INP", at, block, (inner, wide), down * conv.width, pad)
+                continue
+            for row in range(rows):
+                self.commands.load("INP", at + row * wide, block + row * down * conv.width, (wide, 1), across)
 
-    def _load_weights(self, part: _Part, first: int, count: int, sram: int) -> None:
+    def _load_weights(self, part: Part, first: int, count: int, sram: int) -> None:
         conv, taps = self.conv, self.conv.taps
         row = (part.group * conv.outputs + part.block) * conv.inputs
         start = self.at.weight + (row + first) * taps
-        if conv.inputs * taps <= _MOST_STRIDE:
-            self.commands.load("WGT", sram, start, (part.size.outputs, count * taps), conv.inputs * taps)
+        if conv.inputs * taps <= MOST_STRIDE:
+            self.commands.load("WGT", sram, start, (part.outputs, count * taps), conv.inputs * taps)
             return
-        for index in range(part.size.outputs):
+        for index in range(part.outputs):
             at = start + index * conv.inputs * taps
             self.commands.load("WGT", sram + index * count * taps, at, (1, count * taps), count * taps)
 
-    # -------------------------------------------------------------------------------------------------- compute
-    def _pixels(self, part: _Part) -> int:
-        return part.size.rows * part.size.columns
-
-    def _zero(self, part: _Part, thread: int) -> None:
-        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
-        self.commands.gemm(uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), reset=True)
-
-    def _clear(self, part: _Part, thread: int) -> None:
-        """Zeros by the vector unit, while the matrix unit works for another thread."""
-        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
-        self.commands.alu("MUL", uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), imm=0)
-
-    def _products(self, part: _Part, count: int, thread: int, turn: int) -> None:
-        size = Tiling(part.size.rows, part.size.columns, part.size.outputs, count)
-        plan = _gemm_plan(self.conv, size, self.most_uops)
-        assert plan is not None, "smaller tiles have fewer loops than the one that was chosen"
-        words = plan.words(self.isa, thread * self.acc, turn * self.inp, turn * self.wgt)
-        self.commands.gemm(self.commands.uops(words), plan.outer, plan.inner)
-
-    def _end(self, part: _Part, thread: int) -> None:
-        first, threads = part.group * self.conv.outputs + part.block, self.tiling.threads
-        self.epilogue.apply(self.commands, thread, threads, first, part.size.outputs, self._pixels(part))
-
-    def _next_byte(self, part: _Part, thread: int) -> None:
-        uops = self.commands.uops((make_uop(self.isa, dst=thread * self.acc),))
-        self.commands.alu("SHR", uops, inner=(part.size.outputs * self._pixels(part), 1, 0, 0), imm=_BYTE)
-
     # ---------------------------------------------------------------------------------------------------- store
-    def _store(self, part: _Part, plane: int, thread: int) -> None:
-        conv, size = self.conv, part.size
-        area, pixels = conv.out_height * conv.out_width, self._pixels(part)
-        blocks = conv.groups * conv.outputs
-        block = (plane * conv.images + part.image) * blocks + part.group * conv.outputs + part.block
-        start = self.at.out + block * area + part.row * conv.out_width + part.column
-        sram = thread * self.acc
-        if (size.columns == conv.out_width or size.rows == 1) and area <= _MOST_STRIDE:
-            self.commands.store(sram, start, (size.outputs, pixels), area)
+    def _store(self, part: Part, plane: int, blocks: tuple[int, int], rows: tuple[int, int], thread: int) -> None:
+        """These blocks and rows of a tile."""
+        conv = self.conv
+        area, height = conv.out_height * conv.out_width, rows[1] - rows[0]
+        first = part.group * conv.outputs + part.block + blocks[0]
+        block = (plane * conv.images + part.image) * conv.groups * conv.outputs + first
+        start = self.at.out + block * area + (part.row + rows[0]) * conv.out_width + part.column
+        sram = thread * self.acc + blocks[0] * part.pixels + rows[0] * part.columns
+        count = blocks[1] - blocks[0]
+        if (part.columns == conv.out_width or part.rows == 1) and area <= MOST_STRIDE:
+            self.commands.store(sram, start, (count, height * part.columns), area)
             return
-        for index in range(size.outputs):
+        for index in range(count):
             at = start + index * area
-            self.commands.store(sram + index * pixels, at, (size.rows, size.columns), conv.out_width)
+            self.commands.store(sram + index * part.pixels, at, (height, part.columns), conv.out_width)

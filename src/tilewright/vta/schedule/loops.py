@@ -1,8 +1,7 @@
 """Which loops of a computation become the two loops of an instruction, and which are spelled out in micro-ops.
 
 An instruction walks micro-ops in an inner and an outer loop. Of the loops of a convolution two can be those; micro-ops
-have the rest. Few micro-ops are better, as they are loaded; and steps that add to the same accumulators should lie
-apart, as a pipelined unit has to wait for a sum before it goes on with it.
+have the rest. Few micro-ops are better: they are loaded, and the compute unit reads them through before it begins.
 """
 
 from __future__ import annotations
@@ -17,9 +16,6 @@ import numpy as np
 from tilewright.vta.codec import make_uop
 from tilewright.vta.commands import ONCE, Loop, Words
 from tilewright.vta.isa import Isa
-
-#: How many steps should lie between two that add to the same accumulators: more than pipelines have stages.
-_APART = 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ def plan(loops: tuple[Loop, ...], most: int) -> Plan | None:
     Sums come out the same in any order of the loops.
     """
     merged = _merge([loop for loop in loops if loop[0] > 1])
-    best: tuple[tuple[int, int, int], Plan] | None = None
+    best: tuple[tuple[int, int], Plan] | None = None
     for outer, inner in itertools.permutations([*range(len(merged)), -1, -2], 2):
         rest = [loop for index, loop in enumerate(merged) if index not in (outer, inner)]
         rest.sort(key=lambda loop: loop[1] > 0)  # sums outside, outputs inside
@@ -59,21 +55,10 @@ def plan(loops: tuple[Loop, ...], most: int) -> Plan | None:
         if count > most:
             continue
         chosen = [merged[index] if index >= 0 else ONCE for index in (outer, inner)]
-        apart = min(_distance([*chosen, *rest]), _APART)
-        cost = (-apart, count, -chosen[1][0])
+        cost = (count, -chosen[1][0])
         if best is None or cost < best[0]:
             best = cost, Plan(chosen[0], chosen[1], _offsets(rest))
     return None if best is None else best[1]
-
-
-def _distance(loops: Sequence[Loop]) -> int:
-    """Steps between two that add to the same accumulators, outermost loop first."""
-    steps = 1
-    for rounds, dst, _, _ in reversed(loops):
-        if rounds > 1 and dst == 0:
-            return steps
-        steps *= rounds
-    return 1 << 30
 
 
 def _merge(loops: Sequence[Loop]) -> list[Loop]:
