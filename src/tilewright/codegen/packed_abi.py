@@ -11,7 +11,7 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.codegen.native.packed_helpers import HELPERS
@@ -69,18 +69,14 @@ class _Writer:
         return name
 
 
-def packed_text(
-    functions: Iterable[FunctionInfo], messages: Sequence[str], main: str, serial: Collection[str] = ()
-) -> PackedText:
+def packed_text(functions: Iterable[FunctionInfo], messages: Sequence[str], main: str) -> PackedText:
     """The packed functions for kernels whose failures `messages` tell (`EmittedModule`); `main` is called by default.
-
-    Those called as in `serial` run on one worker.
 
     Raises `UnsupportedError` for a number of a type that the interface cannot give.
     """
     out = _Writer()
     infos = list(functions)
-    bodies = ["\n".join(_function(info, info.name in serial, out)) for info in infos]
+    bodies = ["\n".join(_function(info, out)) for info in infos]
     told = [out.text(message) for message in messages]
     table = ", ".join([f"ptr {name}" for name in told] or ["ptr null"])
     out.lines.append(f"@messages = internal constant [{max(len(told), 1)} x ptr] [{table}]")
@@ -101,7 +97,7 @@ def _escaped(words: str) -> str:
     return "".join([chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02x}" for byte in data])
 
 
-def _function(info: FunctionInfo, serial: bool, out: _Writer) -> Iterator[str]:
+def _function(info: FunctionInfo, out: _Writer) -> Iterator[str]:
     params = info.params
     given = [index for index, param in enumerate(params) if not param.inferred]
     bad = {
@@ -126,7 +122,7 @@ def _function(info: FunctionInfo, serial: bool, out: _Writer) -> Iterator[str]:
         yield from (_number if param.is_scalar else _tensor)(param, place, out)
     yield f"take{len(given)}:"
     yield from _sizes(info, given)
-    yield from _call(info, serial)
+    yield from _call(info)
     for label, words in bad.items():
         yield f"bad.{label}:"
         yield f"  call void @fail(ptr {out.text(words)})"
@@ -221,7 +217,7 @@ def _sizes(info: FunctionInfo, given: Sequence[int]) -> Iterator[str]:
             yield f"{label}:"
 
 
-def _call(info: FunctionInfo, serial: bool) -> Iterator[str]:
+def _call(info: FunctionInfo) -> Iterator[str]:
     """Working memory, the launch, and the result."""
     count = len(info.params)
     has_memory = bool(info.workspace_bytes or info.worker_workspace_bytes or info.workspace_function)
@@ -247,7 +243,7 @@ def _call(info: FunctionInfo, serial: bool) -> Iterator[str]:
     bytes_each = private if has_memory else "0"
     yield (
         f"  %code = call i32 @start(ptr %launch, ptr @{info.name}__entry, ptr %slots, i64 {count + 2}, "
-        f"i64 {bytes_each}, i1 {'true' if serial else 'false'})"
+        f"i64 {bytes_each}, i1 {'false' if info.parallel else 'true'})"
     )
     yield "  call void @free(ptr %memory)"
     yield "  %result = call i32 @told(i32 %code)"

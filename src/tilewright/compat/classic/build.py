@@ -175,7 +175,7 @@ class BuiltModule(CompiledModule):
         if addons:
             raise UnsupportedError("export_library(addons=…): save an object file, and link it with the others")
         if is_library(file_name) and not isinstance(self.target, DeviceTarget) and self.target.architecture in MACHINES:
-            write_functions(file_name, self._object_code(), self.funcs, self.entry_name)
+            write_functions(file_name, self._object_code(), self.entry_name)
             return
         if not hasattr(self._code, "save"):
             raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")

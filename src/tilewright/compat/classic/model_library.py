@@ -46,9 +46,9 @@ def is_library(path: str | os.PathLike[str]) -> bool:
     return str(path).endswith((".so", ".dll", ".dylib"))
 
 
-def write_functions(path: str | os.PathLike[str], code: Compiled, funcs: list[PrimFunc], main: str) -> None:
+def write_functions(path: str | os.PathLike[str], code: Compiled, main: str) -> None:
     """The library of functions that `tvm.build` compiled."""
-    write_packed_library(path, code, funcs, main, {OWN: saved(code)})
+    write_packed_library(path, code, main, {OWN: saved(code)})
 
 
 def is_graph(mod: IRModule) -> bool:
@@ -90,7 +90,7 @@ def write_model(
     """The library of a compiled `model`, with its kernels and the graph over them."""
     blobs = {SYMBOL: factory_blob(graph, params, name), OWN: model}
     code = compiled(funcs, target, here=False)
-    write_packed_library(path, code, funcs, funcs[0].name, blobs)
+    write_packed_library(path, code, funcs[0].name, blobs)
 
 
 def write_own(path: str | os.PathLike[str], model: bytes, target: Target) -> None:
