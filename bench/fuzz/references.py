@@ -65,8 +65,13 @@ def evaluate_nodes(
 def _require_sound(operator: str, inputs: list[Any]) -> None:
     """Raise `ReferenceError_` where the evaluator gives another size than ONNX says, or one where there is none.
 
-    It makes a slope that does not broadcast to the data fit somehow, and drops empty texts beside stop words.
+    It makes a slope that does not broadcast to the data fit somehow, drops empty texts beside stop words, and makes the
+    values of OneHot of their difference, which may overflow.
     """
+    if operator == "OneHot" and is_float(element_of(np.asarray(inputs[2]))):
+        with np.errstate(all="ignore"):
+            if not np.isfinite(np.diff(np.asarray(inputs[2]))).all():
+                raise ReferenceError_("the evaluator subtracts values whose difference is not finite")
     if operator == "StringNormalizer" and "" in np.asarray(inputs[0], object):
         raise ReferenceError_("the evaluator drops empty texts")
     if operator == "PRelu":

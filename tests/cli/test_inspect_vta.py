@@ -24,7 +24,7 @@ def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) 
 
 def test_without_a_stage_it_is_the_schedule(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", str(image_model), "--target", "vta -threads=1")
-    assert "by 1 virtual threads" in outcome.out and "threads=1)" in outcome.out
+    assert "by 1 virtual threads" in outcome.out and "threads=1," in outcome.out
 
 
 def test_unknown_stages_and_layers_are_refused(tilewright: Command, image_model: Path) -> None:

@@ -81,5 +81,5 @@ def test_a_program_of_the_virtual_machine_saved_as_code_and_library(tmp_path: Pa
     other, _ = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), target="llvm").save()
     with pytest.raises(ArtifactError, match="the code is of a program"):
         vm.Executable.load_exec(other, loaded)
-    with pytest.raises(ArtifactError, match="bytecode is not read"):
+    with pytest.raises(ArtifactError, match="neither bytecode nor what save"):
         vm.Executable.load_exec(b"\x00\x01", loaded)

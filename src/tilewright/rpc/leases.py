@@ -26,11 +26,14 @@ class _Lease:
 
 
 class Leases:
-    """Thread-safe. `ended`, where set, is called with each lease whose session is over, and how it went wrong."""
+    """Thread-safe. `ended`, where set, is called with each lease whose session is over.
+
+    It is told how that went wrong, and whether the lease was over first, as nobody had renewed it.
+    """
 
     def __init__(self, required: bool) -> None:
         self.required = required
-        self.ended: Callable[[str, str], None] | None = None
+        self.ended: Callable[[str, str, bool], None] | None = None
         self._changed = threading.Condition()
         self._known: dict[str, _Lease] = {}
 
@@ -88,6 +91,7 @@ class Leases:
 
     def end(self, lease: str, fault: str = "") -> None:
         """A session is over, and with it its lease; `fault` is what went wrong with the device."""
-        self.withdraw(lease)
+        with self._changed:
+            found = self._known.pop(lease, None)
         if self.ended is not None:
-            self.ended(lease, fault)
+            self.ended(lease, fault, found is not None and found.until < time.monotonic())

@@ -111,7 +111,7 @@ TRACKER_VERBS: dict[str, dict[str, Any]] = {
     "hello": {"version": _count, "user?": _text},
     "register": {"name": _text, "address": _list, "capability": _object, "busy": _list},
     "heartbeat": {},
-    "ended": {"lease": _text, "fault?": _text},
+    "ended": {"lease": _text, "fault?": _text, "late?": lambda value: type(value) is bool},
     "request": {"job": _text, "need": _object, "priority": _count, "wait": _seconds, "seconds": _seconds},
     "renew": {"lease": _text},
     "release": {"lease": _text, "fault?": _text, "said?": _text},

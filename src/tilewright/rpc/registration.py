@@ -105,10 +105,10 @@ class Registration:
         except RpcError:
             channel.close()
 
-    def _ended(self, lease: str, fault: str) -> None:
+    def _ended(self, lease: str, fault: str, late: bool) -> None:
         """A session is over: its device is free again. A tracker that is away ends the lease when nobody renews it."""
         with contextlib.suppress(RpcError):
-            self._tell("ended", lease=lease, **({"fault": fault} if fault else {}))
+            self._tell("ended", lease=lease, **({"fault": fault} if fault else {}), **({"late": True} if late else {}))
 
     def _tell(self, verb: str, **fields: Any) -> None:
         channel = self._channel

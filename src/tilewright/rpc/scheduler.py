@@ -23,6 +23,8 @@ from tilewright.errors import InputError
 from tilewright.rpc.capability import check_need, satisfies
 from tilewright.rpc.messages import Refused
 
+#: How a job ended whose lease nobody renewed.
+VANISHED = "its holder vanished"
 #: Waiting so long raises a request by one step of priority among those of its user.
 AGEING_SECONDS = 60.0
 #: The highest priority; a device second of one costs its user 2**-priority.
@@ -254,13 +256,13 @@ class Scheduler:
         kept = self.leases[lease] = Lease(**{**found.__dict__, "until": now + found.seconds})
         return kept
 
-    def release(self, lease: str, now: float, fault: str = "") -> Lease | None:
-        """A lease ends. With a `fault` of the device, which counts towards its quarantine. None if it had ended."""
+    def release(self, lease: str, now: float, fault: str = "", how: str = "") -> Lease | None:
+        """A lease ends, and its job so (`how`); None if it had ended. A device's `fault` counts towards quarantine."""
         found = self.leases.get(lease)
         if found is None:
             return None
         self._close(found, now)
-        self._remember(found.job, fault or "done")
+        self._remember(found.job, how or fault or "done")
         device = self.devices.get(found.device)
         if device is not None:
             self._judge(device, now, fault)
@@ -272,7 +274,7 @@ class Scheduler:
         late = [lease for lease in self.leases.values() if lease.until < now]
         for lease in late:
             self._close(lease, now)
-            self._remember(lease.job, "its holder vanished")
+            self._remember(lease.job, VANISHED)
             self._offer(self.devices[lease.device])
         for device in self.devices.values():
             if device.set_aside_until and now >= device.set_aside_until:

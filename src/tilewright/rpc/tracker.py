@@ -24,7 +24,7 @@ from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.journal import Journal
 from tilewright.rpc.listener import Listener
 from tilewright.rpc.messages import TRACKER_VERBS, VERSION, Refused, answer, check_request, failure
-from tilewright.rpc.scheduler import Lease, Request, Scheduler
+from tilewright.rpc.scheduler import VANISHED, Lease, Request, Scheduler
 from tilewright.rpc.troubles import Troubles
 
 #: Seconds between two signs of life of a device, and after how many of them missed it is taken for lost.
@@ -157,7 +157,7 @@ class Tracker:
                 late = self.scheduler.expire(now)
                 self.expired += len(late)
                 for lease in late:
-                    self._ended(lease, "its holder vanished")
+                    self._ended(lease, VANISHED)
                 for link in [link for link in self._links.values() if now - link.heard > silent]:
                     self._lose(link, now)
             self.assign()
@@ -196,18 +196,20 @@ class Tracker:
             if self._links.get(link.name) is link:
                 self.scheduler.miss_device(link.name)
 
-    def released(self, lease_id: str, fault: str, user: str = "", said: str = "") -> None:
+    def released(self, lease_id: str, fault: str, user: str = "", said: str = "", late: bool = False) -> None:
         """A lease is given back, by its user or by the device. Raises `Refused` for another user's.
 
-        `said` is why the user's job failed, for which the device can do nothing.
+        `said` is why the user's job failed, for which the device can do nothing; `late`, that nobody had renewed it.
         """
         with self._lock:
             known = self.scheduler.leases.get(lease_id)
             if known is not None:
                 if user and known.user != user:
                     raise Refused("this lease is another user's")
-                self.scheduler.release(lease_id, time.monotonic(), fault)
-                self._ended(known, fault or "done")
+                how = VANISHED if late else fault or "done"
+                self.scheduler.release(lease_id, time.monotonic(), fault, how)
+                self.expired += late
+                self._ended(known, how)
             self.troubles.said(lease_id, user, said, time.monotonic())
         if known is not None:
             self.assign()
@@ -383,7 +385,7 @@ class _Visitor:
         return {}
 
     def _ended(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.tracker.released(message["lease"], message.get("fault", ""))
+        self.tracker.released(message["lease"], message.get("fault", ""), late=message.get("late", False))
         return {}
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def test_pow_by_a_constant(check_node: Check, exponent: float) -> None:
 
 def test_pow_of_mixed_types(check_node: Check) -> None:
     check_node("Pow", [np.array([1, 2, 3], np.int32), np.array([2, 3, 0], np.int32)], opset=15)
+    for base in (np.array([-0.5, 2, 3], np.float16), np.array([-0.5, 2, 3], np.float32), np.array([3, 2, 5], np.int8)):
+        check_node("Pow", [base, np.array([1e-300, 0.5, 1.5])], opset=15)  # which narrower types have no room for
     check_node("Pow", [floats(3, low=0.5), np.array([2, 3, 0], np.int64)], opset=15)
 
 

@@ -120,7 +120,7 @@ def convert_bit_shift(node: OnnxNode) -> Expr:
 @converts("Pow")
 @in_float32
 def convert_pow(node: OnnxNode) -> Expr:
-    """base ** exponent in the base's type; small constant exponents become multiplications."""
+    """base ** exponent, of the base's type and computed in the wider; small constant ones become multiplications."""
     base, exponent = operands(node)
     dtype = node.dtype(base)
     known = node.array(1)
@@ -134,10 +134,11 @@ def convert_pow(node: OnnxNode) -> Expr:
         whole = node.dtype(exponent).is_int and node.dtype(exponent).bits > 16
         if whole and (known is None or np.abs(known.astype(np.float64)).max(initial=0) > 1 << 24):
             return _power_of_integers(node, base, exponent)
+        if node.dtype(exponent).is_int or node.dtype(exponent).bits <= dtype.bits:
+            return op.power(base, cast(node, exponent, dtype))
+    elif node.dtype(exponent).is_int:
         return op.power(base, cast(node, exponent, dtype))
-    if node.dtype(exponent).is_int:
-        return op.power(base, cast(node, exponent, dtype))
-    wide = "float64" if dtype.bits > 16 else "float32"
+    wide = "float64" if dtype.bits > 16 or node.dtype(exponent) == "float64" else "float32"
     return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
 
 

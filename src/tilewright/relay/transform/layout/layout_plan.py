@@ -122,6 +122,14 @@ def flat_inputs(args: Sequence[Expr]) -> list[Expr]:
     return [value for arg in args for value in (arg.fields if isinstance(arg, Tuple) else (arg,))]
 
 
+def _results(root: Expr) -> list[Expr]:
+    """The values of a result, tuples within tuples in place."""
+    found = [root]
+    while any(isinstance(value, Tuple) for value in found):
+        found = flat_inputs(found)
+    return found
+
+
 def plain(layout: str) -> str:
     """The layout without its blocks: "NCHW" of "NCHW16c"."""
     return _BLOCKS.sub("", layout)
@@ -289,7 +297,7 @@ class Planner:
         return LayoutProblem(
             self.nodes,
             lambda node: flat_inputs(children(node)),
-            flat_inputs([self.root]),
+            _results(self.root),
             lambda node, layouts: self.offered(node, LayoutPlan(layouts=_known(node, layouts))),
             self.change,
             lambda choice: blocked(choice.output),
