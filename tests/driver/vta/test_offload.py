@@ -68,8 +68,17 @@ def split(x: Expr) -> Expr:
     return relay.add(conv(relay.tanh(a), 8, 8, 3, 3, padding=(1, 1)), a)
 
 
+def widened(x: Expr) -> Expr:
+    """Transposed convolutions, with strides, groups and an output padding, as of generators and masks."""
+    a = conv(x, 16, 3, 3, 3, strides=(2, 2), padding=(1, 1))
+    b = relay.nn.relu(relay.nn.conv2d_transpose(a, weight(16, 8, 4, 4), strides=(2, 2), padding=(1, 1)))
+    return relay.nn.conv2d_transpose(
+        b, weight(8, 3, 3, 3), strides=(2, 1), padding=(1, 1), groups=2, output_padding=(1, 0)
+    )
+
+
 NETWORKS: dict[str, Build] = {
-    "residual": residual, "inverted": inverted, "grouped": grouped, "words": words, "split": split,
+    "residual": residual, "inverted": inverted, "grouped": grouped, "words": words, "split": split, "widened": widened,
 }  # fmt: skip
 
 
@@ -107,6 +116,12 @@ def test_no_instruction_races() -> None:
     model = tw.compile(mod, target=f"{TINY} -driver=checked", cache=False)
     expected = np.asarray(tw.compile(mod, target=TINY, cache=False)(x))
     np.testing.assert_array_equal(np.asarray(model(x)), expected)
+
+
+def test_transposed_convolutions_are_on_the_accelerator() -> None:
+    found = programs(made(widened), Target("vta"), lambda f, inputs: interpret(f, inputs))
+    layers = [layer["layer"] for _, compiled in found for layer in compiled.plan["layers"]]
+    assert [layer.split("kernel=")[1][:6] for layer in layers] == ["(1, 1)", "(4, 4)", "(3, 3)"]  # by patches the first
 
 
 def test_a_saved_model_runs_again(tmp_path: Path) -> None:

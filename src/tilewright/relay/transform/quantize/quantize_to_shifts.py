@@ -27,6 +27,7 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op import view_rules
 from tilewright.relay.transform.quantize.thresholds import percentile_threshold
+from tilewright.relay.transform.simplify.conv2d_transpose_to_conv2d import conv2d_transpose_to_conv2d
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.make import is_call, make
@@ -50,7 +51,7 @@ def quantize_to_shifts(
     Without it, ranges are those of one input of normally distributed numbers: enough to try a network, not to rely on
     its answers. `run` computes a function's outputs on inputs.
     """
-    for prepare in (simplify_inference, fold_scale_axis, fold_constant):
+    for prepare in (simplify_inference, conv2d_transpose_to_conv2d, fold_scale_axis, fold_constant):
         mod = infer_type(prepare(infer_type(mod)))
     main = mod["main"]
     chains = _chains(main)
@@ -244,7 +245,8 @@ class _Quantizer:
         if not isinstance(node, Call) or not node.args or node.args[0] not in self.integers:
             return None
         data = self.integers[node.args[0]]
-        if is_call(node, "nn.max_pool2d") or (isinstance(node.op, Op) and node.op.view is view_rules.whole):
+        moves = isinstance(node.op, Op) and node.op.view is view_rules.whole
+        if moves or is_call(node, "nn.max_pool2d", "nn.dilate"):  # zero is zero in integers
             return _Integers(Call(node.op, [data.expr, *node.args[1:]], node.attrs, node.span), data.bits)
         if (bounds := _bounds(node)) is not None:
             low, high = (_bound(value, data.bits) for value in bounds)
