@@ -9,9 +9,6 @@ mxnet 1.9, which is of the time before NumPy 1.24.
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ from mxnet.gluon import nn, rnn  # noqa: E402
 from mxnet.gluon.model_zoo import vision  # noqa: E402
 
 import tilewright as tw  # noqa: E402
+from bench.frontends.compared import compare_networks, options  # noqa: E402
 from tilewright.frontend.mxnet import from_mxnet  # noqa: E402
 from tilewright.relay import interpret  # noqa: E402
 
@@ -229,25 +227,7 @@ def compare(name: str, folder: Path, compiled: bool) -> float:
 
 def main() -> None:
     """Print a line a network."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--save", type=Path)
-    args = parser.parse_args()
-    good = tried = 0
-    for name in [one for one in NETWORKS if args.only in one]:
-        begun = time.perf_counter()
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = args.save / name if args.save else Path(temporary)
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                apart = compare(name, folder, args.compile)
-                said, agrees = f"difference {apart:.1e}", apart <= 1e-4
-            except Exception as error:  # the other networks are tried
-                said, agrees = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", False
-        good, tried = good + agrees, tried + 1
-        print(f"{name}: {said} ({time.perf_counter() - begun:.1f} s)", flush=True)
-    print(f"agree: {good} of {tried}")
+    compare_networks(NETWORKS, options(__doc__ or "").parse_args(), compare)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ interpreter, or with `--compile` the compiled model. `--save` keeps the files. N
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ import paddle
 from paddle import nn
 
 import tilewright as tw
+from bench.frontends.compared import compare_networks, options
 from tilewright.frontend.paddle import from_paddle
 from tilewright.relay import interpret
 
@@ -214,26 +212,9 @@ def compare(name: str, folder: Path, compiled: bool) -> float:
 
 def main() -> None:
     """Print a line a network."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="")
+    parser = options(__doc__ or "")
     parser.add_argument("--legacy", action="store_true")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--save", type=Path)
-    args = parser.parse_args()
-    good = tried = 0
-    for name in [one for one in NETWORKS if args.only in one]:
-        begun = time.perf_counter()
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = args.save / name if args.save else Path(temporary)
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                apart = compare(name, folder, args.compile)
-                said, agrees = f"difference {apart:.1e}", apart <= 1e-4
-            except Exception as error:  # the other networks are tried
-                said, agrees = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", False
-        good, tried = good + agrees, tried + 1
-        print(f"{name}: {said} ({time.perf_counter() - begun:.1f} s)", flush=True)
-    print(f"agree: {good} of {tried}")
+    compare_networks(NETWORKS, parser.parse_args(), compare)
 
 
 if __name__ == "__main__":
