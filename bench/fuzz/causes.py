@@ -20,6 +20,7 @@ DISAGREEMENTS = (
     (r"Max(Roi)?Pool of \w+, not finite", "references drop NaN, or not, by its place in the window; ours keeps it"),
     (rf"{SAMPLING} of \w+, not finite", "whether a neighbour of weight 0 that is not finite counts"),
     (r"PRelu of \w+, not finite", "the evaluator multiplies by the slope where it takes the element itself, too"),
+    (r"LinearClassifier of \w+, not finite", "which class is the largest where a score is NaN"),
     (r"OneHot of \w+, not finite", "the evaluator multiplies both values by 0 and 1, and adds"),
     (r"Scatter\w* of \w+, not finite", "an engine or two drop NaN where the largest or smallest is kept"),
     (r"Shrink of u?int64", "float64 does not hold the ends of 64 bits; ours stops there, the references wrap"),

@@ -198,6 +198,12 @@ def test_extremes_of_nothing(check_node: Check, name: str, bound: float) -> None
         check_node(name, [x.astype(bool)], opset=20, keepdims=0, expected=[np.array(name == "ReduceMin")])
 
 
+@pytest.mark.parametrize("saturate", [0, 1])
+def test_a_cast_of_float8_to_itself_saturates(check_node: Check, saturate: int) -> None:
+    x = np.array([1.0, np.inf, -np.inf, -2.0]).astype(ml_dtypes.float8_e5m2)
+    check_node("Cast", [x], opset=20, to=19, saturate=saturate)  # to float8e5m2
+
+
 def test_what_float8_is_no_number(check_node: Check) -> None:
     x = np.array([1.0, np.nan, -2.0, np.inf, -np.inf]).astype(ml_dtypes.float8_e5m2)
     check_node("IsNaN", [x], opset=20, expected=[np.array([False, True, False, False, False])])

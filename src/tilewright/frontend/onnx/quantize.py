@@ -334,7 +334,7 @@ def code_bits(packed: np.ndarray, bits: int) -> np.ndarray:
 def cast_to(node: OnnxNode, value: Expr, target: DType) -> Expr:
     """`value` in `target` as ONNX's Cast has it: narrow floats saturate unless the attribute `saturate` is 0."""
     saturate, round_mode = bool(node.attr("saturate", 1)), str(node.attr("round_mode", "up"))
-    if node.dtype(value) == target:
+    if node.dtype(value) == target and not (saturate and target == "float8_e5m2"):  # infinities saturate there, too
         return value
     if target == "float8_e8m0fnu" and not node.dtype(value).is_bool:
         return _to_powers_of_two(node, cast(node, value, "float32"), saturate, round_mode)
