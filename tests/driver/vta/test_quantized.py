@@ -122,12 +122,12 @@ def test_no_quantized_product_is_left_to_the_host() -> None:
     assert sum(len(compiled.plan["layers"]) for _, compiled in programs(mod, Target("vta"), interpret)) >= products
 
 
-def test_a_transposed_convolution_runs_on_the_host() -> None:
+def test_a_transposed_convolution_is_a_program_of_its_own() -> None:
     x = relay.var("x", shape=(1, 4, 6, 6))
     rng = np.random.default_rng(0)
     weights = [relay.const((rng.standard_normal(s) * 0.1).astype("float32")) for s in ((4, 4, 3, 3), (4, 5, 2, 2))]
     up = relay.nn.conv2d_transpose(relay.nn.conv2d(x, weights[0]), weights[1], strides=(2, 2), channels=5)
     mod = IRModule.from_expr(Function([x], up))
     compiled = [c for _, c in programs(mod, Target("vta"), interpret)]
-    assert len(compiled) == 1 and len(compiled[0].plan["layers"]) == 1
+    assert [len(one.plan["layers"]) for one in compiled] == [1, 1]  # the host puts zeros between the pixels
     assert tw.compile(mod, target="vta", cache=False)(np.ones((1, 4, 6, 6), "float32")).shape == (1, 5, 8, 8)
