@@ -63,6 +63,7 @@ from tilewright.relay.transform.simplify.fold_empty import fold_empty
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
+from tilewright.relay.transform.simplify.trim_windows import trim_windows
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
@@ -96,6 +97,7 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
     ("fold_constant", lambda mod, target: fold_constant(mod)),
+    ("trim_windows", lambda mod, target: trim_windows(mod)),
     ("eliminate_common_subexpr", lambda mod, target: eliminate_common_subexpr(mod)),
     ("dot_products", dot_products),
     ("fuse_attention", fuse_attention),

@@ -149,6 +149,7 @@ _PIPELINE = {
     "fake_quantization_to_integer": 2,
     "dequantized_products": 2,
     "fold_packed_weights": 2,
+    "trim_windows": 2,
 }
 _LEVELS = (
     {snake_case(name): level for name, (_, level) in PASSES.items()}

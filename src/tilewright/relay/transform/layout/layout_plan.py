@@ -206,7 +206,7 @@ class Planner:
             else:
                 for value in flat_inputs(children(node)):
                     self._need(value, None, plan)
-        for value in flat_inputs([self.root]):
+        for value in _results(self.root):
             self._need(value, None, plan)
         plan.cost += sum(plan.transforms.values())
         return plan
