@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,3 +45,10 @@ def test_random_inputs_have_the_dtype_and_follow_the_seed(dtype: str) -> None:
     assert len(np.unique(first)) > 1
     if spec.dtype.is_int:
         assert set(first.flat) <= set(range(INTEGER_LIMIT))
+
+
+def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["tilewright", "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("tilewright", run_name="__main__")
+    assert end.value.code == 0 and "verify" in capsys.readouterr().out
