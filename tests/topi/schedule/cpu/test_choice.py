@@ -56,6 +56,15 @@ def test_kernels_that_move_data_are_bound_by_it() -> None:
     assert choice_of([topi.sum(x, axis=1)], AVX512).template == "reduce"
 
 
+def test_of_a_table_only_what_is_gathered_counts() -> None:
+    rows = te.placeholder((35,), "int64", "rows")
+    short, long = (
+        choice_of([topi.take(te.placeholder((many, 512), "float32", "table"), rows, axis=0)], AVX512).microseconds
+        for many in (64, 10_000)
+    )
+    assert short == pytest.approx(long)
+
+
 def test_the_explanation_names_the_bound() -> None:
     lines = explain(choice_of([conv2d(16)], AVX512))
     assert lines[0] == "template conv2d_NCHWc" and lines[1].startswith("chose tile_rows=")
