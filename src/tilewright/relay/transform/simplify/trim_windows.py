@@ -16,9 +16,9 @@ import numpy as np
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.transform.simplify.make import is_call
 
 #: Of the window's axes, by their number, the letters in which layouts call them.
 _LETTERS = {"nn.conv1d": "W", "nn.conv2d": "HW", "nn.conv3d": "DHW"}
@@ -30,7 +30,7 @@ def trim_windows(mod: IRModule) -> IRModule:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not isinstance(node, Call) or not is_call(node, *_LETTERS):
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name not in _LETTERS:
         return None
     data, weight = node.args
     letters = _LETTERS[node.op.name]
@@ -49,7 +49,7 @@ def _rule(node: Expr) -> Expr | None:
         first, last = _live_taps(extent, taps, step, dilation, before, after)
         kept[kernel_layout.index(letter)] = slice(first, last + 1)
         padding[axis], padding[axis + len(letters)] = before - first * dilation, after - (taps - 1 - last) * dilation
-    return _trimmed(node, weight, tuple(kept), tuple(padding))
+    return _trimmed(node, weight, tuple(kept), tuple(padding), letters)
 
 
 def _live_taps(extent: int, taps: int, step: int, dilation: int, before: int, after: int) -> tuple[int, int]:
@@ -70,7 +70,9 @@ def _meets(extent: int, places: int, step: int, offset: int) -> bool:
     return earliest < places and earliest * step + offset < extent
 
 
-def _trimmed(node: Call, weight: Constant, kept: tuple[slice, ...], padding: tuple[int, ...]) -> Expr | None:
+def _trimmed(
+    node: Call, weight: Constant, kept: tuple[slice, ...], padding: tuple[int, ...], letters: str
+) -> Expr | None:
     """The convolution by the taps that are `kept`; None if that is all of them, or others make NaN of zeros."""
     part = weight.data[kept]
     if part.shape == weight.data.shape or not np.isfinite(weight.data.astype(np.float32)).all():
@@ -78,5 +80,5 @@ def _trimmed(node: Call, weight: Constant, kept: tuple[slice, ...], padding: tup
     attrs = node.attrs.replace(padding=padding)
     if attrs.get("kernel_size") is not None:
         layout = node.attrs.kernel_layout
-        attrs = attrs.replace(kernel_size=tuple(part.shape[layout.index(letter)] for letter in _LETTERS[node.op.name]))
+        attrs = attrs.replace(kernel_size=tuple([part.shape[layout.index(letter)] for letter in letters]))
     return Call(node.op, [node.args[0], Constant(np.ascontiguousarray(part))], attrs, node.span)
