@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+# Where bytecode may not be kept beside the sources, each of the hundreds of processes that the tests start would
+# compile all modules again, which takes longer than most tests: keep it in the environment instead.
+if sys.dont_write_bytecode and sys.pycache_prefix is None:
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(sys.prefix).resolve() / ".bytecode")
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from tests.golden import CheckGolden, compare_or_accept
 
@@ -23,6 +34,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") is not None:
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Thirteen thousand tests and all modules stay: do not look through them for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture

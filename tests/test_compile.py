@@ -254,7 +254,7 @@ def test_level_0_optimizes_nothing() -> None:
         stages = dict(optimize_stages(mod, Target("cpu")))
     assert list(stages) == ["relay", "infer_type", "expand_operators", "fold_empty", "simplify_inference", "fuse_ops"]
     kernels = [call.op for call in calls(stages["fuse_ops"]["main"].body)]
-    assert all(isinstance(kernel, relay.Function) and len(calls(kernel.body)) == 1 for kernel in kernels)
+    assert kernels and all(isinstance(kernel, relay.Function) and len(calls(kernel.body)) == 1 for kernel in kernels)
     before = [call.op for call in calls(stages["simplify_inference"]["main"].body)]
     assert len(kernels) == len(before)
 
@@ -264,7 +264,7 @@ def test_what_executors_need_is_not_switched_off() -> None:
     with PassContext(disabled_pass=["fuse_ops", "infer_type"]):
         *_, (_, last) = optimize_stages(mod, Target("cpu"))
     kernels = [call.op for call in calls(last["main"].body)]
-    assert all(isinstance(kernel, relay.Function) and len(calls(kernel.body)) == 1 for kernel in kernels)
+    assert kernels and all(isinstance(kernel, relay.Function) and len(calls(kernel.body)) == 1 for kernel in kernels)
 
 
 def test_every_call_has_the_attributes_that_its_operator_declares() -> None:

@@ -26,6 +26,7 @@ def page(name: str) -> str:
 def rows(text: str, head: str) -> list[list[str]]:
     """The cells of the table whose head begins with `head`."""
     table = text[text.index(head) :].split("\n\n")[0]
+    assert table.count("\n") >= 2, f"the table {head} is empty"
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
 
 

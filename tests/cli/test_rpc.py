@@ -30,7 +30,7 @@ def with_board(tracker, board):
     """A device of key "bare" that runs no Python."""
     server = board(HERE, name="bare", key="bare", required=True)
     registration = Registration(server, *tracker.address)
-    assert registration.registered.wait(10)
+    assert registration.registered.wait(60)
     return registration
 
 

@@ -222,7 +222,9 @@ def test_workloads_of_the_test_suite_have_sketches(name: str, args: Any) -> None
 
     func = getattr(testing.auto_scheduler, name)
     task = auto_scheduler.SearchTask(func=func, args=args, target="llvm")
-    for state in auto_scheduler.SketchPolicy(task).generate_sketches()[:3]:
+    sketches = auto_scheduler.SketchPolicy(task).generate_sketches()
+    assert sketches
+    for state in sketches[:3]:
         assert "for" in str(state) or name.startswith("zero_rank")
         assert task.lower_state(state) is not None
 

@@ -75,7 +75,7 @@ def fleet_of(tmp_path, start):
         registrations = [Registration(server, *tracker.address) for server in servers]
         made.append((tracker, registrations))
         for registration in registrations:
-            assert registration.registered.wait(10), registration.problem
+            assert registration.registered.wait(60), registration.problem
         return tracker, servers, registrations
 
     yield make

@@ -68,7 +68,7 @@ def test_a_killed_tracker_comes_back_and_every_job_is_done_once(start, library, 
         tracker.wait()
         with process(*words, "--port", port):
             runs.join(120)
-            until(lambda: fleet.status()["leases"] == 0 and len(fleet.status()["devices"]) == 2, 30)
+            until(lambda: fleet.status()["leases"] == 0 and len(fleet.status()["devices"]) == 2, 60)
     for registration in registrations:
         registration.close()
     assert sorted((int(o.job), o.result) for o in outcomes if o.error is None) == [(i, 2.0 * i) for i in range(12)]
@@ -97,7 +97,7 @@ def test_a_client_that_is_killed_or_stopped_frees_its_device(fleet_of, library, 
         client.send_signal(how)
         until(lambda: states(tracker) == {"d0": "free"})
         until(lambda: not alive(pid))
-        with connect_tracker(*tracker.address).request("pi", wait=10) as remote:
+        with connect_tracker(*tracker.address).request("pi", wait=60) as remote:
             assert doubled(remote, library, 2.0) == 4.0
     finally:
         client.kill()
@@ -108,24 +108,25 @@ def test_a_client_that_is_killed_or_stopped_frees_its_device(fleet_of, library, 
 def test_the_job_of_a_server_that_is_killed_or_stopped_is_done_elsewhere(fleet_of, start, library, tmp_path, how):
     tracker, _, registrations = fleet_of(0)
     words = ("server", "--port", "0", "--name", "flaky", "--key", "pi", "--folder", str(tmp_path / "flaky"))
-    at, devices = threading.Event(), []
+    at, hit, devices = threading.Event(), threading.Event(), []
 
     def work(remote, job):
         devices.append(remote.name)
         at.set()
-        time.sleep(0.5)
+        assert hit.wait(60)
         return doubled(remote, library, job)
 
     with process(*words, "--tracker", f"127.0.0.1:{tracker.address[1]}") as (flaky, _):
         until(lambda: states(tracker) == {"flaky": "free"})
         fleet, outcomes = connect_tracker(*tracker.address), []
         runs = threading.Thread(
-            target=lambda: outcomes.extend(fleet.run("pi", [3.0], work, lease_seconds=2.0, wait=60))
+            target=lambda: outcomes.extend(fleet.run("pi", [3.0], work, lease_seconds=6.0, wait=60))
         )
         runs.start()
-        assert at.wait(30)
+        assert at.wait(60)
         left = children(flaky.pid)
         flaky.send_signal(how)
+        hit.set()
         registrations.append(Registration(start(required=True, name="steady", key="pi"), *tracker.address))
         runs.join(60)
         (outcome,) = outcomes
@@ -135,7 +136,7 @@ def test_the_job_of_a_server_that_is_killed_or_stopped_is_done_elsewhere(fleet_o
             flaky.send_signal(signal.SIGCONT)
             until(lambda: states(tracker) == {"flaky": "free", "steady": "free"})
             fleet.drain("steady")
-            with fleet.request("pi", wait=20) as remote:
+            with fleet.request("pi", wait=60) as remote:
                 assert doubled(remote, library, 2.0) == 4.0
     until(lambda: all(map(gone, left)))
 
@@ -193,7 +194,7 @@ def test_a_connection_that_is_open_and_carries_nothing_is_given_up_at_both_ends(
         with pytest.raises(ConnectionLost, match="no byte came or went in time"):
             remote.describe()
     until(lambda: states(tracker) == {"d0": "free"} and not server._sessions and not alive(pid))
-    with fleet.request("pi", wait=10) as remote:
+    with fleet.request("pi", wait=60) as remote:
         assert doubled(remote, library, 2.0) == 4.0
     wire.close()
 
@@ -285,14 +286,14 @@ def test_a_tracker_whose_disk_is_full_goes_on_and_says_so(start, library, small_
                 file.write(b"x" * 1024)
         fleet = connect_tracker(*tracker.address)
         for _ in range(40):  # until the last page of the journal is full
-            with fleet.request("pi", wait=10) as remote:
+            with fleet.request("pi", wait=60) as remote:
                 remote.describe()
             until(lambda: not tracker.status()["leases"])
             if tracker.status()["journal"]:
                 break
         assert "No space left" in tracker.status()["journal"]
         filler.unlink()
-        with fleet.request("pi", wait=10) as remote:
+        with fleet.request("pi", wait=60) as remote:
             assert doubled(remote, library, 2.0) == 4.0
         until(lambda: not tracker.status()["leases"])
         assert tracker.status()["journal"] == ""
@@ -302,11 +303,12 @@ def test_a_tracker_whose_disk_is_full_goes_on_and_says_so(start, library, small_
 
 def test_a_clock_that_is_set_changes_nothing(fleet_of, library, monkeypatch):
     tracker, _, _ = fleet_of(1)
-    with connect_tracker(*tracker.address).request("pi", lease_seconds=2.0) as remote:
-        real = time.time
+    with connect_tracker(*tracker.address).request("pi", lease_seconds=6.0) as remote:
+        real, leases = time.time, tracker.scheduler.leases
         for days in (400, -400):
+            ends = leases[remote.lease].until
             monkeypatch.setattr(time, "time", lambda days=days: real() + days * 86400)
-            time.sleep(1.2)
+            until(lambda ends=ends: leases[remote.lease].until > ends)  # it was renewed
             assert doubled(remote, library, 1.0) == 2.0
         assert states(tracker) == {"d0": "busy"} and tracker.status()["expired"] == 0
     monkeypatch.undo()
@@ -346,7 +348,7 @@ def test_hostile_frames_end_their_session_and_nothing_else(start, library):
 def test_hostile_frames_end_their_visit_and_nothing_else(fleet_of, library):
     tracker, _, _ = fleet_of(1)
     pester(tracker.address, [*TRACKER_VERBS, "serve", ""])
-    with connect_tracker(*tracker.address).request(name="d0", wait=10) as remote:
+    with connect_tracker(*tracker.address).request(name="d0", wait=60) as remote:
         assert doubled(remote, library, 1.0) == 2.0
 
 

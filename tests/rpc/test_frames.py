@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import socket
 import struct
 import threading
-import time
 
 import pytest
 
@@ -99,18 +97,18 @@ def test_a_peer_that_trickles_is_given_up(ends, monkeypatch):
 
     thread = threading.Thread(target=trickle)
     thread.start()
-    begun = time.monotonic()
     with pytest.raises(ConnectionLost):
         right.receive(1.0)
+    assert thread.is_alive(), "the time is that of the whole message, not of each byte"
     stop.set()
     thread.join()
-    assert time.monotonic() - begun < 20
 
 
 def test_random_damage_never_raises_anything_else():
     generator = random.Random(7)
     text = json.dumps({"verb": "have", "id": 1, "digest": "0" * 64, "bytes": 3}).encode()
     whole = struct.pack("<4sIQ", b"TWR1", len(text), 4) + text + b"abcd"
+    met = set()
     for _ in range(300):
         damaged = bytearray(whole)
         for _ in range(generator.randint(1, 6)):
@@ -118,6 +116,9 @@ def test_random_damage_never_raises_anything_else():
         a, b = socket.socketpair()
         a.sendall(damaged[: generator.randint(1, len(damaged))])
         a.close()
-        with contextlib.suppress(BadFrame, ConnectionLost):
+        try:
             Channel(b, "fuzz").receive(0.5, most=1 << 20)
+        except (BadFrame, ConnectionLost) as problem:
+            met.add(type(problem))
         b.close()
+    assert met == {BadFrame, ConnectionLost}

@@ -49,7 +49,8 @@ def test_sections_symbols_and_relocations(code: bytes) -> None:
 
 def test_section_symbols_have_the_name_of_their_section(code: bytes) -> None:
     found = parse_object(code)
-    assert all(s.name == found.sections[s.section].name for s in found.symbols if s.kind == elf.STT_SECTION)
+    named = [s for s in found.symbols if s.kind == elf.STT_SECTION]
+    assert named and all(s.name == found.sections[s.section].name for s in named)
 
 
 @pytest.mark.parametrize("length", [0, 3, 4, 16, 63, 64, 200])

@@ -56,9 +56,9 @@ def test_oversubscribed_barriers_lose_no_milliseconds(kernels: ModuleType) -> No
     native().set_processors(available_processors())
     rounds = Rounds(kernels, 1_000)
     rounds.run(4)
-    start = time.perf_counter()
+    start = time.process_time()
     assert rounds.run(2 * available_processors() + 1) == 0
-    assert time.perf_counter() - start < 1.0  # 2,000 barriers; a spinning barrier would cost whole time slices
+    assert time.process_time() - start < 0.3  # 2,000 barriers; one that spins takes 0.8 s of the processors
 
 
 def test_moving_workers_leaves_their_affinity_as_it_was(kernels: ModuleType) -> None:
@@ -114,10 +114,12 @@ def test_python_threads_take_turns(kernels: ModuleType) -> None:
 
 def test_idle_workers_sleep(rounds: Rounds) -> None:
     rounds.run(4)
-    time.sleep(0.02)
-    start = time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - start < 0.02
+    for _ in range(100):  # a busy machine lets them turn to sleep late
+        start = time.process_time()
+        time.sleep(0.2)
+        if time.process_time() - start < 0.02:
+            return
+    pytest.fail("they take the processor's time for ever")
 
 
 def test_fork_gives_the_child_a_pool_of_its_own(rounds: Rounds) -> None:
@@ -146,9 +148,9 @@ def test_one_processor_and_clean_exit(kernels: ModuleType) -> None:
         tests = load("tests", {str(here)!r})
         tests.native().set_processors(tests.available_processors())
         rounds = tests.Rounds(kernels, 1000)
-        start = time.perf_counter()
+        start = time.process_time()
         assert rounds.run(4) == 0
-        assert time.perf_counter() - start < 2
+        assert time.process_time() - start < 0.3
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -135,8 +135,8 @@ def is_alive(process: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
+    for _ in range(1200):
         if condition():
             return
         time.sleep(0.05)
-    raise AssertionError("this did not come true within half a minute")
+    raise AssertionError("this did not come true within a minute")

@@ -45,7 +45,7 @@ def is_alive(pid: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if condition():
             return True
@@ -59,7 +59,7 @@ def test_values_come_back_with_their_numbers() -> None:
 
 
 def test_each_failure_is_told_apart_and_costs_its_job_only() -> None:
-    with WorkerPool(handle, size=2, seconds=1.0, memory=1 << 30) as pool:
+    with WorkerPool(handle, size=2, seconds=5.0, memory=1 << 30) as pool:
         done = dict(pool.map(["die", 1, "abort", "hang", 2, "raise", "memory", 3]))
     assert [done[n].value for n in (1, 4, 7)] == [2, 4, 6]
     assert [done[n].failure for n in (0, 2, 3, 5, 6)] == [DIED, DIED, TIMEOUT, RAISED, RAISED]

@@ -98,5 +98,7 @@ def test_every_stage_of_lowering_passes(vectorize: bool) -> None:
     schedule[out].parallel(outer)
     if vectorize:
         schedule[out].vectorize(inner)
-    for _, func in te.lower_stages(schedule, [a, out]):
+    stages = list(te.lower_stages(schedule, [a, out]))
+    assert len(stages) > 10
+    for _, func in stages:
         verify(func)

@@ -65,5 +65,7 @@ def test_the_kinds_of_refusal_are_listed() -> None:
 
 def test_the_programs_run() -> None:
     session: dict[str, object] = {}
-    for program in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert programs
+    for program in programs:
         exec(program, session)

@@ -32,7 +32,10 @@ from tilewright.rpc.sandbox import Limits
 #: Seconds that a worker may take to say that it is ready: an interpreter and NumPy on a busy small board.
 _START_SECONDS = 60.0
 #: The variables of the environment that a worker gets; others may hold secrets.
-_PASSED = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS")
+_PASSED = (
+    "PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ def planner() -> Planner:
 
 
 def test_each_way_of_a_convolution_is_a_task_of_its_own() -> None:
-    for way in dict.fromkeys(layouts.ways_of(planner()).values()):
+    ways = list(dict.fromkeys(layouts.ways_of(planner()).values()))
+    assert len(ways) == 2
+    for way in ways:
         tasks = [layouts.way_task(way.call, choice, TARGET) for choice in way.choices]
         expected = [choice.cost for choice in way.choices]
         assert len(way.choices) > 1

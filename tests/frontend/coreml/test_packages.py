@@ -162,5 +162,6 @@ def test_basic_pitch_agrees_with_its_onnx_form() -> None:
     x = rng.uniform(-1, 1, (1, 43844, 1)).astype("f")
     wanted = session.run(None, {session.get_inputs()[0].name: x})
     found = [np.asarray(value) for value in tw.compile(MODEL / "nmp.mlpackage")(x)]
+    assert len(found) == len(wanted)
     for ours in found:
         assert min(abs(ours - theirs).max() for theirs in wanted if theirs.shape == ours.shape) < 5e-5

@@ -123,7 +123,8 @@ def test_only_some_kinds_of_arguments_are_kept(monkeypatch: pytest.MonkeyPatch) 
     machine = branches("N")
     for size in range(1, 30):
         compare(machine, np.ones(size, np.float32), 400)
-    assert all(len(one.known) <= 8 for one in machine._hot._functions if one is not None)
+    kept = [len(one.known) for one in machine._hot._functions if one is not None]
+    assert 1 <= max(kept) <= 8
 
 
 def test_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,9 @@ def test_every_order_that_tokens_allow_gives_the_result(buffers):
 def test_without_the_tokens_of_a_queue_the_result_is_wrong(buffers):
     func = coproc_sync(pipeline(buffers))
     want = in_order(pipeline(buffers))
-    for queue in {(a, b) for _, a, b in tokens(func)}:
+    queues = {(a, b) for _, a, b in tokens(func)}
+    assert queues == {(1, 2), (2, 1), (2, 3), (3, 2)}
+    for queue in queues:
         cut = func
         for call in calls(func):
             if tuple(x.value for x in call.value.args) == queue:
@@ -151,6 +153,7 @@ def test_without_the_tokens_of_a_queue_the_result_is_wrong(buffers):
 @pytest.mark.parametrize("buffers", [1, 2])
 def test_without_any_one_token_the_machine_stops_or_has_one_left(buffers):
     func = coproc_sync(pipeline(buffers))
+    assert calls(func)
     for call in calls(func):
         with pytest.raises(Deadlock):
             results(without(func, call), [priority((1, 2, 3))])
