@@ -41,6 +41,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(elsewhere=_Elsewhere(tracker, cluster, key, devices, priority, bundle), **others)
 
+    found: Callable[..., None] = told
     for option in (
         bundle_option,
         click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10"),
@@ -51,8 +52,8 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--tracker", metavar="HOST:PORT", help="measure on the devices of this tracker's fleet"),
     ):
-        told = option(told)
-    return told
+        found = option(found)
+    return found
 
 
 @click.command("tune")
