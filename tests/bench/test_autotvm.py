@@ -14,6 +14,7 @@ import pytest
 
 from tests.autotvm.samples import made
 from tests.autotvm.tasks import conv_task
+from tests.onnx_models import convolution, saved
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel
 from tilewright.autotvm.record.file import RecordFile
@@ -105,3 +106,15 @@ def test_the_networks_that_had_least_time_are_tuned_first(
         tuned.main([str(tmp_path / "o.json"), *out])
     assert turns == ["a", "b", "a", "b"]
     assert "Geometric mean of 2: 2.000" in tuned.markdown(json.loads((tmp_path / "o.json").read_text()))
+
+
+def test_a_time_that_was_tuned_for_is_not_tuned_for_again(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budgets, model = bench("budgets"), saved(convolution(), tmp_path / "model.onnx")
+    monkeypatch.setattr(budgets, "model_file", lambda name, folder: (model, {}))
+    for times in range(2):
+        budgets.main(["--smoke", "--records", str(tmp_path / "r")])
+        out = capsys.readouterr().out
+        assert out.count(" trials in ") == (0 if times else 2) and "times what the longest does" in out
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["mlp.2.2.jsonl", "mlp.2.3.jsonl"]
