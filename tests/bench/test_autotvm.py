@@ -35,10 +35,22 @@ def test_a_model_that_knows_the_times_has_full_marks(bench: Any) -> None:
 
 
 def test_trials_needed_are_counted_to_the_first_good_one(bench: Any) -> None:
-    figures, samples = bench("cost_model"), made(24)
-    informed = samples.with_prior(-np.log(samples.seconds))
-    assert figures.trials_needed(informed, AnalyticModel(), 0) == 1
-    assert figures.trials_needed(samples.with_prior(np.log(samples.seconds)), AnalyticModel(), 0) > 12
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    figures, replay, task, count = bench("cost_model"), bench("replay"), conv_task(), 24
+    samples = made(count)
+    one = replay.Replay("C", task, tuple(range(count)), np.array(samples.seconds, np.float64))
+    informed, misled = (samples.with_prior(sign * np.log(samples.seconds)) for sign in (-1, 1))
+
+    class Told(AnalyticModel):
+        """Trained, so that its ranking is what is followed."""
+
+        trained = True
+
+    first = figures.trials_needed(one, informed, 0, Told(), False).tolist()
+    assert first == [1, 1, 1]
+    late = figures.trials_needed(one, misled, 0, Told(), False).tolist()
+    assert late[0] >= late[1] >= late[2] > 4
+    assert all(1 <= trials <= count for trials in figures.trials_needed(one, misled, 0, None, True))
 
 
 def test_recorded_points_are_a_space_of_their_own(bench: Any) -> None:
