@@ -117,6 +117,10 @@ def test_the_networks_that_had_least_time_are_tuned_first(
     for _ in range(2):
         tuned.main([str(tmp_path / "o.json"), *out])
     assert turns == ["a", "b", "a", "b"]
+    (tmp_path / "o.json").write_text(json.dumps({"a": {"seconds": 1.0, "finished": True, **turn("", None, 0, {})}}))
+    turns.clear()
+    tuned.main([str(tmp_path / "o.json"), *out])
+    assert turns == ["b", "b"]  # nothing is left to do for the other
     assert "Geometric mean of 2: 2.000" in tuned.markdown(json.loads((tmp_path / "o.json").read_text()))
 
 
