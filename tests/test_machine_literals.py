@@ -44,6 +44,15 @@ ALLOWED = {
         "topi/schedule/cpu/depthwise_conv2d.py:_UNROLLED_TAPS",
         "topi/schedule/cpu/depthwise_conv2d_nchw.py:_UNROLLED_TAPS",
         "topi/schedule/cpu/pool.py:_UNROLLED_TAPS",
+        "topi/schedule/sketch/derive.py:UNROLLED_TERMS",
+    ),
+    "bounds a search space, of which measuring takes what the processor likes": (
+        "topi/schedule/sketch/derive.py:PLACES",
+        "topi/schedule/sketch/derive.py:REGISTER_TILE",
+        "topi/schedule/sketch/derive.py:_FEW_DIVISORS",
+        "topi/schedule/sketch/derive.py:_FEW_RESULTS",
+        "topi/schedule/sketch/derive.py:_TERMS_A_SHARE",
+        "topi/schedule/sketch/derive.py:_WIDEST",
     ),
     "a range of integers or floats": (
         "codegen/size_plan.py:_LARGEST_DIM",

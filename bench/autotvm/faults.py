@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The longest that a child may be silent, on a machine that others use too, and that its processes may outlive it.
 _SILENT, _OUTLIVED = 240.0, 20.0
 
+#: Seconds between two looks at what the child does.
+_LOOK = 0.05
+
 _CHILD = """
 import sys
 sys.path.insert(0, {root!r})
@@ -79,15 +82,16 @@ def round_of(folder: Path, seed: int, seconds: float) -> Counter[str]:
             told, heard = (told + got, time.monotonic()) if got else (told, heard)
             assert child.poll() is None, f"the child ended by itself, with {child.returncode}"
             assert time.monotonic() - heard < _SILENT, "the child hangs"
-            time.sleep(0.05)
+            time.sleep(_LOOK)
     finally:
         child.send_signal(signal.SIGKILL)
     told += child.stdout.read() or b""
     child.wait()
-    gone = time.monotonic() + _OUTLIVED
+    looks = 0  # counted, not by the clock: all of this may be stopped for a while, as by whoever measures beside it
     while processes_of(mark):
-        assert time.monotonic() < gone, f"processes outlive a killed parent: {processes_of(mark)}"
-        time.sleep(0.05)
+        assert looks * _LOOK < _OUTLIVED, f"processes outlive a killed parent: {processes_of(mark)}"
+        looks += 1
+        time.sleep(_LOOK)
     lines = told.decode().splitlines()
     entries = read_records(records)
     assert len(entries) - before >= len(lines), (

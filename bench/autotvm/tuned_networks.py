@@ -4,8 +4,9 @@
                                      [--records FOLDER] [--smoke]
 
 Those networks that have had the least time are tuned first, `--at-once` seconds at a time, until `--portion` seconds
-have passed; each keeps its records in a file of `--records`, which its next turn takes up. OUT.json has for each
-network the seconds that it was tuned in all, and of the last turn the times of the default and the tuned network.
+have passed, but for those with nothing left to do. Each keeps its records in a file of `--records`, which its next turn
+takes up. OUT.json has for each network the seconds that it was tuned in all, and of the last turn the times of the
+default and the tuned network.
 """
 
 from __future__ import annotations
@@ -44,7 +45,14 @@ def one_turn(name: str, args: argparse.Namespace, seconds: float, before: Mappin
         "speedup": verdict.speedup,
         "kept": len(verdict.kept),
         "rolled_back": len(verdict.rolled_back),
+        "finished": all(tuner.finished for tuner in result.tuners),
     }
+
+
+def wants_time(known: Mapping[str, Any], args: argparse.Namespace) -> bool:
+    """False for a network that has had its minutes, or has nothing left to do."""
+    over = known.get("finished", False) or known.get("seconds", 0.0) >= 60 * args.minutes
+    return not (over or (args.smoke and known))
 
 
 def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
@@ -79,10 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     end = time.monotonic() + args.portion
     at_once = 3.0 if args.smoke else args.at_once
     while time.monotonic() + at_once < end:
-        name = min(names, key=lambda one: found.get(one, {}).get("seconds", 0.0))
-        before = found.get(name, {})
-        if before.get("seconds", 0.0) >= 60 * args.minutes or (args.smoke and before):
+        left = [name for name in names if wants_time(found.get(name, {}), args)]
+        if not left:
             break
+        name = min(left, key=lambda one: found.get(one, {}).get("seconds", 0.0))
+        before = found.get(name, {})
         found[name] = one_turn(name, args, at_once, before)
         args.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{name}: {found[name]['speedup']:.3f} after {found[name]['seconds']:.0f} s", flush=True)

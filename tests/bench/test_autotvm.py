@@ -14,6 +14,7 @@ import pytest
 
 from tests.autotvm.samples import made
 from tests.autotvm.tasks import conv_task
+from tests.onnx_models import convolution, saved
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel
 from tilewright.autotvm.record.file import RecordFile
@@ -34,10 +35,22 @@ def test_a_model_that_knows_the_times_has_full_marks(bench: Any) -> None:
 
 
 def test_trials_needed_are_counted_to_the_first_good_one(bench: Any) -> None:
-    figures, samples = bench("cost_model"), made(24)
-    informed = samples.with_prior(-np.log(samples.seconds))
-    assert figures.trials_needed(informed, AnalyticModel(), 0) == 1
-    assert figures.trials_needed(samples.with_prior(np.log(samples.seconds)), AnalyticModel(), 0) > 12
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    figures, replay, task, count = bench("cost_model"), bench("replay"), conv_task(), 24
+    samples = made(count)
+    one = replay.Replay("C", task, tuple(range(count)), np.array(samples.seconds, np.float64))
+    informed, misled = (samples.with_prior(sign * np.log(samples.seconds)) for sign in (-1, 1))
+
+    class Told(AnalyticModel):
+        """Trained, so that its ranking is what is followed."""
+
+        trained = True
+
+    first = figures.trials_needed(one, informed, 0, Told(), False).tolist()
+    assert first == [1, 1, 1]
+    late = figures.trials_needed(one, misled, 0, Told(), False).tolist()
+    assert late[0] >= late[1] >= late[2] > 4
+    assert all(1 <= trials <= count for trials in figures.trials_needed(one, misled, 0, None, True))
 
 
 def test_recorded_points_are_a_space_of_their_own(bench: Any) -> None:
@@ -104,4 +117,20 @@ def test_the_networks_that_had_least_time_are_tuned_first(
     for _ in range(2):
         tuned.main([str(tmp_path / "o.json"), *out])
     assert turns == ["a", "b", "a", "b"]
+    (tmp_path / "o.json").write_text(json.dumps({"a": {"seconds": 1.0, "finished": True, **turn("", None, 0, {})}}))
+    turns.clear()
+    tuned.main([str(tmp_path / "o.json"), *out])
+    assert turns == ["b", "b"]  # nothing is left to do for the other
     assert "Geometric mean of 2: 2.000" in tuned.markdown(json.loads((tmp_path / "o.json").read_text()))
+
+
+def test_a_time_that_was_tuned_for_is_not_tuned_for_again(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budgets, model = bench("budgets"), saved(convolution(), tmp_path / "model.onnx")
+    monkeypatch.setattr(budgets, "model_file", lambda name, folder: (model, {}))
+    for times in range(2):
+        budgets.main(["--smoke", "--records", str(tmp_path / "r")])
+        out = capsys.readouterr().out
+        assert out.count(" trials in ") == (0 if times else 2) and "times what the longest does" in out
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["mlp.2.2.jsonl", "mlp.2.3.jsonl"]

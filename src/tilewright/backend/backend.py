@@ -15,6 +15,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
@@ -101,7 +102,10 @@ class Backend:
         raise self._refused()
 
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
-        """The schedule of a computation with `config` of `search_space(outs)`, by default the one of least cost."""
+        """The schedule of a computation with `config` of `search_space(outs)`, by default the one of least cost.
+
+        It may also be a configuration of the computation's sketch, where it has one.
+        """
         raise self._refused()
 
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
@@ -110,6 +114,17 @@ class Backend:
 
     def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
         """What records of tuning know the computation by; None where it has no choices, or open sizes."""
+        raise self._refused()
+
+    def has_sketch(self, outs: list[te.Tensor]) -> bool:
+        """True if `schedule` takes configurations of a sketch of the computation, which needs no template."""
+        return False
+
+    def sketch_config(self, outs: list[te.Tensor], values: Mapping[str, Any]) -> Config:
+        """The configuration of the computation's sketch with these values, plain data as records have them.
+
+        Raises `ScheduleError` where there is no such.
+        """
         raise self._refused()
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:

@@ -10,6 +10,7 @@ from tilewright.autotvm.record.entry import TaskKey
 from tilewright.backend.backend import Backend
 from tilewright.codegen.kernel_code import object_code
 from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu import layout
 from tilewright.topi.schedule.cpu.channel_padding import padded_channels
 from tilewright.topi.schedule.cpu.choice import Choice, choice_of
@@ -20,6 +21,7 @@ from tilewright.topi.schedule.cpu.product_spaces import dense_block, dot_block
 from tilewright.topi.schedule.cpu.recurrent_cost import unit_block
 from tilewright.topi.schedule.cpu.task_key import task_key
 from tilewright.topi.schedule.cpu.winograd_cost import choose_group
+from tilewright.topi.schedule.sketch.config import has_sketch, is_sketch, sketch_config, sketch_schedule
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
@@ -79,7 +81,9 @@ class CpuBackend(Backend):
         return fuses_depthwise(channels, filters, height, width, self._target)
 
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
-        """By the template of the anchor's tag."""
+        """By the template of the anchor's tag, or by the sketch that a configuration is of."""
+        if config is not None and is_sketch(config):
+            return sketch_schedule(outs, self.target, config)
         return schedule(outs, self.target, config)
 
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
@@ -89,6 +93,14 @@ class CpuBackend(Backend):
     def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
         """Template, workload and data types."""
         return task_key(outs, self.target)
+
+    def has_sketch(self, outs: list[te.Tensor]) -> bool:
+        """Of what is made of plain expressions alone."""
+        return has_sketch(outs, self.target)
+
+    def sketch_config(self, outs: list[te.Tensor], values: Mapping[str, Any]) -> Config:
+        """By the numbers of the values."""
+        return sketch_config(outs, self.target, values)
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +17,43 @@ from tilewright.cli.tune_report import tune_page
 from tilewright.cli.tune_view import make_view
 from tilewright.errors import InputError
 
+if TYPE_CHECKING:
+    from tilewright.autotvm.network.options import TuneResult
+
 #: Minutes, where nobody says how long.
 _MINUTES = 5.0
 #: Configurations that a device of a fleet has in a batch, so that asking for it takes little of the time.
 _BATCH_A_DEVICE = 4
+
+
+def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say on which machines to measure, as one argument `elsewhere`."""
+
+    @functools.wraps(command)
+    def told(
+        tracker: str | None,
+        cluster: str | None,
+        key: str,
+        devices: int,
+        priority: int,
+        bundle: str | None,
+        **others: Any,
+    ) -> None:
+        command(elsewhere=_Elsewhere(tracker, cluster, key, devices, priority, bundle), **others)
+
+    found: Callable[..., None] = told
+    for option in (
+        bundle_option,
+        click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10"),
+        click.option("--devices", default=4, show_default=True, help="with --tracker: how many of them at a time"),
+        click.option("--key", default="", help="with --tracker: which kind of device"),
+        click.option(
+            "--cluster", metavar="tls://HOST:PORT", help="build and measure on the workers of a cluster of dask"
+        ),
+        click.option("--tracker", metavar="HOST:PORT", help="measure on the devices of this tracker's fleet"),
+    ):
+        found = option(found)
+    return found
 
 
 @click.command("tune")
@@ -35,12 +69,7 @@ _BATCH_A_DEVICE = 4
 @click.option("--target", help="what to tune for  [default: cpu]")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
-@click.option("--tracker", metavar="HOST:PORT", help="measure on the devices of this tracker's fleet")
-@click.option("--cluster", metavar="tls://HOST:PORT", help="build and measure on the workers of a cluster of dask")
-@click.option("--key", default="", help="with --tracker: which kind of device")
-@click.option("--devices", default=4, show_default=True, help="with --tracker: how many of them at a time")
-@click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10")
-@bundle_option
+@_elsewhere_options
 def tune_command(
     model: str,
     minutes: float | None,
@@ -54,12 +83,7 @@ def tune_command(
     target: str | None,
     shapes: str | None,
     threads: int | None,
-    tracker: str | None,
-    cluster: str | None,
-    key: str,
-    devices: int,
-    priority: int,
-    bundle: str | None,
+    elsewhere: _Elsewhere,
 ) -> None:
     """Measure schedules for the kernels of MODEL, and keep the best in a file of records.
 
@@ -69,10 +93,6 @@ def tune_command(
     `tilewright compile MODEL --records FILE` compiles with them. A run can be ended with Ctrl-C and taken up again with
     the same file. At the end the tuned model is compared with the default one; what does not pay is rolled back.
     """
-    # only when it runs: `tilewright --help` reads this module
-    from tilewright.autotvm.network.tune import TuneOptions, tune
-    from tilewright.compile import import_model
-
     require_model(model, "tune")
     records = records or f"{model}.records.jsonl"
     for path in filter(None, (report, json_path)):
@@ -80,12 +100,27 @@ def tune_command(
     if minutes is None and trials is None:
         minutes = _MINUTES
     spelled = f"{target or 'cpu'}{f' -cores={threads}' if threads else ''}"
-    mod = import_model(model, parse_shapes(shapes))
-    asked = _Elsewhere(tracker, cluster, key, devices, priority, bundle)
-    with asked.place(spelled) as place, make_view(model, records) as view:
-        batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * devices)
-        options = TuneOptions(None if minutes is None else 60 * minutes, trials, explorer, cost_model, batch, seed)
-        result = tune(mod, spelled, options, records, view, place)
+    seconds = None if minutes is None else 60 * minutes
+    options = {"seconds": seconds, "trials": trials, "explorer": explorer, "model": cost_model, "seed": seed}
+    _write(_tuned(model, parse_shapes(shapes), spelled, options, records, elsewhere), model, records, report, json_path)
+
+
+def _tuned(
+    model: str, shapes: Any, target: str, options: dict[str, Any], records: str, elsewhere: _Elsewhere
+) -> TuneResult:
+    """Tune where it was asked for; a fleet is given larger batches."""
+    # only when it runs: `tilewright --help` reads this module
+    from tilewright.autotvm.network.tune import TuneOptions, tune
+    from tilewright.compile import import_model
+
+    mod = import_model(model, shapes)
+    with elsewhere.place(target) as place, make_view(model, records) as view:
+        batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * elsewhere.devices)
+        return tune(mod, target, TuneOptions(batch=batch, **options), records, view, place)
+
+
+def _write(result: TuneResult, model: str, records: str, report: str | None, json_path: str | None) -> None:
+    """The page and the figures, where they are wanted."""
     if report:
         page = tune_page(model, result)
         write_file(report, lambda path: path.write_text(page, encoding="utf-8"))

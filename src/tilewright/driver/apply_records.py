@@ -10,26 +10,49 @@ know of an older template.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tilewright import te
 from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import TaskKey, this_compiler
+from tilewright.autotvm.record.entry import TaskKey, canonical, this_compiler
 from tilewright.autotvm.record.tophub import TopHub
 from tilewright.backend import backend_of
 from tilewright.driver.lower import SCHEDULE, index_type_of, search_space, to_compute
-from tilewright.errors import ArtifactError, ScheduleError
+from tilewright.errors import ArtifactError, ScheduleError, UnsupportedError
 from tilewright.relay.ir.expr import Call, Expr, Function
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.target import Target
+from tilewright.topi.schedule.sketch.config import SKETCH, VERSION
 
 
 def task_key_of(function: Function, target: Target) -> TaskKey | None:
     """What records know a fused function by; None where it has no choices, or open sizes."""
     with te.index_type(index_type_of(function)):
         return backend_of(target).task_key(to_compute(close_dims(function)[0]).outputs)
+
+
+def sketch_key_of(function: Function) -> TaskKey:
+    """What records know a fused function by that is scheduled by a sketch, since no template has choices for it."""
+    return TaskKey(SKETCH, canonical({"kernel": structural_hash(close_dims(function)[0])}), VERSION)
+
+
+def has_sketch(function: Function, target: Target) -> bool:
+    """True for a fused function of fixed sizes without choices of a template whose schedule a sketch can be."""
+    closed, open_dims = close_dims(function)
+    if open_dims or task_key_of(function, target) is not None:
+        return False
+    with te.index_type(index_type_of(function)):
+        return backend_of(target).has_sketch(to_compute(closed).outputs)
+
+
+def sketch_config_of(function: Function, target: Target, values: Mapping[str, Any]) -> Mapping[str, int]:
+    """The configuration of a fused function's sketch with these values. Raises `ScheduleError` where it has none."""
+    with te.index_type(index_type_of(function)):
+        return backend_of(target).sketch_config(to_compute(function).outputs, values)
 
 
 def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
@@ -48,22 +71,26 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
         )
     best = records.configurations(processor, this_compiler())
 
-    def known(key: TaskKey, function: Function) -> Function:
-        return _configured(function, best[key].config, target) if key in best else function
+    sketches = any(key.template == SKETCH for key in best)
+
+    def known(key: TaskKey | None, function: Function) -> Function:
+        if key is not None:
+            return _configured(function, best[key].config, target) if key in best else function
+        sketch = best.get(sketch_key_of(function)) if sketches else None
+        return function if sketch is None else _sketched(function, sketch.config, target)
 
     return _configured_by(mod, target, known)
 
 
-def _configured_by(mod: IRModule, target: Target, known: Callable[[TaskKey, Function], Function]) -> IRModule:
-    """The module, each fused function that has a key as `known` gives it back."""
+def _configured_by(mod: IRModule, target: Target, known: Callable[[TaskKey | None, Function], Function]) -> IRModule:
+    """The module, each fused function as `known` gives it back for its key, or None where it has none."""
     done: dict[Function, Function] = {}
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.is_primitive:
             return None
         if node.op not in done:
-            key = task_key_of(node.op, target)
-            done[node.op] = node.op if key is None else known(key, node.op)
+            done[node.op] = known(task_key_of(node.op, target), node.op)
         return Call(done[node.op], node.args, node.attrs, node.span) if done[node.op] is not node.op else None
 
     return mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule)))
@@ -74,8 +101,10 @@ def _configured_by(mod: IRModule, target: Target, known: Callable[[TaskKey, Func
 _NEAR, _MOST_EXPECTED = 1.0, 1.05
 
 
-def _from_hub(hub: TopHub, key: TaskKey, function: Function, target: Target) -> Function:
+def _from_hub(hub: TopHub, key: TaskKey | None, function: Function, target: Target) -> Function:
     """The function with what the hub knows of its task, or of one very near that the cost model does not object to."""
+    if key is None:
+        return function
     exact = hub.best(key, processor_of(target))
     if exact is not None:
         return _configured(function, exact.config, target)
@@ -99,4 +128,14 @@ def _configured(function: Function, config: object, target: Target) -> Function:
     try:
         return function.with_attr(SCHEDULE, space.config(config).items_)
     except ScheduleError:
+        return function
+
+
+def _sketched(function: Function, values: object, target: Target) -> Function:
+    """The function with a configuration of its sketch, where that is one."""
+    if not isinstance(values, Mapping):
+        return function
+    try:
+        return function.with_attr(SCHEDULE, tuple(sketch_config_of(function, target, values).items()))
+    except (ScheduleError, UnsupportedError):
         return function

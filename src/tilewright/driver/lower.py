@@ -116,8 +116,8 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     return func.with_body(func.body, choice=choice)
 
 
-def loops_of(function: Function, target: Target, config: Mapping[str, Any]) -> PrimFunc:
-    """The loops of a configuration as its schedule has them, before anything is made of them."""
+def loops_of(function: Function, target: Target, config: Mapping[str, Any] | None) -> PrimFunc:
+    """The loops of a configuration as its schedule has them, before anything is made of them; None is the default."""
     with te.index_type(index_type_of(function)):
         fused, backend = to_compute(function), backend_of(target)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]

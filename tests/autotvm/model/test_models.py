@@ -90,6 +90,17 @@ def test_what_was_learned_of_other_tasks_is_a_beginning() -> None:
     assert ordered(model.score(twisted)[0], twisted) > before
 
 
+def test_a_few_measurements_do_not_outweigh_what_a_general_model_knows() -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    few = made(8)
+    few = few.with_prior(np.asarray(-np.log(few.seconds) + np.linspace(-0.02, 0.02, 8), np.float32))
+    apart = {}
+    for kind, model in (("residuals", TreesModel().for_residuals()), ("pairs", TreesModel())):
+        model.fit(few)
+        apart[kind] = float(np.ptp(model.score(few)[0] - few.prior))
+    assert apart["residuals"] < 0.05 < apart["pairs"]
+
+
 def test_trees_survive_being_kept_and_then_need_no_xgboost(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
     model, samples = TreesModel(), made(40)

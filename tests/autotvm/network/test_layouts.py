@@ -138,10 +138,10 @@ def test_what_was_tuned_for_other_layouts_stands_and_falls_with_them(tuned: floa
 
 
 def test_a_long_run_chooses_layouts_first(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.autotvm.network.tune._LEAST_LAYOUTS", 0.1)
+    monkeypatch.setattr("tilewright.autotvm.network.session._LEAST_LAYOUTS", 0.1)
     monkeypatch.setattr("tilewright.autotvm.network.settle._paying", lambda a, b, best, *_: best)
     path, seen = tmp_path / "r.jsonl", Seen()
-    result = tune(network(), TARGET, TuneOptions(40.0, trials=4, explorer="grid", measure=QUICK), path, seen)
+    result = tune(network(), TARGET, TuneOptions(400.0, trials=4, explorer="grid", measure=QUICK), path, seen)
     assert any("ways to run each convolution" in note for note in seen.notes)
     assert any(entry.task.template == "layouts" for entry in read_records(path))
     assert result.verdict.speedup >= 1.0

@@ -9,12 +9,12 @@ import pytest
 
 from tests.autotvm.sketch.computations import CASES, convolution, norm, product, products, softmax
 from tilewright import te
-from tilewright.autotvm.sketch.derive import tile_choices
-from tilewright.autotvm.sketch.structure import structure_of
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.codegen.build import build
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import Target
+from tilewright.topi.schedule.sketch.derive import tile_choices
+from tilewright.topi.schedule.sketch.structure import structure_of
 
 #: Configurations at random of each computation.
 _TRIED = 6

@@ -185,3 +185,17 @@ def test_a_general_model_is_asked_once_and_decides_where_to_begin() -> None:
 def test_a_model_of_another_name() -> None:
     with pytest.raises(InputError, match=r"no cost model 'oracle'; there are: knobs, trees, gru, analytic"):
         make_explorer("auto", points(), model="oracle")
+
+
+def test_a_first_batch_tries_knobs_of_two_values_the_other_way() -> None:
+    """What the analytic model says of such a knob is else not put to the test."""
+    available("xgb")
+    space = ConfigSpace()
+    space.define_knob("a", range(12))
+    for flag in ("ahead", "shared"):
+        space.define_knob(flag, (0, 1))
+    space.rank_by(lambda c: Cost(arithmetic=1000 + c["a"] + 100 * (c["ahead"] + c["shared"])))
+    flagged = EnumeratedPoints(space, lambda cycles: cycles * 1e-9)
+    first = [flagged.plain(point) for point in make_explorer("xgb", flagged, Random(0)).propose(6)]
+    assert [(c["ahead"], c["shared"]) for c in first] == [(0, 0)] * 4 + [(1, 0), (0, 1)]
+    assert [c["a"] for c in first] == [0, 1, 2, 3, 0, 0]

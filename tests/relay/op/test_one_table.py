@@ -28,7 +28,7 @@ ELSEWHERE = {
 #: Files that have the name of an operator in a table that is of something else.
 OTHER_NAMES = {
     "autotvm/sketch/points.py": "knobs of a sketch, by how their names begin",
-    "autotvm/sketch/structure.py": "intrinsics of loops that cost no more than an addition",
+    "topi/schedule/sketch/structure.py": "intrinsics of loops that cost no more than an addition",
     "autotvm/feature/nest.py": "kinds of arithmetic in loops, which are counted",
     "cli/calibrate.py": "instructions whose cycles are measured",
     "driver/vta/patterns.py": "steps of the accelerator's vector unit, and the operators that they compute",

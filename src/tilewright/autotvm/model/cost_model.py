@@ -33,6 +33,11 @@ class CostModel(ABC):
     def fit(self, samples: Samples) -> None:
         """Learn from measured configurations, of what was learned before nothing."""
 
+    def for_residuals(self) -> CostModel:
+        """An untrained model of this kind for what a trained one gets wrong: some hundredths, whose size counts. Pairs
+        alone push a few configurations as far apart as their order asks for, past all that the trained one knew."""
+        return self
+
     @abstractmethod
     def score(self, samples: Samples) -> tuple[Floats, Floats]:
         """For each configuration how good it is, and how sure that is not."""
@@ -63,7 +68,7 @@ class Transferred(CostModel):
     name = "transferred"
 
     def __init__(self, general: CostModel, local: CostModel) -> None:
-        self.general, self.local = general, local
+        self.general, self.local = general, local.for_residuals()
 
     @property
     def trained(self) -> bool:

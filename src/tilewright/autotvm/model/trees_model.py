@@ -59,16 +59,20 @@ def has_xgboost() -> bool:
 
 
 class TreesModel(CostModel):
-    """Forests, and how they are trained; without training it ranks as the prior does."""
+    """Forests, and how they are trained; without training it ranks as the prior does. Not `by_pairs`, all learn by how
+    many times as fast."""
 
     name = "trees"
 
-    def __init__(self, seed: int = 0, forests: Sequence[Forest] = ()) -> None:
-        self.seed, self.forests = seed, list(forests)
+    def __init__(self, seed: int = 0, forests: Sequence[Forest] = (), by_pairs: bool = True) -> None:
+        self.seed, self.forests, self.by_pairs = seed, list(forests), by_pairs
 
     @property
     def trained(self) -> bool:
         return bool(self.forests)
+
+    def for_residuals(self) -> TreesModel:
+        return TreesModel(self.seed, by_pairs=False)
 
     def fit(self, samples: Samples) -> None:
         xgboost = require_xgboost()
@@ -82,9 +86,10 @@ class TreesModel(CostModel):
         self.forests = []
         for number in range(_FORESTS):
             own = {**settings, "seed": self.seed + number}
-            own |= _BY_PAIRS if number % 2 == 0 else {"objective": "reg:squarederror", "base_score": 0.0}
+            pairs = self.by_pairs and number % 2 == 0
+            own |= _BY_PAIRS if pairs else {"objective": "reg:squarederror", "base_score": 0.0}
             rounds = _ROUNDS if many else _FEW_ROUNDS
-            booster = xgboost.train(own, beyond if number % 2 else by_pairs, rounds)
+            booster = xgboost.train(own, by_pairs if pairs else beyond, rounds)
             self.forests.append(Forest.of_dump(booster.get_dump(dump_format="json")))
 
     def score(self, samples: Samples) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 As in Ansor (OSDI 2020, section 6), by the gradient of the network's time: what a task has gained of late, and what it
 may still gain by the analytic model, times the calls of it, over the seconds that a batch of it takes. Every task has
-its turn once before any has a second one.
+its turn once before any has a second one, but those that take long to begin, which have to be worth it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class TaskScheduler:
         """Seconds of a run that a second of tuning is expected to save; of a task not begun, more than of any other."""
         spent, calls = self._spent[id(tuner)], self._calls[id(tuner)]
         if not spent.bests:
-            expected = tuner.task.points.expected(tuner.task.default or 0)
+            expected, begin = tuner.task.points.expected(tuner.task.default or 0), tuner.task.begin_seconds
+            if begin:
+                return calls * _HOPE * max(0.0, expected - tuner.task.roofline) / begin
             return 1e6 * (1.0 + calls * expected)
         window = spent.bests[-3:]
         gained = (window[0] - window[-1]) / max(1, len(window) - 1)

@@ -8,17 +8,17 @@ The spaces are astronomic, so that points are numbers of mixed radix and nothing
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tilewright.autotvm.sketch.derive import PLACES, REGISTER_TILE, derive
-from tilewright.autotvm.sketch.structure import MOVABLE, TILED, Part
 from tilewright.autotvm.task.points import UnrestrictedPoints
 from tilewright.target import Target
+from tilewright.topi.schedule.sketch.config import open_knobs, places_of, plain
+from tilewright.topi.schedule.sketch.derive import PLACES, REGISTER_TILE, derive
+from tilewright.topi.schedule.sketch.structure import MOVABLE, TILED, Part
 
 #: Places of padding at which it is computed anew for each tile of results.
 _AGAIN = PLACES[1:]
@@ -32,8 +32,9 @@ class SketchPoints(UnrestrictedPoints):
 
     def __init__(self, parts: Sequence[Part], target: Target) -> None:
         self.parts, self.target = list(parts), target
-        self.values = {name: values for name, values in derive(parts, target).items() if len(values) > 1}
-        self._fixed = {name: values[0] for name, values in derive(parts, target).items() if len(values) == 1}
+        knobs = derive(parts, target)
+        self.values = open_knobs(knobs)
+        self._fixed = {name: values[0] for name, values in knobs.items() if name not in self.values}
         self.knobs = {name: len(values) for name, values in self.values.items()}
         self.size = math.prod(self.knobs.values())
 
@@ -45,19 +46,11 @@ class SketchPoints(UnrestrictedPoints):
         return {**self._fixed, **{name: self.values[name][place] for name, place in zip(self.knobs, places)}}
 
     def plain(self, point: int) -> Mapping[str, Any]:
-        return {name: _plain(value) for name, value in self.config(point).items() if name in self.knobs}
+        return {name: plain(value) for name, value in self.config(point).items() if name in self.knobs}
 
     def find(self, config: Any) -> int | None:
-        if not isinstance(config, Mapping) or set(config) != set(self.knobs):
-            return None
-        places = []
-        for name, values in self.values.items():
-            known = [json.dumps(_plain(value)) for value in values]
-            wanted = json.dumps(_plain(config[name]))
-            if wanted not in known:
-                return None
-            places.append(known.index(wanted))
-        return self.at(tuple(places))
+        places = places_of(self.values, config)
+        return None if places is None else self.at(places)
 
     def random(self, generator: Random) -> int:
         """A point; of tiles that do not fit registers or leave workers idle fewer than there are."""
@@ -106,7 +99,3 @@ def _widest(size: int, lanes: int) -> int:
     """The widest vectors that divide an axis; of one that none divides, whole ones."""
     found = math.gcd(size, lanes)
     return found if found > 1 else min(lanes, size)
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -15,9 +15,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.autotvm.record.entry import TaskKey, canonical
-from tilewright.autotvm.sketch.apply import apply
 from tilewright.autotvm.sketch.points import SketchPoints
-from tilewright.autotvm.sketch.structure import REDUCE, Part, structure_of
 from tilewright.autotvm.task.task import INPUT, OUTPUT, Argument, KernelTask, Task
 from tilewright.autotvm.template.count_flops import count_flops
 from tilewright.driver.lower import to_compute
@@ -25,9 +23,9 @@ from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.target import CpuTarget, Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.stmt import PrimFunc
-
-#: Raised with the rules: configurations of before may mean something else then.
-VERSION = 1
+from tilewright.topi.schedule.sketch.apply import apply
+from tilewright.topi.schedule.sketch.config import SKETCH, VERSION
+from tilewright.topi.schedule.sketch.structure import REDUCE, Part, structure_of
 
 
 class SketchTask(Task):
@@ -54,7 +52,7 @@ class SketchTask(Task):
         given = list(roles) or [OUTPUT if tensor in self.outputs else INPUT for tensor in self.tensors]
         self.arguments = tuple(_argument(tensor, role) for tensor, role in zip(self.tensors, given, strict=True))
         self.reference = reference
-        self.key = TaskKey(f"sketch.v{VERSION}", canonical({"hash": self._hash()}))
+        self.key = TaskKey(f"{SKETCH}.v{VERSION}", canonical({"hash": self._hash()}))
         self.flops = self.flop = count_flops(te.create_schedule([tensor.op for tensor in self.outputs]))
 
     @classmethod

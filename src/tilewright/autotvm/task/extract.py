@@ -10,13 +10,12 @@ same facts for are one task, with the calls of all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
 from tilewright.compile import optimize
-from tilewright.driver.apply_records import task_key_of
+from tilewright.driver.apply_records import sketch_key_of, task_key_of
 from tilewright.driver.build import extract_tasks
 from tilewright.driver.vm.build import needs_machine, segment_modules
 from tilewright.relay.ir.expr import Call, Constant, Function
@@ -69,18 +68,20 @@ def tasks_of(calls: Sequence[Call], target: Target) -> list[KernelTask]:
         if key in found:
             found[key].calls += 1
             continue
-        roles = [
-            WEIGHT if isinstance(arg, Constant) else INPUT for arg in call.args for _ in tensor_types(arg.checked_type)
-        ]
         function, _ = close_dims(functions[name])
-        task = KernelTask(name, function, target, roles, flops=flops(call))
+        task = KernelTask(name, function, target, roles_of(call), flops=flops(call))
         if len(task.points) > 1:
             found[key] = task
     return sorted(found.values(), key=lambda task: -task.flops * task.calls)
 
 
+def roles_of(call: Call) -> list[str]:
+    """What each array is that a call of a kernel gives it: the same from run to run, or not."""
+    return [WEIGHT if isinstance(arg, Constant) else INPUT for arg in call.args for _ in tensor_types(arg.checked_type)]
+
+
 def task_of_kernels(calls: Sequence[Call], target: Target) -> Mapping[str, TaskKey]:
-    """The key of each kernel that has one, by the kernel's name."""
+    """The key of each kernel by its name: of its template's choices, or where it has none of its sketch."""
     kernels, _ = extract_tasks(calls)
-    keys: dict[str, Any] = {kernel.name: task_key_of(kernel.function, target) for kernel in kernels}
-    return {name: key for name, key in keys.items() if key is not None}
+    keys = {kernel.name: task_key_of(kernel.function, target) for kernel in kernels}
+    return {kernel.name: keys[kernel.name] or sketch_key_of(kernel.function) for kernel in kernels}

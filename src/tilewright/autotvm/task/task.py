@@ -34,13 +34,17 @@ class Argument:
 
 
 class Task(ABC):
-    """A computation to tune. `flops` are the operations of one call, 0 where they are not known."""
+    """A computation to tune. `flops` are the operations of one call, 0 where they are not known.
+
+    `begin_seconds` is what it takes to choose its first configurations, 0 for hardly anything.
+    """
 
     name: str
     target: Target
     key: TaskKey
     arguments: tuple[Argument, ...]
     flops: float = 0.0
+    begin_seconds: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to lower configurations: the search space stays behind."""

@@ -30,7 +30,7 @@ from tilewright.autotvm.tuner.explorer import Explorer, diverse
 from tilewright.autotvm.tuner.features import features_of
 
 #: Trials from which on the model is trained, and by how many they must have grown for it to be trained again.
-_ENOUGH, _MORE = 12, 6
+_ENOUGH, _MORE = 8, 4
 
 #: What of a batch comes from around the best point, and from anywhere; and what doubt is worth.
 _NEAR, _ANYWHERE, _CURIOSITY = 0.25, 0.1, 0.3
@@ -98,12 +98,16 @@ class ModelExplorer(Explorer):
         return found
 
     def _candidates(self, count: int) -> Iterator[int]:
+        begins = not self.trials
         if len(self.trials) < self.first and not self._informed:
-            yield from self.points.best_expected(self.first)
+            expected = self.points.best_expected(self.first)
+            yield from self._contrasted(expected, count) if begins else expected
         self._train()
         if not self._informed and not self.points.expected(0):
             yield from self.unseen()
         ranked = self._ranked()
+        if begins:
+            yield from self._contrasted(ranked, count)
         anywhere, near = round(_ANYWHERE * count), round(_NEAR * count)
         yield from diverse(self.points, ranked, count - near - anywhere)
         neighbours = [p for trial in self.fastest(2) for p in self.points.neighbours(trial.point) if p not in self.seen]
@@ -114,6 +118,20 @@ class ModelExplorer(Explorer):
             yield point
         yield from ranked
         yield from self.unseen()
+
+    def _contrasted(self, ranked: Sequence[int], count: int) -> list[int]:
+        """The first of `ranked` for a first batch of `count`, the last places to the first one with each knob of two
+        values the other way: what a prior gets wrong of such a knob would not show among points that it likes."""
+        if not ranked:
+            return []
+        position = self.points.position(ranked[0])
+        other: list[int] = []
+        for knob, size in enumerate(self.points.knobs.values()):
+            if size == 2:
+                found = self.points.at((*position[:knob], 1 - position[knob], *position[knob + 1 :]))
+                other += [] if found is None or found in ranked[: count // 2] else [found]
+        other = other[: count // 2]
+        return [*[point for point in ranked if point not in other][: count - len(other)], *other]
 
     def _ranked(self) -> list[int]:
         """Points that were not measured, the most promising first."""

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.sketch.apply import apply
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.errors import ArtifactError, ScheduleError, UnsupportedError
 from tilewright.te.leaf_axes import axis_extents
 from tilewright.tir.op import as_const
+from tilewright.topi.schedule.sketch.apply import apply
 
 Step = list[Any]
 

@@ -16,6 +16,7 @@ from tilewright.topi.schedule.cost import RESOURCES, Cost
 from tilewright.topi.schedule.cpu.common import computes, is_reduction
 from tilewright.topi.schedule.cpu.dispatch import space_of, template_of
 from tilewright.topi.schedule.cpu.moving_cost import moving_cost
+from tilewright.topi.schedule.sketch.config import SKETCH, is_sketch
 from tilewright.topi.schedule.space import ConfigSpace
 
 
@@ -59,8 +60,12 @@ class Choice:
 
 def choice_of(outs: list[te.Tensor], target: Target, config: Mapping[str, Any] | None = None) -> Choice:
     """The choice for the computation of `outs`: the configuration `config`, by default the one that costs least."""
-    found, space = template_of(outs), space_of(outs, target)
     single = one_core(target)
+    if config is not None and is_sketch(config):
+        return _choice(
+            SKETCH, Config(tuple(config.items())), moving_cost(outs, target), moving_cost(outs, single), target
+        )
+    found, space = template_of(outs), space_of(outs, target)
     if found is None or space is None:
         name = "reduce" if any(map(is_reduction, computes(outs))) else "injective"
         return _choice(name, Config(()), moving_cost(outs, target), moving_cost(outs, single), target)

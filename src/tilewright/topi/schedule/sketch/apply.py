@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.sketch.derive import ACROSS, ALONG, INLINED, REGISTER_TILE, ROOT, UNROLLED_TERMS
-from tilewright.autotvm.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
 from tilewright.target import Target
+from tilewright.topi.schedule.sketch.derive import ACROSS, ALONG, INLINED, REGISTER_TILE, ROOT, UNROLLED_TERMS
+from tilewright.topi.schedule.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
 
 #: A loop of a stage.
 Place = tuple[te.Tensor, te.IterVar]

@@ -11,6 +11,7 @@ repeat have loops of their own, alone or within those of a consumer.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -31,19 +32,15 @@ _CHEAP_CALLS = frozenset({"if_then_else", "likely", "fabs", "floor", "ceil", "ro
 
 @dataclass
 class Part:
-    """One computed stage. `readers` are the parts that read it, seen through inlined ones; `tiles` is, of an epilogue,
-    the part whose tiles it ends."""
+    """One computed stage, `name` unlike that of any other of its computation. `readers` are the parts that read it,
+    seen through inlined ones; `tiles` is, of an epilogue, the part whose tiles it ends."""
 
+    name: str
     tensor: te.Tensor
     role: str
     is_output: bool
     readers: list[Part] = field(default_factory=list)
     tiles: Part | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the operation."""
-        return self.tensor.op.name
 
     @property
     def op(self) -> te.ComputeOp:
@@ -84,10 +81,13 @@ def structure_of(outputs: Sequence[te.Tensor]) -> list[Part]:
     order = _operations(outputs)
     ends = {tensor.op for tensor in outputs}
     parts: dict[te.Operation, Part] = {}
+    used: Counter[str] = Counter()
     for op in reversed(order):
         _check(op)
         readers = _readers(op, parts)
-        parts[op] = Part(op.output(0), _role(op, op in ends, readers), op in ends, readers)
+        used[op.name] += 1
+        name = op.name if used[op.name] == 1 else f"{op.name}:{used[op.name]}"
+        parts[op] = Part(name, op.output(0), _role(op, op in ends, readers), op in ends, readers)
     for part in parts.values():
         _join_epilogue(part)
     return list(parts.values())

@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.autotvm.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
 from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
+from tilewright.topi.schedule.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
 
 Knobs = dict[str, tuple[Any, ...]]
 

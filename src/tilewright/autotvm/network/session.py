@@ -1,0 +1,224 @@
+"""One run of tuning a network, step by step: layouts, search, verdict.
+
+session = Session(mod, target, options, watcher, place, known, record)
+layouts = session.choose_layouts()
+tuners = session.search(layouts)
+verdict = session.compare(layouts, tuners)
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+from tilewright.autotvm.measure.measurer import Measurer
+from tilewright.autotvm.measure.trial import Trial
+from tilewright.autotvm.network.inputs import timing_inputs
+from tilewright.autotvm.network.layouts import choose_layouts
+from tilewright.autotvm.network.options import TuneOptions, Watcher
+from tilewright.autotvm.network.place import Here
+from tilewright.autotvm.network.scheduler import TaskScheduler, run
+from tilewright.autotvm.network.settle import Verdict, compare, settle_layouts
+from tilewright.autotvm.network.transfer import TransferPool
+from tilewright.autotvm.record.database import Database
+from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
+from tilewright.autotvm.record.tophub import top_hub
+from tilewright.autotvm.sketch.kernel import SketchKernel, kernel_explorer, sketch_kernels
+from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
+from tilewright.autotvm.task.task import KernelTask
+from tilewright.autotvm.tuner.explorer import Explorer
+from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
+from tilewright.autotvm.tuner.model_explorer import ModelExplorer
+from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
+from tilewright.compile import build as compiled
+from tilewright.driver.vm.build import needs_machine
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.partition.lower_external import lower_external
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
+from tilewright.runtime.model import Model
+from tilewright.target import Target
+
+#: The most bytes of weights that are kept to have cold ones: more than caches hold.
+_MOST_COLD = 128 << 20
+
+#: The share of the time that the verdict takes, and the most seconds.
+_VERDICT_SHARE, _MOST_VERDICT = 0.15, 12.0
+
+#: The share of the time in which layouts are chosen by measuring, and the fewest seconds that are worth beginning it.
+_LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 15.0
+
+#: Points that the hub has a task begin with.
+_HINTS = 3
+
+#: What is tuned of a network.
+NetworkTask = KernelTask | SketchKernel
+
+
+class Session:
+    """A run for a module as imported. `known` is what records say, and `record` adds to them.
+
+    `trials` have been measured so far, `failures` counted, and `interrupted` says that the user ended the search.
+    Raises `UnsupportedError` where there is nothing to tune, `ShapeError` where sizes are open.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        target: Target,
+        options: TuneOptions,
+        watcher: Watcher,
+        place: Here,
+        known: Database,
+        record: Callable[[Entry], None],
+    ) -> None:
+        self.mod, self.target, self.watcher, self.place = mod, target, watcher, place
+        self.known, self.record = known, record
+        self.trials, self.interrupted, self.failures = 0, False, Counter[tuple[str, str]]()
+        self._begun = time.monotonic()
+        self._calls = network_calls(mod, target)
+        if not self._tasks(options):
+            raise UnsupportedError(
+                "the model has no kernel with a search space: its operators have one schedule each, or open sizes "
+                "(give them, as by --input-shapes)"
+            )
+        cold = options.measure.cold_bytes or min(_MOST_COLD, weight_bytes(self._calls))
+        self.options = replace(options, measure=replace(options.measure, cold_bytes=cold))
+        self.default = self._built(None)
+        self.inputs = timing_inputs(self.default.inputs)
+        self._build_seconds = time.monotonic() - self._begun
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return time.monotonic() - self._begun
+
+    # ------------------------------------------------------------------------------------------------- layouts
+    def choose_layouts(self) -> Entry | None:
+        """The record of other layouts that are faster, found where there is time to measure some and this machine runs
+        the module straight; None where the compiler's own stay."""
+        seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0)
+        straight = type(self.place) is Here and not needs_machine(expand_calls(lower_external(self.mod)))
+        if seconds < _LEAST_LAYOUTS or not straight:
+            return None
+        self.watcher.note(f"measuring the ways to run each convolution, for up to {seconds:.0f} s")
+        entry, trials = choose_layouts(
+            self.mod,
+            self.target,
+            seconds,
+            lambda tasks: self.place.measurer(tasks, self.options.measure, self.watcher.note),
+            lambda records, limit: compare(self.default, self._built(records), self.inputs, limit),
+            self.record,
+            self.known,
+        )
+        self.trials += trials
+        if entry is None:
+            return None
+        self.watcher.note("other layouts are faster" if entry.config is not None else "the compiler's own layouts stay")
+        return entry if entry.config is not None else None
+
+    # -------------------------------------------------------------------------------------------------- search
+    def search(self, layouts: Entry | None) -> list[TaskTuner]:
+        """Tune the tasks of the network with these layouts until its share of the time is over."""
+        if layouts is not None:
+            self._calls = network_calls(self.mod, self.target, Database([layouts]))
+        seconds = None if self.options.seconds is None else self.options.seconds - self.seconds - self._closing()
+        tasks = self._tasks(self.options)
+        with self.place.measurer(tasks, self.options.measure, self.watcher.note) as measurer:
+            measurer.deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
+            tuners = self._tuners(tasks, measurer)
+            self.watcher.begin(tuners)
+            self._spend(tuners, seconds)
+            self.failures += measurer.failures
+        return tuners
+
+    def _closing(self) -> float:
+        """Seconds to keep for the verdict, which builds the network again."""
+        return self._build_seconds + self._verdict_seconds
+
+    def _tasks(self, options: TuneOptions) -> list[NetworkTask]:
+        tasks = tasks_of(self._calls, self.target)
+        return [*tasks, *(sketch_kernels(self._calls, self.target) if options.sketches else [])]
+
+    def _tuners(self, tasks: Sequence[NetworkTask], measurer: Measurer) -> list[TaskTuner]:
+        options, known = self.options, self.known
+        pool = TransferPool(options.model, options.seed)
+        if options.model != KNOBS:
+            others = [entry for entry in known.entries if entry.processor != tasks[0].processor]
+            kernels = [task for task in tasks if isinstance(task, KernelTask)]
+            pool.add_foreign(kernels, {name: [e for e in others if e.processor == name] for name in known.processors})
+        found = []
+        for number, task in enumerate(tasks):
+            explorer = self._explorer(task, Random(options.seed * 10007 + number), pool, measurer)
+            entries = [entry for entry in known.of(task.key, task.processor) if entry.kind == TRIAL]
+            found.append(TaskTuner(task, measurer, explorer, self.record, entries, _hints(task)))
+        return found
+
+    def _explorer(self, task: NetworkTask, generator: Random, pool: TransferPool, measurer: Measurer) -> Explorer:
+        if isinstance(task, SketchKernel):
+            return kernel_explorer(task, generator, measurer)
+        name, model = self.options.explorer, self.options.model
+        explorer = make_explorer(name, task.points, generator, task, model, pool.general, measurer)
+        if isinstance(explorer, ModelExplorer) and model != KNOBS:
+            pool.add(explorer)
+        return explorer
+
+    def _spend(self, tuners: Sequence[TaskTuner], seconds: float | None) -> None:
+        """Work at the tasks until the time is over or nothing pays any more, or the user has had enough."""
+        calls = {id(tuner): getattr(tuner.task, "calls", 1) for tuner in tuners}
+        scheduler = TaskScheduler(tuners, list(calls.values()), self.options.batch)
+
+        def tell(tuner: TaskTuner, trials: list[Trial], left: float) -> None:
+            self.trials += len(trials)
+            self.watcher.step(tuner, trials, left)
+
+        try:
+            run(scheduler, seconds, self.options.trials, tell)
+        except KeyboardInterrupt:
+            self.watcher.note("interrupted: comparing what was found so far with the default (again to stop at once)")
+            self.interrupted = True
+
+    # ------------------------------------------------------------------------------------------------- verdict
+    def compare(self, layouts: Entry | None, tuners: Sequence[TaskTuner]) -> Verdict:
+        """The tuned network against the default one, in turns; its entries are recorded."""
+        seconds, base = self._verdict_seconds, [] if layouts is None else [layouts]
+
+        def beside(records: Database) -> Model:
+            """The network with `records` and its layouts."""
+            return self._built(Database([*base, *records.entries]))
+
+        planned = self._built(Database(base)) if base else self.default
+        kernels = task_of_kernels(self._calls, self.target)
+        verdict = self.place.settle(planned, beside, best_of(tuners), kernels, self.inputs, seconds)
+        if layouts is not None:
+            verdict = settle_layouts(verdict, layouts, self.default, beside, self.inputs, seconds / 2)
+        for entry in verdict.entries:
+            self.record(entry)
+        return verdict
+
+    @property
+    def _verdict_seconds(self) -> float:
+        return min(_MOST_VERDICT, _VERDICT_SHARE * (self.options.seconds or 1e9))
+
+    def _built(self, records: Database | None) -> Model:
+        return self.place.ready(compiled(self.mod, self.target, records=records), self.target)
+
+
+def _hints(task: NetworkTask) -> list[int]:
+    """Points that did well where the records of the package were measured."""
+    near = top_hub().nearest(task.key, task.processor, _HINTS)
+    points = (task.points.find(entry.config) for entry in near if entry.config is not None)
+    return [point for point in points if point is not None]
+
+
+def best_of(tuners: Sequence[TaskTuner]) -> dict[TaskKey, Entry]:
+    """The best of each task that is another than its default."""
+    found = {}
+    for tuner in tuners:
+        best, task = tuner.best, tuner.task
+        if best is not None and best.point != task.default:
+            found[task.key] = replace(entry_of(task, best), time=time.time())
+    return found
