@@ -180,6 +180,27 @@ def test_workers_take_parts_of_the_image(height, width, taps):
         np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_rows_that_a_tile_of_several_leaves(cores):
+    """Seven rows of seven are three tiles of two rows and one of one: the weights pass by four times, not seven."""
+    target = Target(f"llvm -mcpu=sapphirerapids -cores={cores}")
+    strided = Conv2DWorkload(1, 256, 512, 15, 15, 7, 7, 16, 16, (3, 3), (2, 2))
+    assert CONV2D.ranked(strided, target).default["tile_rows"] == 2
+    data, kernel = _blocked(1, 2, 15, 15, 16), _blocked(2, 2, 3, 3, 16, 16, seed=1)
+    inputs = placeholders([data, kernel])
+    out = topi.nn.conv2d_NCHWc(*inputs, (2, 2), (0, 0, 0, 0))
+    configs = [c for _, c in space_of([out], Target(f"cpu -cores={cores}")).ranked if 7 % c["tile_rows"]]
+    assert {config["parts"] for config in configs} == {1, cores}
+    picked = {(c["tile_rows"], c["parts"], c["ahead"]): c for c in configs}
+    windows = np.lib.stride_tricks.sliding_window_view(data.astype("float64"), (3, 3), (2, 3))[:, :, ::2, ::2]
+    expected = np.einsum("nchwbij,ocijbp->nohwp", windows, kernel.astype("float64"))
+    for config in picked.values():
+        func = te.lower(schedule([out], Target(f"cpu -cores={cores}"), config.to_json()), [*inputs, out], "k")
+        result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+        codegen.build([func], Target(f"cpu -cores={cores}"), threads=cores)["k"](data, kernel, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_what_other_cores_wrote_costs_more():
     """A convolution over time has one row: two workers take half of its columns each, not half of the channels."""
     over_time = Conv2DWorkload(1, 64, 64, 1, 2048, 1, 2048, 16, 16, (1, 2))

@@ -31,15 +31,16 @@ _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 _JOINED_BLOCKS = 7
 
 
-def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+def direct_space(workload: Conv2DWorkload, target: Target, exact: bool = True) -> ConfigSpace:
     """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
 
-    An image of one column (a convolution over time) is tiled along its rows.
+    An image of one column (a convolution over time) is tiled along its rows. Unless `exact`, rows may be left for a
+    shorter tile.
     """
     vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
     column = workload.width == 1
     space = ConfigSpace()
-    space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=not column)
+    space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=exact and not column)
     space.define_split("tile_blocks", workload.group_blocks, _BLOCKS if workload.joined == 1 else _JOINED_BLOCKS)
     space.define_split("tile_columns", workload.width, _POSITIONS, exact=False)
     space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == workload.width)
@@ -58,7 +59,7 @@ def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     All of them, or as many as the second-level cache holds, or the next fewer. With `ahead` the next panel of weights
     is fetched while all rows of the image pass by this one. `parts` are those of the image that workers share.
     """
-    space = direct_space(workload, target)
+    space = direct_space(workload, target, exact=False)
     space.define_knob("band_rows", [workload.height, *_bands(workload, target)])
     space.define_knob("ahead", [0, 1] if workload.height <= _FEW_ROWS and workload.groups == 1 else [0])
     space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
@@ -114,17 +115,19 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
     reached = workload.reached(blocks)
     multiplied = vectors * workload.terms / reached
     arithmetic = ports = fixed = tiles = 0.0
-    for count, width in _tiles(workload, columns):
-        step = Step(rows * width, multiplied, lanes, machine)
-        arithmetic += count * reached * step.arithmetic
-        ports += count * reached * step.loads
-        fixed += count * (machine.tile_start + rows * width * vectors / machine.stores)
-        tiles += count
+    for strip, length in _whole_and_rest(workload.height, rows):
+        for count, width in _tiles(workload, columns):
+            step = Step(length * width, multiplied, lanes, machine)
+            count *= strip
+            arithmetic += count * reached * step.arithmetic
+            ports += count * reached * step.loads
+            fixed += count * (machine.tile_start + length * width * vectors / machine.stores)
+            tiles += count
     if ahead:
         lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
-        ports += (lines + blocks * workload.terms / strips) / machine.vector_loads
-    scale = share * panels * strips
-    traffic = _direct_traffic(workload, config, machine, workers, share, panels * strips * tiles, fresh)
+        ports += (lines + blocks * workload.terms) / machine.vector_loads
+    scale = share * panels
+    traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
     return padding_cost(workload, target).then(
         traffic.cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
@@ -240,9 +243,14 @@ def _tiles(workload: Conv2DWorkload, columns: int) -> list[tuple[float, int]]:
     found = []
     for width in widths:
         each = workload.width / width / len(widths)
-        entire, rest = divmod(width, columns)
-        found += [(count * each, length) for count, length in ((entire, columns), (1, rest)) if count and length]
+        found += [(count * each, length) for count, length in _whole_and_rest(width, columns)]
     return found
+
+
+def _whole_and_rest(extent: int, step: int) -> list[tuple[int, int]]:
+    """(how many, how long) of the pieces of `step` that `extent` is cut into."""
+    entire, rest = divmod(extent, step)
+    return [(count, length) for count, length in ((entire, step), (1, rest)) if count and length]
 
 
 def reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:
