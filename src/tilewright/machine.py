@@ -47,7 +47,7 @@ class Machine:
     beyond L2 (1: not at all).
 
     Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one;
-    `streams` that a prefetcher follows at a time; `window` instructions that a core looks ahead of the oldest that waits.
+    `streams` that a prefetcher follows at a time; `window` instructions from the oldest that waits to the last begun.
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
     end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
