@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tilewright import codegen, te, topi
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.topi.schedule.cost import Cost
-from tilewright.topi.schedule.cpu.conv2d import CONV2D
+from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of, template_of
 from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.schedule.cpu.registry import REGISTRY
@@ -178,6 +180,16 @@ def test_workers_take_parts_of_the_image(height, width, taps):
             results.append(result)
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_of_phases_are_asked_for_early_where_they_come_from_far():
+    """Each phase has weights of its own: 8 MB that one tile reads once; those in the L2 need no asking."""
+    target = Target("llvm -mcpu=sapphirerapids -cores=1")
+    far = Conv2DWorkload(4, 512, 256, 4, 4, 4, 4, 16, 16, (2, 2), padded=True, phases=4)
+    chosen = CONV2D_TRANSPOSE.ranked(far, target).default
+    assert chosen["ahead"] == 1 and chosen["tile_rows"] * chosen["tile_columns"] == 16
+    near = replace(far, in_channels=64, out_channels=64)
+    assert CONV2D_TRANSPOSE.ranked(near, target).default["ahead"] == 0
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -21,6 +21,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
 _STREAM = 0.2
 
+#: Loads that asking for a line costs as much as, in a tile that reads it soon after.
+_ASKING = 2
+
 #: Rows of an image up to which a panel is worth asking for ahead: where more pass by, its first use is little of all.
 _FEW_ROWS = 28
 
@@ -72,6 +75,22 @@ def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     return space
 
 
+def transposed_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """Tiles as of a direct convolution, and ahead: whether each asks for its weights a little early."""
+    space = direct_space(workload, target)
+    space.define_knob("ahead", [0, 1], absent=0)
+    return space
+
+
+def transposed_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """The convolutions that the phases are. What is asked for early is hidden behind the tiles that read it first."""
+    plain = Config(tuple(item for item in config.items() if item[0] != "ahead"))
+    if not config["ahead"]:
+        return direct_cost(workload, plain, target)
+    tiles = _steps(workload, config) * -(-workload.width // config["tile_columns"])
+    return direct_cost(workload, plain, target, early=1 / tiles)
+
+
 def _steps(workload: Conv2DWorkload, config: Config) -> int:
     """What `parts` are parts of: strips of rows, or tiles of columns where there is one row."""
     if workload.height == 1:
@@ -93,11 +112,14 @@ def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
     return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
 
 
-def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh: float | None = None) -> Cost:
+def direct_cost(
+    workload: Conv2DWorkload, config: Config, target: Target, fresh: float | None = None, early: float = 0.0
+) -> Cost:
     """Sums over the window, to channel blocks: see `conv2d.schedule_conv2d` for the loops.
 
     `fresh` are the bytes that pass by from when the image is written to when it is read; by default it comes from
-    another kernel.
+    another kernel. `early` is the share of the work of tiles that are the first to read their weights, where each line
+    of these is asked for a little before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
     rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
@@ -126,6 +148,8 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
     if ahead:
         lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
         ports += (lines + blocks * workload.terms) / machine.vector_loads
+    if early:
+        ports += _ASKING * tiles * vectors * workload.terms / machine.vector_loads
     scale = share * panels
     traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
     return padding_cost(workload, target).then(
@@ -133,7 +157,7 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
-            ahead,
+            ahead or early,
         )
     )
 
@@ -162,11 +186,12 @@ def _direct_traffic(
     image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
     results = workload.out_bytes * (1 + workload.other_inputs)
-    everything = workload.weight_bytes + workload.batch * (workload.in_bytes + results)
-    passes = workload.batch * workload.height / band
-    panels, parts = groups * passes * panel, config.get("parts", 1)
+    weights = workload.phases * workload.weight_bytes
+    everything = weights + workload.batch * (workload.in_bytes + results)
+    passes = workload.batch * workload.height / band / workload.phases
+    panels, parts = groups * passes * workload.phases * panel, config.get("parts", 1)
     traffic.stream(share * parts * panels / passes, everything)
-    traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
+    traffic.add(share * panels * (1 - 1 / passes), weights + image)
     traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
     traffic.add(images * read, everything if fresh is None else fresh)
     by_rows = workload.batch >= workers or parts > 1 or band < workload.height
