@@ -41,6 +41,17 @@ def test_ranking():
     assert cycles == sorted(cycles) and len(cycles) == 14
 
 
+def test_conditions_see_the_knobs_before_them_and_leave_nothing_to_try_after():
+    """A knob that comes later is not multiplied with what has been ruled out."""
+    space, seen = ConfigSpace(), []
+    space.define_knob("a", range(10))
+    space.require(lambda c: c["a"] == 3)
+    space.define_knob("b", range(10))
+    space.require(lambda c: not seen.append(dict(c)) and c["b"] > 7)
+    assert [config.to_json() for config in space] == [{"a": 3, "b": 8}, {"a": 3, "b": 9}]
+    assert len(seen) == 10
+
+
 def test_joint_knobs():
     space = ConfigSpace()
     space.define_joint(("a", "b"), [(1, 2), (3, 4), (1, 2)])
