@@ -7,6 +7,7 @@ and a window of the image have passed by, the image for the next channels after 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from tilewright.machine import Machine
 from tilewright.target import Target
@@ -91,7 +92,7 @@ def transposed_cost(workload: Conv2DWorkload, config: Config, target: Target) ->
     return direct_cost(workload, plain, target, early=1 / tiles)
 
 
-def _steps(workload: Conv2DWorkload, config: Config) -> int:
+def _steps(workload: Conv2DWorkload, config: Mapping[str, int]) -> int:
     """What `parts` are parts of: strips of rows, or tiles of columns where there is one row."""
     if workload.height == 1:
         return -(-workload.width // config["tile_columns"])
